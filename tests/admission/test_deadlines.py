@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from volvelle.core.decision import Promise
 from volvelle.core.journal import follow, read_journal, replay
 from volvelle.core.parts import admissions
+from volvelle.core.promises import LEAST_SLACK
 from volvelle.core.snapshot import Snapshot, read_snapshot
 from volvelle.model.cluster import parse_cluster
 from volvelle.model.job import Job, Reward
@@ -107,7 +108,7 @@ def test_a_job_that_would_break_a_promise_waits_and_its_user_is_told() -> None:
     assert promises(run) == [
         (0.0, Promise(1, 71.0, 0)),
         (20.0, Promise(3, reason="would break promises to other jobs")),
-        (70.0, Promise(3, earliest=100.0, reason="keeps none of its deadlines")),
+        (70.0, Promise(3, earliest=70.0 + 30.0 * 1.05, reason="keeps none of its deadlines")),
     ]
 
 
@@ -119,9 +120,9 @@ def test_what_is_offered_later_can_be_accepted_and_best_effort_refused() -> None
         return happen(Scenario.of(cluster, [first, job]).under("fifo", admission=admission))
 
     [(_, offer)] = promises(told(late))
-    assert offer == Promise(1, earliest=150.0, reason="keeps none of its deadlines")
+    assert offer == Promise(1, earliest=150.0 * 1.05, reason="keeps none of its deadlines")
     [(_, taken)] = promises(told(due_in(late, 60.0, accept_later=True)))
-    assert taken.finish_by == 150.0
+    assert taken.finish_by == pytest.approx(157.5)
     [(_, wider)] = promises(told(due_in(late, 60.0, accept_later=True), "deadlines:margin=0.1"))
     assert wider.finish_by == pytest.approx(165.0)
     run = told(late, "deadlines:otherwise=reject")
@@ -135,14 +136,50 @@ def test_the_margin_grows_with_a_broken_promise_and_shrinks_with_a_kept_one() ->
         spec = msgspec.structs.replace(made.spec, estimate_seconds=believed)
         return msgspec.structs.replace(made, spec=spec)
 
-    jobs = [job(0, 0.0, 100.0, 50.0, 60.0), job(1, 110.0, 20.0, 20.0, 1.0)]
+    jobs = [job(0, 0.0, 100.0, 50.0, 60.0), job(1, 110.0, 20.0, 20.0, 40.0)]
     jobs.append(job(2, 200.0, 20.0, 20.0, 1.0))
     scenario = Scenario.of(parse_cluster("1x4"), jobs, policy="fifo")
     run = happen(scenario.under(estimator="declared", admission="deadlines:broken=0.1"))
     told = [one for _, one in promises(run)]
     assert told[0].finish_by == 60.0
     assert told[1].finish_by is None  # revoked
-    assert [one.finish_by for one in told[2:]] == pytest.approx([139.5, 229.0])
+    assert [one.finish_by for one in told[2:]] == pytest.approx([150.0, 238.0])
+
+
+def test_the_slack_of_later_finishes_learns_from_these_alone() -> None:
+    """A later finish that is broken widens the next one, and no deadline is refused for it."""
+
+    def job(number: int, submit: float, seconds: float, due: float) -> Job:
+        made = due_in(linear_job(number, submit, 4.0, seconds), due, accept_later=True)
+        spec = msgspec.structs.replace(made.spec, estimate_seconds=20.0)
+        return msgspec.structs.replace(made, spec=spec)
+
+    jobs = [job(0, 0.0, 60.0, 1.0), job(1, 100.0, 20.0, 21.0), job(2, 200.0, 20.0, 1.0)]
+    scenario = Scenario.of(parse_cluster("1x4"), jobs, policy="fifo")
+    run = happen(scenario.under(estimator="declared", admission="deadlines:broken=0.1"))
+    told = [one for _, one in promises(run) if one.finish_by is not None]
+    widened = 1.0 + LEAST_SLACK + 2.0 * 0.95
+    assert [one.finish_by for one in told] == pytest.approx([21.0, 121.0, 200.0 + 20.0 * widened])
+
+
+def test_a_promise_that_only_a_grown_margin_doubts_is_not_given_up() -> None:
+    """Job 1 is promised 135 s without a margin; after job 0 broke its own, nobody may delay job 1."""
+    jobs = [
+        due_in(linear_job(0, 0.0, 4.0, 70.0), 35.0),
+        due_in(linear_job(1, 0.0, 4.0, 60.0), 135.0),
+        linear_job(2, 45.0, 4.0, 20.0),
+    ]
+    believed = (30.0, 60.0, 20.0)
+    jobs = [
+        msgspec.structs.replace(
+            job, spec=msgspec.structs.replace(job.spec, estimate_seconds=seconds)
+        )
+        for job, seconds in zip(jobs, believed, strict=True)
+    ]
+    scenario = Scenario.of(parse_cluster("1x4"), jobs, policy="srtf")
+    run = happen(scenario.under(estimator="declared", admission="deadlines"))
+    assert run.outcomes.finish.tolist() == [70.0, 130.0, 150.0]
+    assert [one.finish_by for _, one in promises(run)] == [35.0, 135.0, None]
 
 
 @pytest.mark.parametrize("share", [0.0, 1.0, float("nan")])

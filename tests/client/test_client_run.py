@@ -4,7 +4,7 @@ import json
 import random
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -41,7 +41,8 @@ def uninterrupted(tmp_path_factory: pytest.TempPathFactory) -> dict[int, tuple[s
 
 
 def state_of(attempts: Attempts) -> dict[str, object]:
-    (latest,) = (path for path in attempts.checkpoint.iterdir() if path.name.isdecimal())
+    numbered = (path for path in attempts.checkpoint.iterdir() if path.name.isdecimal())
+    latest = max(numbered, key=lambda path: int(path.name))
     return dict(json.loads((latest / "state").read_bytes()))
 
 
@@ -161,11 +162,53 @@ def test_an_unwritable_checkpoint_folder_is_an_error_at_once(attempts: Attempts)
     assert str(attempts.checkpoint) in attempts.output()
 
 
-def test_the_folder_holds_one_checkpoint(attempts: Attempts) -> None:
+def test_the_folder_holds_the_latest_checkpoint_and_the_one_before(attempts: Attempts) -> None:
     assert attempts.count().wait() == 0
-    (folder,) = attempts.checkpoint.iterdir()
-    assert {path.name for path in Path(folder).iterdir()} == {
-        "state",
-        "position.json",
-        "rank-0.json",
-    }
+    folders = sorted(attempts.checkpoint.iterdir(), key=lambda path: int(path.name))
+    assert int(folders[0].name) + 1 == int(folders[1].name)
+    for folder in folders:
+        assert {path.name for path in folder.iterdir()} == {
+            "state",
+            "position.json",
+            "rank-0.json",
+            "sums.json",
+        }
+
+
+@pytest.mark.parametrize(
+    ("file", "damage"),
+    [
+        ("state", lambda content: content[: len(content) // 2]),
+        ("state", lambda content: content[:9] + bytes([content[9] ^ 1]) + content[10:]),
+        ("position.json", lambda content: content.replace(b"1", b"2")),
+        ("sums.json", lambda content: content[:-5]),
+    ],
+    ids=["truncated", "flipped", "position", "sums"],
+)
+def test_a_damaged_checkpoint_costs_the_way_from_the_one_before(
+    attempts: Attempts,
+    uninterrupted: dict[int, tuple[str, ...]],
+    file: str,
+    damage: Callable[[bytes], bytes],
+) -> None:
+    process = attempts.count(seconds=0.002)
+    block = attempts.block()
+    wait_until(lambda: block[SAVED_ITERATIONS] >= 21)
+    block[REVOKED] = 1
+    assert process.wait() == 0
+    latest = max(attempts.checkpoint.iterdir(), key=lambda path: int(path.name))
+    before = (latest / file).read_bytes()
+    (latest / file).write_bytes(damage(before))
+    assert (latest / file).read_bytes() != before
+    assert attempts.count().wait() == 0
+    assert f"the checkpoint {latest} is damaged" in attempts.output()
+    assert attempts.lines() == uninterrupted
+
+
+def test_where_no_checkpoint_is_intact_nothing_starts_over_by_itself(attempts: Attempts) -> None:
+    assert attempts.count().wait() == 0
+    for folder in attempts.checkpoint.iterdir():
+        (folder / "state").write_bytes(b"")
+    assert attempts.count().wait() != 0
+    assert "to start over, remove them" in attempts.output()
+    assert len(list(attempts.checkpoint.iterdir())) == 2

@@ -7,10 +7,12 @@ from volvelle.core.composition import WrittenComposition
 from volvelle.core.entry import waiting_for_admission
 from volvelle.core.events import (
     JobCancelled,
+    JobChanged,
     JobFailed,
     JobFinished,
     JobHeld,
     JobReleased,
+    JobRequeued,
     JobStopped,
     JobSubmitted,
     NodeChanged,
@@ -20,7 +22,7 @@ from volvelle.core.fork import Fork
 from volvelle.core.scheduler import Scheduler
 from volvelle.core.snapshot import Snapshot
 from volvelle.model.cluster import Cluster, Node, NodeState, Pool, parse_cluster
-from volvelle.model.job import Job
+from volvelle.model.job import Dependency, Job
 from volvelle.model.throughput import LINEAR, PerType
 from volvelle.testing.scenario import Scenario, linear_job, state_of
 
@@ -142,6 +144,48 @@ def test_a_held_job_stops_and_goes_on_with_all_it_had_attained_once_released() -
     assert not len(scheduler.handle(31.0, [JobReleased(31.0, 1)]).job)
 
 
+def test_a_requeued_job_stops_at_a_checkpoint_and_waits_behind_those_before_it() -> None:
+    scheduler = scheduler_of("1x1", policy="fifo", placement="first-free")
+    scheduler.handle(0.0, [submit(linear_job(n, 0.0, 1.0, 100.0), n) for n in range(2)])
+    scheduler.handle(5.0, [JobHeld(5.0, 0)])
+    scheduler.handle(6.0, [JobStopped(6.0, 0, 1, 5.0), JobReleased(6.0, 0)])
+    requeued = scheduler.handle(10.0, [JobRequeued(10.0, 1)])
+    assert requeued.job.tolist() == [0]
+    assert requeued.gpus.tolist() == [1.0]
+    scheduler.handle(11.0, [JobStopped(11.0, 1, 1, 4.0)])
+    assert column(scheduler, 1, "done") == 4.0
+    assert column(scheduler, 1, "failures") == 0.0
+    assert scheduler.handle(20.0, [JobFinished(20.0, 0, 2)]).job.tolist() == [1]
+
+
+def test_a_job_that_is_alone_starts_again_at_once_when_it_is_requeued() -> None:
+    scheduler = scheduler_of("1x1", placement="first-free")
+    scheduler.handle(0.0, [submit(linear_job(0, 0.0, 1.0, 100.0), 0)])
+    again = scheduler.handle(10.0, [JobRequeued(10.0, 0)])
+    assert (again.job.tolist(), again.gpus.tolist(), again.attempt.tolist()) == ([0], [1.0], [2])
+
+
+@pytest.mark.parametrize("where", ["waiting", "held", "queue", "held in the queue", "aside"])
+def test_another_declaration_holds_of_a_job_wherever_it_waits(where: str) -> None:
+    admission = "backlog:factor=1" if "queue" in where else "accept-all"
+    scenario = Scenario.of(parse_cluster("1x1"), [], policy="sjf", estimator="declared")
+    scheduler = scenario.under(admission=admission).scheduler()
+    specs = [linear_job(n, 0.0, 1.0, 1.0).spec for n in range(3)]
+    specs = [msgspec.structs.replace(spec, estimate_seconds=50.0) for spec in specs]
+    if where == "aside":
+        specs[2] = msgspec.structs.replace(specs[2], after=(Dependency("job-0"),))
+    scheduler.handle(0.0, [JobSubmitted(0.0, n, spec) for n, spec in enumerate(specs)])
+    if "held" in where:
+        scheduler.handle(1.0, [JobHeld(1.0, 2)])
+    changes = {"estimate_seconds": 5.0, "priority": 7, "time_limit_seconds": 90.0}
+    scheduler.handle(2.0, [JobChanged(2.0, 2, changes), JobChanged(2.0, 0, {"priority": 9})])
+    scheduler.handle(3.0, [JobReleased(3.0, 2)])
+    ends = [JobCancelled(9.0, 1)] if "queue" in where else []
+    assert scheduler.handle(9.0, [JobFinished(9.0, 0, 1), *ends]).job.tolist() == [2]
+    columns = [column(scheduler, 2, name) for name in ("total", "priority", "time_limit")]
+    assert columns == [5.0, 7.0, 90.0]
+
+
 @pytest.mark.parametrize("held", [False, True], ids=["preempted", "held"])
 def test_a_job_that_was_done_before_it_stopped_is_done(held: bool) -> None:
     scheduler = scheduler_of("1x1", "sjf:preemptive=true", "first-free")
@@ -185,8 +229,8 @@ def test_what_is_learnt_from_a_finished_job_can_be_written_down() -> None:
     scheduler.handle(0.0, [submit(linear_job(0, 0.0, 1.0, 9.0), 0)])
     scheduler.handle(7.0, [JobFinished(7.0, 0, 1), submit(linear_job(1, 7.0, 1.0, 9.0), 1, 7.0)])
     snapshot = Snapshot.of(scheduler, "0")
-    assert [type(job.believed.work) for job in snapshot.jobs] == [float]
-    assert snapshot.jobs[0].believed.work == 7.0
+    assert [type(job.believed.work) for _, job in snapshot.known] == [float]
+    assert snapshot.known[0][1].believed.work == 7.0
     assert b'"work":7.0' in snapshot.encode()
 
 

@@ -33,6 +33,8 @@ def test_jobs_and_nodes_are_as_they_were_at_a_moment() -> None:
     assert [(job["number"], job["ended"]) for job in run.history(12.0)["jobs"]] == [(0, 10)]
     assert [row[:1] + row[3:5] for row in run.holdings(12.0)["holdings"]] == [(0, 0, 10)]
     assert run.table(run.end)["jobs"] == []
+    assert run.load(9.0)["points"] == [(0, 4, 0), (4, 4, 1)]
+    assert run.load(run.end)["points"][2:] == [(10, 1, 0), (15, 0, 0)]
 
 
 def test_the_page_of_a_run_is_for_this_machine_only() -> None:

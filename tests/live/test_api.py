@@ -7,6 +7,7 @@ import time
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from api_fixtures import ApiFixture
@@ -116,6 +117,7 @@ def test_jobs_of_others_are_rows_without_details_and_cannot_be_changed(api: ApiF
     for how, where in (
         ("GET", ""), ("GET", "/logs"), ("GET", "/why"),
         ("POST", "/cancel"), ("POST", "/hold"), ("POST", "/release"),
+        ("POST", "/requeue"),
     ):  # fmt: skip
         theirs = lee.request(how, f"/v1/jobs/0{where}")
         nobodys = lee.request(how, f"/v1/jobs/9{where}")
@@ -248,6 +250,44 @@ def test_the_records_say_who_asked_for_what(api: ApiFixture) -> None:
         ("dana", "hold"), ("root", "cancel"), ("root", "drain"), ("root", "recompose"),
     ]  # fmt: skip
     assert [one.subject for one in asked][:3] == ["0", "1", "node-0"]
+
+
+@pytest.mark.parametrize(
+    ("change", "status", "said"),
+    [
+        ({"priority": 5}, 403, "priority 5 is higher than 0, the highest of users here"),
+        (
+            {"priority": 1001},
+            422,
+            "key 'priority' is 1001: input should be less than or equal to 1000",
+        ),
+        ({"weight": 0}, 422, "key 'weight' is 0: input should be greater than 0"),
+        ({"weight": None}, 422, "key 'weight' is None: input should be a valid number"),
+        ({"gpus": 2}, 422, "gpus"),
+        ({}, 422, "say what changes: weight, retries, estimate, priority, time_limit"),
+    ],
+)
+def test_a_change_that_cannot_be_is_refused_with_its_reason(
+    api: ApiFixture, change: dict[str, Any], status: int, said: str
+) -> None:
+    dana = api.client("dana")
+    dana.post("/v1/jobs", json=TRAIN | {"gpus": 8, "array": 2})
+    refused = dana.patch("/v1/jobs/1", json=change)
+    assert refused.status_code == status
+    assert said in refused.json()["detail"]
+
+
+def test_a_change_answers_with_what_its_user_should_know(api: ApiFixture) -> None:
+    dana = api.client("dana")
+    dana.post("/v1/jobs", json=TRAIN | {"gpus": 8, "array": 2})
+    assert api.client("lee").patch("/v1/jobs/1", json={"weight": 2}).status_code == 404
+    changed = dana.patch("/v1/jobs/1", json={"estimate": "2h", "time_limit": "1h"})
+    (notice,) = changed.json()["notices"]
+    assert notice == "by its estimate it takes 2h 00m; its time limit ends it after 1h 00m"
+    job = dana.get("/v1/jobs/1").json()
+    assert job["changed"] == {"estimate": [None, 7200.0], "time_limit": [None, 3600.0]}
+    assert (job["request"]["estimate"], job["request"]["time_limit"]) == (7200.0, 3600.0)
+    assert api.client("lee").get("/v1/jobs").json()["jobs"][1]["changed"] == {}
 
 
 def test_large_headers_are_refused(api: ApiFixture) -> None:

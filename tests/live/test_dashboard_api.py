@@ -13,7 +13,9 @@ from fastapi.testclient import TestClient
 from volvelle.live.control.requests import Cancel, Submit
 from volvelle.live.http.session_table import KEY_HEADER, SESSION_SECONDS
 from volvelle.live.status.forecast_history import MAX_POINTS, ForecastHistory
-from volvelle.live.status.view import JobState, JobStatusView
+from volvelle.live.status.load_history import MAX_POINTS as LONGEST_LOAD
+from volvelle.live.status.load_history import LoadHistory
+from volvelle.live.status.view import JobState, JobStatusView, LoadPoint
 
 pytest_plugins = ["api_fixtures"]
 
@@ -143,6 +145,31 @@ def test_holdings_survive_a_crash_of_the_controller(tmp_path: Path) -> None:
     assert held[1].start == held[0].end
     harness.crash()
     assert harness.controller.holdings == held
+
+
+def test_the_load_is_kept_by_time_and_shown_to_all(tmp_path: Path) -> None:
+    harness = ControllerHarness.at(tmp_path, "2x2")
+    harness.controller.request(Submit("dana", sleeping(3.0, 4)))
+    harness.controller.request(Submit("dana", sleeping(100.0, 1)))
+    for _ in range(5):
+        harness.step(1.0)
+    harness.controller.request(Cancel(1))
+    harness.step(1.0)
+    loads = [point[1:] for point in harness.controller.load]
+    assert loads == [(0, 0), (4, 1), (1, 0), (0, 0)]
+    times = [point.time for point in harness.controller.load]
+    assert times[2] - times[1] == 3.0
+
+
+def test_of_a_long_load_the_older_half_is_thinned() -> None:
+    history = LoadHistory()
+    for at in range(LONGEST_LOAD + 1):
+        history.add(LoadPoint(float(at), at % 2, 0))
+        history.add(LoadPoint(float(at), at % 2, 0))
+    kept = [point.time for point in history.points()]
+    assert len(kept) == LONGEST_LOAD * 3 // 4 + 1
+    assert kept[:3] == [0.0, 2.0, 4.0]
+    assert kept[-2:] == [LONGEST_LOAD - 1.0, float(LONGEST_LOAD)]
 
 
 def test_the_history_of_a_forecast_keeps_its_first_and_its_last() -> None:

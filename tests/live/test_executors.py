@@ -1,5 +1,6 @@
 """The contract of every executor, tested with real processes."""
 
+import json
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -199,6 +200,28 @@ def test_after_a_killed_supervisor_the_attempt_has_failed_and_no_process_is_left
     ended = harness.end()
     assert (ended.outcome, ended.reason) == (Outcome.FAILED, "its supervisor was killed")
     assert harness.jobs() == []
+
+
+def test_what_left_its_session_and_environment_does_not_outlive_a_killed_supervisor(
+    harness: ExecutorHarness,
+) -> None:
+    pid = harness.folder / "pid"
+    hides = f"env -i setsid sh -c 'echo $$ > {pid}; exec sleep 600' & sleep 600"
+    harness.start(command=("sh", "-c", hides))
+    hidden = until(lambda: pid.exists() and pid.read_text().strip())
+    record = json.loads((harness.attempt_folder(harness.nodes[0]) / "supervisor.json").read_text())
+    harness.kill([record["supervisor"]])
+    assert harness.end().reason == "its supervisor was killed"
+    assert not Path(f"/proc/{hidden}").exists()
+
+
+def test_a_job_outlives_the_guard_of_its_supervisor(harness: ExecutorHarness) -> None:
+    harness.start(command=("sleep", "1"))
+    record = harness.attempt_folder(harness.nodes[0]) / "supervisor.json"
+    supervisor = until(lambda: record.exists() and json.loads(record.read_text())["supervisor"])
+    (guard,) = (pid for pid in harness.supervisors(harness.nodes[0]) if pid != supervisor)
+    harness.kill([guard])
+    assert harness.end().outcome is Outcome.FINISHED
 
 
 def test_a_killed_job_fails_with_its_signal_and_leaves_no_child(harness: ExecutorHarness) -> None:

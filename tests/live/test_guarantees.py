@@ -67,8 +67,8 @@ def test_a_user_is_told_at_once_and_after_a_crash_it_still_holds(
     assert foretold.guarantee is not None
     assert foretold.guarantee.finish_by is None
     assert foretold.guarantee.reason == "keeps none of its deadlines"
-    assert guarantee(harness, refused).earliest == pytest.approx(began + 600.0)
-    assert guarantee(harness, later).finish_by == pytest.approx(began + 900.0)
+    assert guarantee(harness, refused).earliest == pytest.approx(began + 630.0)
+    assert guarantee(harness, later).finish_by == pytest.approx(began + 945.0)
     told = {number: guarantee(harness, number) for number in (kept, refused, later)}
     harness.crash()
     harness.deliver()

@@ -57,14 +57,14 @@ class Nodes:
         self.opened = executor.open(self.context, self.reports.append)
         until(lambda: any(isinstance(each, NodeJoined) for each in self.reports))
 
-    def start(self, number: int, user: str, script: str) -> Path:
+    def start(self, number: int, user: str, script: str, stop_signal: str | None = None) -> Path:
         """The job's own folder."""
         start = Start(
             number=number,
             attempt=1,
             user=user,
             grants=(Grant("node-0", (number,)),),
-            launch=Launch(command=("sh", "-c", script), stop_signal=None),
+            launch=Launch(command=("sh", "-c", script), stop_signal=stop_signal),
         )
         self.opened.send(start)
         return self.context.folder / "work" / str(number)
@@ -115,6 +115,25 @@ def test_jobs_of_two_users_read_neither_the_servers_files_nor_each_others(folder
         assert (danas / "home").read_text().strip() == pwd.getpwnam("daemon").pw_dir
         nodes.opened.send(Stop(0, 1, kill=True))
         assert nodes.end(0).outcome is Outcome.STOPPED
+    finally:
+        nodes.opened.close()
+
+
+@as_root
+def test_a_link_where_a_job_says_that_it_is_done_tells_of_no_file(folder: Path) -> None:
+    nodes = Nodes(folder)
+    secret = folder / "closed" / "secret"
+    secret.parent.mkdir(mode=0o700)
+    secret.write_text("there")
+    try:
+        outcomes = []
+        for number, path in enumerate((secret, secret.with_name("not there"))):
+            waits = f'ln -s "{path}" "$VOLVELLE_DONE"; touch linked; trap "exit 0" TERM; sleep 60 & wait'
+            own = nodes.start(number, "lee", waits, stop_signal="SIGTERM")
+            until((own / "linked").exists)
+            nodes.opened.send(Stop(number, 1))
+            outcomes.append(nodes.end(number).outcome)
+        assert outcomes == [Outcome.STOPPED] * 2
     finally:
         nodes.opened.close()
 

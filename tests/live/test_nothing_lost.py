@@ -20,12 +20,15 @@ from volvelle.live.control.controller import Controller
 from volvelle.live.control.recovery import _Recovery
 from volvelle.live.control.requests import (
     Cancel,
+    Change,
     ControlRequest,
     Hold,
     Release,
+    Requeue,
     SetNodeState,
     Submit,
 )
+from volvelle.live.job_change import JobChange
 from volvelle.live.job_request import JobRequest
 from volvelle.live.messages import NodeLost, Order, Start
 from volvelle.live.store import CycleBatch
@@ -56,7 +59,9 @@ ACTIONS = st.one_of(
     st.tuples(st.just("deliver"), st.randoms(use_true_random=False)),
     st.tuples(st.just("deliver"), st.randoms(use_true_random=False)),
     st.tuples(st.just("progress"), st.none()),
-    st.tuples(st.sampled_from(["cancel", "hold", "release"]), st.integers(0, 8)),
+    st.tuples(
+        st.sampled_from(["cancel", "hold", "release", "change", "requeue"]), st.integers(0, 8)
+    ),
     st.tuples(st.sampled_from(["lose", "join", "drain", "resume"]), NODES),
     st.tuples(st.just("crash"), st.integers(0, 6)),
 )
@@ -118,6 +123,11 @@ class Chaos:
                 self.request(Hold(how))
             case "release":
                 self.request(Release(how))
+            case "change":
+                change = JobChange(estimate=5.0 + how, priority=how, retries=how)
+                self.request(Change(how, change))
+            case "requeue":
+                self.request(Requeue(how))
             case "drain":
                 self.request(SetNodeState(how, NodeState.DRAINING))
             case "resume":

@@ -11,6 +11,7 @@ import volvelle.live
 ROOT = Path(volvelle.live.__file__).parent
 SHARED = {
     "declared_training",
+    "job_change",
     "job_request",
     "measured_rates",
     "messages",

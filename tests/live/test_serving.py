@@ -5,6 +5,8 @@ import json
 import os
 import socket
 import stat
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -82,6 +84,30 @@ def test_submit_wait_exits_with_the_outcome_of_the_job(server: Path) -> None:
     )
 
 
+def test_a_waiting_job_is_changed_and_a_running_one_put_back(
+    server: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(server)
+    first, second = (
+        volvelle(
+            server, "submit", "--gpus", "4", "--estimate", "1h", "--", "sleep", "60"
+        ).stdout.split()[1]
+        for _ in range(2)
+    )
+    changed = volvelle(server, "change", second, "--estimate", "2h", "--retries", "1")
+    assert (changed.stdout, changed.returncode) == (f"job {second} changed\n", 0)
+    said = "Changed since its submission: retries 1, was 3; estimate 2h 00m, was 1h 00m.\n"
+    until(lambda: said in volvelle(server, "why", second).stdout, "the change")
+    assert vv.connect().change(int(second), retries=2)["request"]["retries"] == 2
+    until(lambda: vv.connect().why(int(first))["job"]["state"] == "running", "the first to run")
+    refused = volvelle(server, "change", first, "--priority", "-1")
+    assert "has its GPUs: what it declares changes only while it waits" in refused.stderr
+    nothing = volvelle(server, "change", first)
+    assert "nothing changes: give --retries, --estimate" in nothing.stderr
+    until(lambda: volvelle(server, "requeue", first).returncode == 0, "the job put back")
+    assert volvelle(server, "cancel", first, second).returncode == 0
+
+
 def test_what_was_is_had_again_under_another_policy(
     server: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -144,6 +170,23 @@ def test_a_command_right_after_serve_waits_until_it_listens(tmp_path: Path) -> N
     with ServeFolder(tmp_path / "b" / "volvelle-serve").starting():
         pass
     assert not (tmp_path / "b" / "volvelle-serve").exists()
+
+
+def test_the_next_line_of_the_banner_works_whatever_the_folder_is_called(tmp_path: Path) -> None:
+    config = tmp_path / "cluster.toml"
+    config.write_text('cluster = "1x1"\nfolder = "srv"\nlisten = { port = 0 }\n')
+    command = [sys.executable, "-m", "volvelle.cli.main", "serve", "--config", str(config)]
+    with subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stdout is not None
+            line = next(line for line in process.stdout if line.startswith("Next: "))
+            variable, _, rest = line.removeprefix("Next: ").partition(" ")
+            assert rest == "volvelle submit --gpus 1 -- python train.py\n"
+            name, _, value = variable.partition("=")
+            ran = volvelle(tmp_path, "submit", "--gpus", "1", "--", "true", **{name: value})
+            assert (ran.returncode, ran.stderr) == (0, "")
+        finally:
+            process.terminate()
 
 
 def test_a_user_without_the_folder_connects_with_url_and_token(

@@ -92,16 +92,20 @@ def test_another_pool_with_room_helps_where_ones_own_is_used_up() -> None:
     )
 
 
-def test_a_shorter_estimate_helps_only_where_the_policy_looks_at_it() -> None:
-    requests = wanted(2, estimate="4h"), wanted(4, estimate="1h"), wanted(2, estimate="6h")
-    backfilled = suggestions_for(
-        scheduler_of(parse_cluster("1x4"), "easy", *requests), 2, requests[2]
-    )
-    assert "an estimate of 3h 00m instead of 6h 00m" in [one.what for one in backfilled.changes]
-    in_order = suggestions_for(
-        scheduler_of(parse_cluster("1x4"), "fifo", *requests), 2, requests[2]
-    )
+def test_an_estimate_is_suggested_where_none_is_declared_and_the_policy_looks_at_it() -> None:
+    requests = wanted(2, estimate="30m"), wanted(4, estimate="1h"), wanted(2, estimate=None)
+    one_node = parse_cluster("1x4")
+    backfilled = suggestions_for(scheduler_of(one_node, "easy", *requests), 2, requests[2])
+    estimate = "an estimate of 10m 00s, if it is as short as that"
+    assert estimate in [one.what for one in backfilled.changes]
+    in_order = suggestions_for(scheduler_of(one_node, "fifo", *requests), 2, requests[2])
     assert not any("estimate" in one.what for one in in_order.changes)
+
+
+def test_nobody_is_advised_to_declare_less_than_the_job_takes() -> None:
+    requests = wanted(2, estimate="4h"), wanted(4, estimate="1h"), wanted(2, estimate="6h")
+    found = suggestions_for(scheduler_of(parse_cluster("1x4"), "easy", *requests), 2, requests[2])
+    assert not any("estimate" in one.request and "gpus" not in one.request for one in found.changes)
 
 
 def test_a_node_that_is_drained_is_named() -> None:

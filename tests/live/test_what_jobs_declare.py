@@ -13,7 +13,7 @@ from volvelle.core.parts import placements, terminations
 from volvelle.core.policy import policies
 from volvelle.live.job_request import JobRequest
 from volvelle.live.messages import AttemptProgress
-from volvelle.model.job import JobSpec, Truth
+from volvelle.model.job import JobClass, JobSpec, Reward, Truth
 from volvelle.model.problems import Problem
 from volvelle.model.sensitivity import Sensitivity
 from volvelle.model.throughput import Linear, PerType, Table
@@ -64,6 +64,14 @@ def test_rates_are_by_gpus_by_type_or_both(rates: Any, throughput: object) -> No
     asked = request(gpus=2, max_gpus=4, rates=rates)
     assert asked.throughput == throughput
     assert JobRequest.model_validate(asked.as_json()) == asked
+
+
+def test_a_deadline_that_is_a_duration_is_a_strict_one() -> None:
+    assert request(deadline="10s").deadline == request(deadline={"within": 10}).deadline
+    declared = spec(deadline=90)
+    assert (declared.job_class, declared.rewards) == (JobClass.STRICT, (Reward(90.0, 1.0),))
+    with pytest.raises(ValidationError, match="within"):
+        request(deadline="soon")
 
 
 def test_what_makes_no_sense_is_refused() -> None:

@@ -8,7 +8,7 @@ from pydantic import PrivateAttr
 
 from volvelle.core.fork import Fork
 from volvelle.core.policy import policies
-from volvelle.core.view import View
+from volvelle.core.view import FloatColumn, View
 from volvelle.model.cluster import parse_cluster
 from volvelle.plan.plan import Plan, Window
 from volvelle.plan.policy import PlanPolicy
@@ -30,10 +30,27 @@ class Alternating(PlanPolicy):
         return Plan(window, view.jobs.number, turn * view.jobs.gpus[:, None])
 
 
+class WideAtNight(PlanPolicy):
+    """Jobs of all four GPUs from 100 s on, before that only others."""
+
+    name: ClassVar[str] = "wide-at-night"
+    work_conserving: ClassVar[bool] = False
+
+    def plan(self, view: View, window: Window) -> Plan:
+        night = window.start + window.slot_seconds * np.arange(window.slots) >= 100.0
+        wide = view.jobs.gpus == 4.0
+        first = wide & (np.cumsum(wide) == 1)
+        return Plan(window, view.jobs.number, np.outer(view.jobs.gpus * first, night))
+
+    def spare_key(self, view: View) -> FloatColumn:
+        return np.where(view.jobs.gpus == 4.0, np.inf, view.jobs.number)
+
+
 @pytest.fixture(autouse=True)
 def registered(monkeypatch: pytest.MonkeyPatch) -> None:
     policies.all()
-    monkeypatch.setitem(policies._known, "alternating", Alternating)
+    for policy in (Alternating, WideAtNight):
+        monkeypatch.setitem(policies._known, policy.name, policy)
     Alternating.asked.clear()
 
 
@@ -64,6 +81,13 @@ def test_gpus_that_the_plan_leaves_go_to_jobs_that_run_and_then_by_submission() 
     # round 0: job 0 by plan, 1 beside it; round 1: job 1 by plan, 0 beside it
     assert run.outcomes.first_start.tolist()[:2] == [0.0, 0.0]
     assert run.outcomes.finish[0] == 20.0
+
+
+def test_gpus_idle_where_no_key_of_a_job_says_that_it_may_have_them() -> None:
+    jobs = (0.0, 4.0, 20.0), (0.0, 1.0, 5.0), (30.0, 4.0, 20.0), (90.0, 1.0, 50.0)
+    run = happen(scenario(*jobs, policy="wide-at-night:round=10"))
+    assert run.outcomes.first_start.tolist() == [100.0, 0.0, 120.0, 90.0]
+    assert run.outcomes.finish[3] == 180.0  # preempted from 100 to 140
 
 
 def test_a_fork_follows_the_plan_and_leaves_its_parent_s_alone() -> None:

@@ -17,13 +17,13 @@ from volvelle.simulate.onward import onward, setting_of
 from volvelle.testing.scenario import Scenario, happen, linear_job
 
 
-def snapshot() -> Snapshot:
+def snapshot(placement: str = "consolidated") -> Snapshot:
     jobs = [linear_job(n, 7.0 * n, 1.0 + n % 3, 50.0 + 40.0 * (n % 4)) for n in range(12)]
     scenario = Scenario.of(
         parse_cluster("2x2"),
         jobs,
         policy="srtf",
-        placement="consolidated",
+        placement=placement,
         overheads=Overheads(checkpoint=3.0, restore=5.0),
     )
     run = happen(scenario)
@@ -50,5 +50,14 @@ def test_another_policy_takes_over_what_there_is() -> None:
 
 
 def test_a_placement_that_only_counts_cannot_take_over_jobs_on_named_gpus() -> None:
-    with pytest.raises(Problem, match="only counts GPUs"):
-        setting_of(snapshot(), WrittenComposition("fifo", "none"))
+    taken = snapshot()
+    with pytest.raises(Problem, match="placement 'none' only counts GPUs, and jobs of the snapsh"):
+        onward(taken, setting_of(taken, WrittenComposition("fifo", "none")))
+
+
+def test_a_placement_that_names_gpus_cannot_take_over_jobs_on_counted_ones() -> None:
+    taken = snapshot("none")
+    with pytest.raises(
+        Problem, match="placement 'consolidated' names GPUs, and jobs of the snapsh"
+    ):
+        onward(taken, setting_of(taken, WrittenComposition("srtf", "consolidated")))

@@ -79,3 +79,17 @@ def test_demand_above_what_there_is_of_a_type_is_found(trace: Path) -> None:
 def test_a_type_that_goes_into_no_line_is_not_proposed() -> None:
     odd = Job(JobSpec(id="a", submit_time=0.0, gpu_types=("Tesla V100",)), Truth(work=5.0))
     assert proposed_cluster(seen_types(Workload([odd]))) == ""
+
+
+def test_nodes_are_as_large_as_what_jobs_of_several_nodes_had_of_each(tmp_path: Path) -> None:
+    path = tmp_path / "sacct.txt"
+    row = "{0}|2026-01-0{0}T10:00:00|2026-01-0{0}T10:00:00|3600|COMPLETED|{1}|gres/gpu:a100={2}\n"
+    path.write_text(
+        "JobID|Submit|Start|ElapsedRaw|State|NNodes|ReqTRES\n"
+        + row.format(1, 2, 8)
+        + row.format(2, "Unknown", 8)
+        + row.format(3, 1, 2)
+    )
+    [a100] = seen_types(read_trace(path))
+    assert a100.most_on_node == 4.0
+    assert proposed_cluster([a100]) == "--cluster 2x4:a100"

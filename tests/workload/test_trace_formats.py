@@ -1,5 +1,6 @@
 """What each trace format's rows mean, by its invented sample."""
 
+import json
 from pathlib import Path
 
 import pytest
@@ -241,3 +242,29 @@ def test_our_own_table_has_everything_a_job_can_say() -> None:
     assert jobs["beta"].spec.submit_time == 600
     assert jobs["gamma"].spec.gpus == 0.5
     assert jobs["gamma"].spec.submit_time == 3600
+
+
+def test_gpu_types_of_pods_are_those_they_select(tmp_path: Path) -> None:
+    def pod(name: str, where: dict[str, object]) -> dict[str, object]:
+        asked = {"resources": {"limits": {"nvidia.com/gpu": "2"}}}
+        ended = {"state": {"terminated": {"finishedAt": "2026-01-01T02:00:00Z"}}}
+        return {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": {"name": name, "creationTimestamp": "2026-01-01T00:00:00Z"},
+            "spec": {"containers": [asked], **where},
+            "status": {"startTime": "2026-01-01T01:00:00Z", "containerStatuses": [ended]},
+        }
+
+    one_of = {"key": "accelerator", "operator": "In", "values": ["a100", "h100"]}
+    terms = {"nodeSelectorTerms": [{"matchExpressions": [one_of]}]}
+    required = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": terms}}
+    pods = [
+        pod("selected", {"nodeSelector": {"nvidia.com/gpu.product": "A100", "zone": "a"}}),
+        pod("required", {"affinity": required}),
+        pod("any", {}),
+    ]
+    path = tmp_path / "pods.json"
+    path.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": pods}))
+    types = {job.spec.id: job.spec.gpu_types for job in read_trace(path)}
+    assert types == {"selected": ("A100",), "required": ("a100", "h100"), "any": ()}

@@ -1,5 +1,6 @@
 """A newcomer's CSV: other column names, other units, and a ready --map line to start from."""
 
+import shlex
 from pathlib import Path
 
 import pytest
@@ -7,8 +8,9 @@ from trace_samples import SAMPLES
 
 from volvelle.model.job import Recorded
 from volvelle.model.problems import Problem
-from volvelle.workload.readers.mapping import parse_map, profiles, read_profile, suggested
+from volvelle.workload.readers.mapping import parse_map, profiles, read_profile
 from volvelle.workload.readers.own import COLUMNS
+from volvelle.workload.readers.suggesting import suggested, suggested_dates
 from volvelle.workload.reading import read_trace
 
 
@@ -206,3 +208,38 @@ def test_columns_that_fit_as_well_are_named(tmp_path: Path) -> None:
     path.write_text("created_at,submitted_at,num_gpus,runtime\n1,2,3,4\n")
     with pytest.raises(Problem, match=r"\(submit_time may also be created_at\)"):
         read_trace(path)
+
+
+AMERICAN = (
+    "Job Number,Owner,# of GPUs,Requested On,Run Time (min)\n"
+    "1,amy,4,11/03/2026 09:15:00 AM,90\n"
+    "2,bob,1,11/14/2026 01:15:00 PM,0.5\n"
+)
+
+
+def test_a_table_with_american_names_and_dates_is_read_as_is_suggested(tmp_path: Path) -> None:
+    path = tmp_path / "american.csv"
+    path.write_text(AMERICAN)
+    with pytest.raises(Problem) as problem:
+        read_trace(path)
+    _, _, line = str(problem.value).rstrip(".").partition("Say which is which: ")
+    _, columns, _, dates = shlex.split(line)
+    first, second = read_trace(path, columns=parse_map([columns]), dates=dates)
+    assert (first.spec.gpus, second.spec.gpus) == (4.0, 1.0)
+    assert second.spec.submit_time == 11 * 86400 + 4 * 3600
+    with pytest.raises(Problem, match="--dates '%m/%d/%Y %I:%M:%S %p'"):
+        read_trace(path, columns=parse_map([columns]))
+
+
+@pytest.mark.parametrize(
+    ("text", "option"),
+    [
+        ("24.12.2026", "--dates %d.%m.%Y"),
+        ("24/12/26 9:05", "--dates '%d/%m/%y %H:%M'"),
+        ("03/04/2026", "--dates %m/%d/%Y, or with %d before %m where the day comes first"),
+        ("2026-11-03 10:00:00", ""),
+        ("1.5", ""),
+    ],
+)
+def test_dates_are_suggested_by_how_times_are_written(text: str, option: str) -> None:
+    assert suggested_dates([text]) == option

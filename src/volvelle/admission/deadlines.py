@@ -7,7 +7,10 @@ once: under a steady flow of promised jobs one that would break their promises m
 true estimates and no failures every promise is kept. With wrong ones a promise may break; it is revoked
 then, and no job waits for the sake of a promise that would be broken without it. A ``margin`` adapts to
 promises broken and kept, as that of `volvelle.systems.chronus` does, so that in the long run at most the
-share ``broken`` of them is. It begins anew where the journal is followed and not replayed, and in snapshots.
+share ``broken`` of them is. A promise that only the margin doubts is protected: what comes may not delay its
+job. Finishes later than all deadlines (``accept_later``) have a slack of their own, which learns from
+promises of that kind alone: without slack one is broken by any delay, and deadlines have theirs from users.
+Both begin anew where the journal is followed and not replayed, and in snapshots.
 
 Deadlines that no user needs cost other jobs their place (Chronus, SoCC'21, section 3.3.2), so what promised
 jobs of one user or one pool request together can be limited to a share of the cluster's GPUs.
@@ -25,8 +28,13 @@ from volvelle.core.decision import Promise
 from volvelle.core.events import JobSubmitted
 from volvelle.core.fork import Fork
 from volvelle.core.parts import Admission, Fate, Verdict, admissions
-from volvelle.core.promises import Margin, keeps, over_share
+from volvelle.core.promises import LEAST_SLACK, Margin, keeps, over_share
 from volvelle.core.view import View
+
+_MARGIN_STEP, _SLACK_STEP = 1.0, 2.0
+"""How much a broken promise adds to the margin, and one later than all deadlines to the slack of such.
+
+Each unit of margin costs as many broken promises as steps go into it (decision 70)."""
 
 
 class Otherwise(StrEnum):
@@ -61,14 +69,16 @@ class Deadlines(Admission):
     )
 
     _adapts: Margin = PrivateAttr()
+    _slack: Margin = PrivateAttr()
 
     def model_post_init(self, _: Any, /) -> None:
         """Begin with the margin that is given."""
-        self._adapts = Margin(self.margin, self.broken)
+        self._adapts = Margin(self.margin, self.broken, _MARGIN_STEP)
+        self._slack = Margin(max(self.margin, LEAST_SLACK), self.broken, _SLACK_STEP)
 
-    def learn(self, *, kept: bool) -> None:
-        """Adapt the margin."""
-        self._adapts.learn(kept=kept)
+    def learn(self, promise: Promise, *, kept: bool) -> None:
+        """Adapt the margin, or the slack of finishes that are later than all deadlines."""
+        (self._slack if promise.step < 0 else self._adapts).learn(kept=kept)
 
     def judge(self, job: JobSubmitted, view: View, ahead: Fork) -> Verdict:
         """Admit it with what can be promised to it, unless it would break another's promise."""
@@ -76,12 +86,10 @@ class Deadlines(Admission):
         if not promised and not job.spec.rewards:
             return Verdict(Fate.ADMIT)
         finishes = ahead.admitting(job).until({job.number, *promised}).completed
-        margin = self._adapts.now
-        late = _late(promised, finishes, view.now, margin)
-        if late and late - _late(promised, ahead.until(promised).completed, view.now, margin):
+        at_risk = _late(promised, finishes, view.now, self._adapts.now)
+        if at_risk and _delayed(at_risk, finishes, ahead.until(at_risk).completed):
             return Verdict(Fate.WAIT, self._nothing(job, "would break promises to other jobs"))
-        finish = view.now + (finishes.get(job.number, math.inf) - view.now) * (1.0 + margin)
-        given = self._promise(job, finish)
+        given = self._promise(job, view.now, finishes.get(job.number, math.inf) - view.now)
         if given is not None and given.finish_by is not None:
             specs = [view.spec(number) for number in promised]
             shares = {"user": self.user_share, "pool": self.pool_share}
@@ -91,16 +99,18 @@ class Deadlines(Admission):
             return Verdict(Fate.ADMIT, given)
         return Verdict(Fate.REJECT, reason=given.reason)
 
-    def _promise(self, job: JobSubmitted, finish: float) -> Promise | None:
-        """The best promise to a job that finishes then; None where it has no deadline."""
+    def _promise(self, job: JobSubmitted, now: float, takes: float) -> Promise | None:
+        """The best promise to a job that is to finish in ``takes`` seconds; None where it has no deadline."""
         if not job.spec.rewards:
             return None
+        finish = now + takes * (1.0 + self._adapts.now)
         for step, reward in enumerate(job.spec.rewards):
             if keeps(finish, finish_by := job.spec.submit_time + reward.deadline_seconds):
                 return Promise(job.number, finish_by, step)
-        if job.spec.accept_later and finish < math.inf:
-            return Promise(job.number, finish, reason="accepted later than its deadlines")
-        return self._nothing(job, "keeps none of its deadlines", finish)
+        later = now + takes * (1.0 + max(self._slack.now, self._adapts.now))
+        if job.spec.accept_later and later < math.inf:
+            return Promise(job.number, later, reason="accepted later than its deadlines")
+        return self._nothing(job, "keeps none of its deadlines", later)
 
     @staticmethod
     def _nothing(job: JobSubmitted, reason: str, finish: float = math.inf) -> Promise | None:
@@ -111,11 +121,22 @@ class Deadlines(Admission):
 
 def _late(
     promised: dict[int, float | None], finishes: dict[int, float], now: float, margin: float
-) -> set[int]:
-    """Jobs whose promises would be broken by these finishes, or by finishes later by the margin."""
+) -> dict[int, float]:
+    """Jobs, with what they are promised, that break it by these finishes, or by ones later by the margin."""
     return {
-        number
+        number: finish_by
         for number, finish_by in promised.items()
         if finish_by is not None
         and not keeps(now + (finishes.get(number, math.inf) - now) * (1.0 + margin), finish_by)
     }
+
+
+def _delayed(
+    at_risk: dict[int, float], finishes: dict[int, float], without: dict[int, float]
+) -> bool:
+    """Whether a job at risk ends later than ``without`` the newcomer, and keeps its promise without it."""
+    return any(
+        keeps(alone := without.get(number, math.inf), finish_by)
+        and not keeps(finishes.get(number, math.inf), alone)
+        for number, finish_by in at_risk.items()
+    )

@@ -25,6 +25,8 @@ _MODULES: dict[str, str] = {
     "cancel": "jobs:cancel",
     "hold": "jobs:hold",
     "release": "jobs:release",
+    "change": "jobs:change",
+    "requeue": "jobs:requeue",
     "logs": "jobs:logs",
     "history": "jobs:history",
     "journal": "journal:journal",

@@ -1,9 +1,10 @@
-"""Commands on jobs: ``queue``, ``why``, ``cancel``, ``hold``, ``release``, ``logs``, ``history``."""
+"""Commands on jobs: ``queue``, ``why``, ``cancel``, ``hold``, ``release``, ``change``, ``requeue``,
+``logs``, ``history``."""
 
 import json
 import sys
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -12,7 +13,9 @@ from volvelle.cli.options import Form
 from volvelle.cli.rows import Head, Row, show_rows, warn, watch_rows
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from datetime import datetime
+    from inspect import Parameter
 
     from volvelle.live.http.client import ApiClient
 
@@ -163,6 +166,7 @@ def why(number: Number, output: options.Output = Form.TABLE) -> None:
         if job["guarantee"] is not None:
             print(f"{formatting.format_kept(job, now).capitalize()}.")
         _print_profile(job)
+        _print_changed(job)
         _print_measured(found)
         return
     reason = f": {found['reason']}" if found["reason"] else f" is {job['state']}"
@@ -178,6 +182,7 @@ def why(number: Number, output: options.Output = Form.TABLE) -> None:
     if job["guarantee"] is not None:
         print(f"{formatting.format_guarantee(job['guarantee'], now).capitalize()}.")
     _print_profile(job)
+    _print_changed(job)
     _print_measured(found)
     if found["after"] is not None:
         print(f"It waits for the end of job {found['after']}.")
@@ -192,6 +197,27 @@ def _print_profile(job: Row) -> None:
 
     if job["profile"] is not None and job["profile"]["ended"] != job["ended"]:
         print(f"{formatting.format_profile(job).capitalize()}.")
+
+
+def _print_changed(job: Row) -> None:
+    if job["changed"]:
+        said = "; ".join(
+            f"{key.replace('_', ' ')} {_value(key, now)}, was {_value(key, was)}"
+            for key, (was, now) in job["changed"].items()
+        )
+        print(f"Changed since its submission: {said}.")
+
+
+def _value(key: str, value: float | None) -> str:
+    """The value of an attribute that changed, as its user would write it."""
+    from volvelle.model.job import JobSpec
+    from volvelle.model.job_schema import SECONDS, with_key
+    from volvelle.model.units import format_duration
+
+    timed = {one.about.key for one in with_key(JobSpec) if one.about.unit == SECONDS}
+    if value is None:
+        return "none"
+    return format_duration(value) if key in timed else f"{value:g}"
 
 
 def _print_measured(found: Row) -> None:
@@ -228,6 +254,45 @@ def hold(numbers: Numbers) -> None:
 def release(numbers: Numbers) -> None:
     """Let held jobs run again."""
     _change_each(numbers, "release", "released")
+
+
+def _changeable() -> "Iterator[Parameter]":
+    """The options of what may change, each called as its key in a request."""
+    from volvelle.cli.submit import option_of
+    from volvelle.model.job import JobSpec
+    from volvelle.model.job_schema import changeable
+
+    yield from (option_of(field) for field in changeable(JobSpec) if field.about.flag)
+
+
+@options.besides(_changeable)
+def change(numbers: Numbers, **declared: Any) -> None:
+    """Declare anew what waiting jobs declared, as their priority; ``none`` takes a time limit away.
+
+    volvelle change 12 --priority 5 --time-limit 4h
+    """
+    from volvelle.cli.output import remark
+    from volvelle.model.problems import Problem
+
+    given = {key: value for key, value in declared.items() if value is not None}
+    if not given:
+        names = ", ".join(f"--{key.replace('_', '-')}" for key in declared)
+        raise Problem(f"nothing changes: give {names}", usage=True)
+    values = {key: None if value == "none" else value for key, value in given.items()}
+    client = _client()
+    for number in numbers:
+        for notice in client.patch(f"/v1/jobs/{number}", values)["notices"]:
+            remark(notice)
+        print(f"job {number} changed")
+
+
+def requeue(numbers: Numbers) -> None:
+    """Stop running jobs at a checkpoint and let them wait again, which costs them no retry."""
+    client = _client()
+    for number in numbers:
+        attempt = client.get(f"/v1/jobs/{number}")["attempt"]
+        client.post(f"/v1/jobs/{number}/requeue" + (f"?attempt={attempt}" if attempt else ""))
+        print(f"job {number} requeued")
 
 
 def _change_each(numbers: list[int], action: str, done: str) -> None:

@@ -46,6 +46,8 @@ def read_file(
 def remark_on_import(workload: "Workload") -> None:
     """Say what became of a trace's rows, if anything did, with an example of each reason."""
     from volvelle.cli.output import remark
+    from volvelle.workload.readers.suggesting import import_hint
+    from volvelle.workload.reading import MAPPED
 
     report = workload.report
     if report is None or not (report.dropped or report.repaired):
@@ -54,6 +56,8 @@ def remark_on_import(workload: "Workload") -> None:
     for reason, places in report.examples.items():
         if places:
             remark(f"      {reason}: for example {places[0]}")
+    if report.format in MAPPED and (hint := import_hint(report)):
+        remark(f"      {hint}")
 
 
 def remark_on_cluster(workload: "Workload", cluster: "Cluster") -> None:

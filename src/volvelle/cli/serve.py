@@ -1,5 +1,6 @@
 """``volvelle serve``: the scheduler of a real cluster."""
 
+import shlex
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -116,6 +117,7 @@ def serve(
 
 
 def _print_ready(server: "RunningServer") -> None:
+    from volvelle.live.serve_folder import DEFAULT_FOLDER
     from volvelle.notebook.facts import cluster_line
 
     jobs = server.controller.status.jobs
@@ -129,4 +131,9 @@ def _print_ready(server: "RunningServer") -> None:
     )
     if server.trust:
         print(server.trust)
-    print("Next, beside this folder: volvelle submit --gpus 1 -- python train.py", flush=True)
+    submit = "volvelle submit --gpus 1 -- python train.py"
+    if server.folder.path.name == DEFAULT_FOLDER.name:
+        print(f"Next, beside this folder: {submit}", flush=True)
+    else:
+        where = shlex.quote(str(server.folder.path))
+        print(f"Next: VOLVELLE_SERVER={where} {submit}", flush=True)

@@ -14,31 +14,36 @@ from volvelle.cli.options import Form
 if TYPE_CHECKING:
     from volvelle.live.http.client import ApiClient
     from volvelle.live.job_request import JobRequest
+    from volvelle.model.job_schema import JobField
 
 _TIME, _RUN = "How long", "How it runs"
 _POLL_SECONDS = 0.5
 
 
-def _declared() -> Iterator[Parameter]:
-    """The options that follow from the schema of a job, each called as its key in a request."""
-    from volvelle.model.job import JobSpec
-    from volvelle.model.job_schema import GPUS, SECONDS, with_key
+def option_of(field: "JobField") -> Parameter:
+    """The option for an attribute of a job, called as its key in a request."""
+    from volvelle.model.job_schema import GPUS, SECONDS
 
-    for field in with_key(JobSpec):
-        about = field.about
-        if not about.flag:
-            continue
-        several = field.type == tuple[str, ...]
-        kind: Any = {SECONDS: str, GPUS: int}.get(about.unit, field.type)
-        option = typer.Option(
-            *about.flag.split(),
-            metavar=about.metavar or ("TIME" if about.unit == SECONDS else None),
-            help=f"{about.meaning[0].upper()}{about.meaning[1:]}{'; repeatable' if several else ''}.",
-            rich_help_panel=about.panel,
-        )
-        kind = bool if kind is bool else (list[str] if several else kind) | None
-        default = False if kind is bool else None
-        yield options.parameter(about.key, Annotated[kind, option], default)
+    about = field.about
+    several = field.type == tuple[str, ...]
+    kind: Any = {SECONDS: str, GPUS: int}.get(about.unit, field.type)
+    option = typer.Option(
+        *about.flag.split(),
+        metavar=about.metavar or ("TIME" if about.unit == SECONDS else None),
+        help=f"{about.meaning[0].upper()}{about.meaning[1:]}{'; repeatable' if several else ''}.",
+        rich_help_panel=about.panel,
+    )
+    kind = bool if kind is bool else (list[str] if several else kind) | None
+    default = False if kind is bool else None
+    return options.parameter(about.key, Annotated[kind, option], default)
+
+
+def _declared() -> Iterator[Parameter]:
+    """The options that follow from the schema of a job."""
+    from volvelle.model.job import JobSpec
+    from volvelle.model.job_schema import with_key
+
+    yield from (option_of(field) for field in with_key(JobSpec) if field.about.flag)
 
 
 def _keys(declared: dict[str, Any]) -> dict[str, Any]:

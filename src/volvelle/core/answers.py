@@ -194,9 +194,9 @@ def _revoke_overdue(scheduler: "Scheduler") -> None:
         if not any(number in there for there in (scheduler.known, scheduler.held, queue)):
             del scheduler.promises[number]
             if given.finish_by is not None:
-                learn(kept=True)
+                learn(given, kept=True)
         elif given.finish_by is not None and not keeps(scheduler.now, given.finish_by):
-            learn(kept=False)
+            learn(given, kept=False)
             promise(scheduler, Promise(number, reason=_LATE))
     expect_promises(scheduler)
 

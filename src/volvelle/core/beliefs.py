@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from volvelle.core.scheduler import Scheduler
 
 _PLACE = {name: place for place, name in enumerate(Jobs.float_columns[:ARRIVAL_COLUMNS])}
-_DECLARED = tuple((_PLACE[one.about.state], one.name) for one in with_state(JobSpec))
+DECLARED_COLUMNS = tuple((one.about.state, one.name) for one in with_state(JobSpec))
 """The columns that repeat what is declared, and the attributes."""
 
 
@@ -66,8 +66,8 @@ def newcomer(
         "true_table": -1.0,
     }.items():
         values[_PLACE[name]] = float(value)
-    for place, attribute in _DECLARED:
-        values[place] = float(getattr(spec, attribute) or 0.0)
+    for name, attribute in DECLARED_COLUMNS:
+        values[_PLACE[name]] = float(getattr(spec, attribute) or 0.0)
     return values
 
 

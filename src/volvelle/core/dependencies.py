@@ -25,21 +25,13 @@ def stand_aside(scheduler: "Scheduler", event: JobSubmitted, place: int | None =
     place: in the table of arrivals, in a world that knows what comes.
     """
     dependents, number = scheduler.dependents, event.number
-    restore(scheduler, Dependent(event, event.spec.after, event.time, place))
+    dependents.aside[number] = Dependent(event, event.spec.after, event.time, place)
+    for name in {one.job for one in event.spec.after}:
+        dependents.followers.setdefault(name, []).append(number)
     through = dict.fromkeys(one.job for one in event.spec.after if one.job in dependents.ended)
     for name in through:
         if number in dependents.aside:
             _hear(scheduler, number, name)
-
-
-def restore(scheduler: "Scheduler", dependent: Dependent) -> None:
-    """Let a submission stand aside."""
-    dependents, number = scheduler.dependents, dependent.event.number
-    dependents.aside[number] = dependent
-    for name in {one.job for one in dependent.left}:
-        dependents.followers.setdefault(name, []).append(number)
-    if not dependent.left:
-        _expect(scheduler, number, dependent.since)
 
 
 def take_in_dependents(scheduler: "Scheduler") -> None:

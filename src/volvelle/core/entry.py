@@ -7,7 +7,7 @@ that were blocked on other jobs come back to their place among them (RETURNED).
 
 import math
 from bisect import bisect_left, insort
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from heapq import merge
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -44,7 +44,7 @@ from volvelle.model.tolerances import SAME_AMOUNT
 if TYPE_CHECKING:
     from volvelle.core.scheduler import Scheduler
 
-_DONE, _SUBMIT, _NUMBER = (Jobs.float_columns.index(name) for name in ("done", "submit", "number"))
+_SUBMIT, _NUMBER = (Jobs.float_columns.index(name) for name in ("submit", "number"))
 _QUEUED = (ENTERS, NO_PROGRESS)
 """Verdicts on arrivals that join the queue as they come; others do not, or have left it."""
 
@@ -64,9 +64,10 @@ class HeldJob(NamedTuple):
         """Its last run."""
         return int(self.value("attempt"))
 
-    def having_done(self, work: float) -> "HeldJob":
-        """The same with ``work`` units done."""
-        return self._replace(values=(*self.values[:_DONE], work, *self.values[_DONE + 1 :]))
+    def having(self, columns: Mapping[str, float]) -> "HeldJob":
+        """The same with these values in these columns."""
+        named = zip(Jobs.float_columns, self.values, strict=False)
+        return self._replace(values=tuple(columns.get(name, value) for name, value in named))
 
 
 # ---------------------------------------------------------------------- the admission queue

@@ -5,6 +5,8 @@ changes, submissions, wake-ups) and within a kind by job number. ``attempt`` cou
 fences late news of an earlier one.
 """
 
+from collections.abc import Mapping
+
 import msgspec
 
 from volvelle.model.cluster import Node, NodeState
@@ -103,6 +105,24 @@ class JobReleased(msgspec.Struct, frozen=True, tag="released", gc=False):
     number: int
 
 
+class JobChanged(msgspec.Struct, frozen=True, tag="changed", gc=False):
+    """The user of a job that holds no GPUs declares some of its attributes anew.
+
+    changes: new values by the names of `JobSpec`'s fields, of `volvelle.model.job_schema.changeable` ones.
+    """
+
+    time: float
+    number: int
+    changes: Mapping[str, int | float | None]
+
+
+class JobRequeued(msgspec.Struct, frozen=True, tag="requeued", gc=False):
+    """A running job gives its GPUs up at a checkpoint and waits again, which costs it no retry."""
+
+    time: float
+    number: int
+
+
 class BatchSizeChanged(msgspec.Struct, frozen=True, tag="batch-size", gc=False):
     """The job went over to another batch size after ``work_done`` units of work."""
 
@@ -194,6 +214,8 @@ Event = (
     | JobCancelled
     | JobHeld
     | JobReleased
+    | JobChanged
+    | JobRequeued
     | BatchSizeChanged
     | TrainingReported
     | ProgressReported

@@ -13,7 +13,6 @@ from volvelle.core.decision import Decision
 from volvelle.core.dependencies import stand_aside, take_in_dependents
 from volvelle.core.dependents import note_end
 from volvelle.core.entry import (
-    HeldJob,
     admit,
     drop,
     enter,
@@ -28,10 +27,12 @@ from volvelle.core.events import (
     BatchSizeChanged,
     Event,
     JobCancelled,
+    JobChanged,
     JobFailed,
     JobFinished,
     JobHeld,
     JobReleased,
+    JobRequeued,
     JobStarted,
     JobStopped,
     JobSubmitted,
@@ -48,7 +49,7 @@ from volvelle.core.forward.decide import change
 from volvelle.core.forward.expected import drop_stop
 from volvelle.core.forward.gpus import hold_slot
 from volvelle.core.forward.jobs import give_up, order_again, queue_up, settle, settle_work, stop
-from volvelle.core.forward.log import log_decision, log_event
+from volvelle.core.forward.log import log_event
 from volvelle.core.forward.waiting import wait_no_more
 from volvelle.core.limits import end_overrun
 from volvelle.core.parts import Belief, KnownJob, admissions
@@ -61,7 +62,6 @@ from volvelle.core.state import (
     DIRTY,
     ELIGIBLE,
     INFINITY,
-    KNOWN_COLUMNS,
     NAMED_WAKE,
     NOW,
     ORDER,
@@ -69,6 +69,7 @@ from volvelle.core.state import (
     TIMED,
     Reason,
 )
+from volvelle.core.user_changes import changed, held, released, requeued
 
 if TYPE_CHECKING:
     from volvelle.core.scheduler import Scheduler
@@ -138,7 +139,7 @@ def _stopped(scheduler: "Scheduler", event: JobStopped) -> None:
     if row is not None:
         note_checkpoint(scheduler.state, row, number, event.work_done)
     elif held is not None and not isinstance(held, JobSubmitted):
-        scheduler.held[number] = held.having_done(event.work_done)
+        scheduler.held[number] = held.having({"done": event.work_done})
 
 
 def _failed(scheduler: "Scheduler", event: JobFailed) -> None:
@@ -155,7 +156,7 @@ def _failed(scheduler: "Scheduler", event: JobFailed) -> None:
         give_up_on(scheduler, event.number, spec, f"{times}: {event.reason}{again}")
         drop(scheduler, row)
         return
-    settle(s, row, scheduler.now)
+    settle(s, row, event.time)
     give_up(s, scheduler.rules, row)
     jobs.done[row] = event.work_done
     jobs.curve[row] = -1.0  # it may be back at an earlier batch size
@@ -184,34 +185,6 @@ def _cancelled(scheduler: "Scheduler", event: JobCancelled) -> None:
     else:
         return
     note_end(scheduler, spec.id, ok=False)
-
-
-def _held(scheduler: "Scheduler", event: JobHeld) -> None:
-    s, number = scheduler.state, event.number
-    row = scheduler.row_of(number)
-    if row is None:
-        if (dependent := scheduler.dependents.aside.get(number)) is not None:
-            scheduler.dependents.aside[number] = dependent._replace(held=True)
-        elif (submission := withdraw(scheduler, number)) is not None:
-            scheduler.held[number] = submission
-        return
-    if s.jobs.held[row] > 0.0:
-        stop(s, scheduler.rules, row, scheduler.now)
-        log_decision(s, scheduler.rules, row)
-    values = tuple(float(column[row]) for column in s.jobs.floats[:KNOWN_COLUMNS])
-    scheduler.held[number] = HeldJob(values, scheduler.known[number])
-    drop(scheduler, row, through=False)
-
-
-def _released(scheduler: "Scheduler", event: JobReleased) -> None:
-    if (dependent := scheduler.dependents.aside.get(event.number)) is not None:
-        scheduler.dependents.aside[event.number] = dependent._replace(held=False)
-        return
-    held = scheduler.held.pop(event.number, None)
-    if isinstance(held, JobSubmitted):
-        queue_submission(scheduler, held)
-    elif held is not None:
-        enter(scheduler, list(held.values), held.known)
 
 
 def _batch_size_changed(scheduler: "Scheduler", event: BatchSizeChanged) -> None:
@@ -392,8 +365,10 @@ HANDLERS: dict[type, Callable[["Scheduler", Any], None]] = {
     JobStopped: _stopped,
     JobFailed: _failed,
     JobCancelled: _cancelled,
-    JobHeld: _held,
-    JobReleased: _released,
+    JobHeld: held,
+    JobReleased: released,
+    JobChanged: changed,
+    JobRequeued: requeued,
     BatchSizeChanged: _batch_size_changed,
     TrainingReported: _training_reported,
     ProgressReported: _progress_reported,

@@ -21,7 +21,15 @@ from volvelle.core.decision import (
     Rejection,
     Sharing,
 )
-from volvelle.core.events import Event, JobFinished, JobStarted, JobStopped, JobSubmitted, WakeUp
+from volvelle.core.events import (
+    Event,
+    JobFailed,
+    JobFinished,
+    JobStarted,
+    JobStopped,
+    JobSubmitted,
+    WakeUp,
+)
 from volvelle.core.state import (
     BEGAN,
     CHECKPOINTED,
@@ -49,7 +57,8 @@ class Notes:
     """What Python adds to the log: events, why jobs were turned away or ended; divisions, promises,
     notices by moment.
 
-    foretold: why jobs are turned away of which that is known before they come.
+    foretold: why jobs are turned away of which that is known before they come. happened: when events were, by
+    their rows, which were before the moment that heard of them.
     """
 
     foretold: Mapping[int, str]
@@ -58,6 +67,7 @@ class Notes:
     divisions: dict[int, Sharing] = field(default_factory=dict)
     promises: dict[int, tuple[Promise, ...]] = field(default_factory=dict)
     notices: dict[int, tuple[str, ...]] = field(default_factory=dict)
+    happened: dict[int, float] = field(default_factory=dict)
 
     def reason(self, number: int) -> str:
         """Why job ``number`` was turned away or ended."""
@@ -101,7 +111,10 @@ class Batch:
     @property
     def event_time(self) -> FloatArray:
         """When each event happened."""
-        return np.repeat(self.time, np.diff(self.events_end, prepend=0))
+        times = np.repeat(self.time, np.diff(self.events_end, prepend=0))
+        for row, time in self.notes.happened.items():
+            times[row] = time
+        return times
 
     @property
     def decision_time(self) -> FloatArray:
@@ -242,6 +255,8 @@ def batch_of(moments: Iterable[Moment]) -> tuple[Batch, Submission]:
     rows = 0
     for time, events, decision in moments:
         for event in events:
+            if isinstance(event, JobFinished | JobStopped | JobFailed) and event.time < time:
+                notes.happened[len(kinds)] = event.time
             if isinstance(event, JobFinished):
                 kinds.append((FINISHED, event.number, event.attempt, 0.0))
             elif isinstance(event, JobSubmitted):

@@ -72,8 +72,8 @@ class Admission(JobPart):
         """
         raise NotImplementedError
 
-    def learn(self, *, kept: bool) -> None:
-        """A promise was kept or broken: told once for each, when it or a later one is due."""
+    def learn(self, promise: Promise, *, kept: bool) -> None:
+        """Adapt to a promise that was kept or broken: once for each, when it or a later one is due."""
 
 
 class KnownJob(NamedTuple):

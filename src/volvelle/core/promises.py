@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 
 _STEP = 0.5
 """How much a broken promise adds to a margin that adapts."""
+LEAST_SLACK = 0.05
+"""Share by which a finish that is accepted later than all deadlines is promised later than foreseen, at
+least: one without slack is broken by the first second of delay."""
 
 
 @dataclass
@@ -27,11 +30,12 @@ class Margin:
 
     It adapts: each broken promise adds to it, each that is kept takes a little away (Gibbs and Candès,
     NeurIPS'21). In the long run that comes to half of ``broken``, which leaves room for those that break
-    before the margin is known. least: its first and lowest value.
+    before the margin is known. least: its first and lowest value. step: what a broken promise adds.
     """
 
     least: float
     broken: float
+    step: float = _STEP
     now: float = field(init=False)
 
     def __post_init__(self) -> None:
@@ -40,7 +44,7 @@ class Margin:
     def learn(self, *, kept: bool) -> None:
         """A promise was kept or broken."""
         error = float(not kept) - self.broken / 2.0
-        self.now = max(self.now + _STEP * error, self.least)
+        self.now = max(self.now + self.step * error, self.least)
 
 
 def keeps(finish: float, finish_by: float) -> bool:

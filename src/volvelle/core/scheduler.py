@@ -251,7 +251,7 @@ class Scheduler:
             self.replace_state(self.state.over_arrays())
 
     def replace_state(self, state: State, *, order_anew: bool = False) -> None:
-        """Go on with ``state``, which says the same or that which `volvelle.core.image` has kept.
+        """Go on with ``state``, which says the same or what `volvelle.core.snapshot` has kept.
 
         order_anew: its jobs are in the order of another policy.
         """

@@ -1,113 +1,129 @@
-"""A snapshot: a scheduler at one moment, as one JSON document, from which it goes on.
+"""A snapshot: a scheduler with all that its parts remember, from which it goes on exactly.
 
-It holds what the state machine holds, except what policy and estimator remember of their own: like after a
-`Recomposed`, these begin anew. (A journal loses nothing; a snapshot is small and says only where one is.)
+It is a value that msgspec writes: a file of it is JSON (`read_snapshot`), a store packs it. Tables of the
+state are kept as they are; a version whose tables have other columns refuses it in a sentence.
 """
 
-import math
+from collections import deque
 from pathlib import Path
 from typing import NamedTuple
 
 import msgspec
+import numpy as np
 
 from volvelle.core.beliefs import table_of
-from volvelle.core.decision import Promise, decode_array, encode_array
-from volvelle.core.dependencies import restore
-from volvelle.core.dependents import Dependent
-from volvelle.core.entry import HeldJob, enter, queue_submission, waiting_for_admission
+from volvelle.core.composition import Composition
+from volvelle.core.decision import IntArray, Promise, decode_array, encode_array
+from volvelle.core.dependents import Dependents
+from volvelle.core.entry import HeldJob
 from volvelle.core.events import JobSubmitted
-from volvelle.core.forward.expected import expect
-from volvelle.core.forward.gpus import free_later, hold_slot
-from volvelle.core.forward.jobs import hold, rank
-from volvelle.core.forward.waiting import wait_no_more
 from volvelle.core.journal import Header
+from volvelle.core.memory import NoPlainData, memory_of, remind
 from volvelle.core.parts import KnownJob
-from volvelle.core.promises import expect_promises
+from volvelle.core.registry import Part
 from volvelle.core.scheduler import Scheduler
 from volvelle.core.state import (
+    ARRAYS,
+    CLOCKS,
+    COUNTERS,
     DIRTY,
-    EXPECTED,
-    KNOWN_COLUMNS,
-    ORDER,
-    QUEUES,
-    RELEASES,
-    STOPPED,
-    WAITING,
-    Jobs,
+    INFINITY,
+    LOGS,
+    NAMED_WAKE,
+    NOW,
+    OWN_ARRAYS,
+    TABLES,
+    State,
+    StateTable,
 )
 from volvelle.model.cluster import Node, NodeState
-from volvelle.model.job import JobSpec, Truth
 from volvelle.model.problems import Problem
+from volvelle.model.throughput import Linear, PerType, Table
 
-FORMAT = 5
+FORMAT = 6
+"""To be raised where what a field, or an entry of `State.count` or `State.clock`, means has changed."""
 
-_KEPT = tuple(
-    name
-    for name in Jobs.float_columns[:KNOWN_COLUMNS]
-    if not name.startswith("tru") and name not in ("table", "curve")
-)
-"""Columns that a snapshot keeps: not the truth, nor where in tables of rates a job is."""
-_EMPTY = {"true_work": math.nan, "true_unit_rate": math.nan, "true_table": -1.0, "curve": -1.0}
+_LAYOUT = f"{State.layout} {COUNTERS} {CLOCKS}"
 
 
-class SnapshotJob(NamedTuple):
-    """One job: what is known of it, its columns by `_KEPT` (None for NaN), its GPUs."""
+class _Table(msgspec.Struct, frozen=True, array_like=True):
+    """A table of the state. ``more``: columns of floats without a name; ``size``: of a column.
 
-    spec: JobSpec
-    believed: Truth
-    columns: tuple[float | None, ...]
-    slots: tuple[int, ...]
+    Only the first ``used`` entries of each column are written; all behind them are 0.
+    """
 
-    @property
-    def number(self) -> int:
-        """The job's number."""
-        return int(self.columns[0] or 0)
+    layout: str
+    more: int
+    size: int
+    used: int
+    floats: bytes
+    ints: bytes
 
-    def values(self, scheduler: Scheduler) -> dict[str, float]:
-        """All its columns by name."""
-        kept = zip(_KEPT, self.columns, strict=True)
-        values = {name: math.nan if value is None else value for name, value in kept}
-        return values | _EMPTY | {"table": float(table_of(scheduler, self.believed))}
+    @classmethod
+    def of(cls, table: StateTable) -> "_Table":
+        size = len(table)
+        floats = np.asarray(table.floats, dtype=np.float64).reshape(len(table.floats), size)
+        ints = np.asarray(table.ints, dtype=np.int64).reshape(len(table.ints), size)
+        (places,) = ((floats != 0.0).any(axis=0) | (ints != 0).any(axis=0)).nonzero()
+        used = int(places.max(initial=-1)) + 1
+        columns = (part[:, :used].tobytes() for part in (floats, ints))
+        return cls(table.layout, len(floats) - len(table.float_columns), size, used, *columns)
+
+    def read(self, kind: type[StateTable]) -> StateTable:
+        """The table, over lists. Raises `Problem` where it has other columns now."""
+        if self.layout != kind.layout:
+            raise Problem(f"the state's table of {kind.__name__.lower()} has other columns now")
+        floats = (len(kind.float_columns) + self.more, self.used)
+        ints = (len(kind.int_columns), self.used)
+        table = kind.from_columns(
+            np.frombuffer(self.floats).reshape(floats).tolist(),
+            np.frombuffer(self.ints, np.int64).reshape(ints).tolist(),
+        )
+        table.grow(self.size)
+        return table
 
 
-class Stopping(NamedTuple):
-    """A checkpoint that is being written: by whose attempt, until when."""
+class _Held(NamedTuple):
+    """A job that its user holds. values: its columns; some are NaN, which JSON has not."""
 
     number: int
-    attempt: int
-    free_at: float
+    values: bytes
+    known: KnownJob
 
 
 class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
-    """The state at ``now``. aside: submissions that wait for other jobs.
+    """All that a scheduler is between two moments.
 
-    held: jobs that their users hold; held_submissions: before they were admitted. queue: submissions that
-    wait to be admitted. late_slots: GPUs that come free later, and when; releases: likewise where they are
-    only counted (time, GPUs, type, number of the job that waits for them or -1).
+    header: its parts as they are written; memories: what these remember (empty where that cannot be kept).
+    known: the jobs in the system, by number. queue: submissions that wait to be admitted. held: jobs that
+    their users hold; held_submissions: before they were admitted. models: of the tables of rates.
     """
 
     header: Header
-    now: float
+    layout: str
+    tables: dict[str, _Table]
+    arrays: dict[str, bytes]
     nodes: tuple[tuple[Node, NodeState], ...]
-    jobs: tuple[SnapshotJob, ...]
-    held: tuple[SnapshotJob, ...]
+    given: bytes
+    known: tuple[tuple[int, KnownJob], ...]
     queue: tuple[JobSubmitted, ...]
+    held: tuple[_Held, ...]
     held_submissions: tuple[JobSubmitted, ...]
-    aside: tuple[Dependent, ...] = ()
-    stopping: tuple[Stopping, ...]
-    late_slots: tuple[tuple[int, float], ...]
-    releases: tuple[tuple[float, float, float, float], ...]
-    neighbours: dict[int, str]
+    dependents: Dependents
     promises: tuple[Promise, ...]
+    neighbours: dict[int, str]
+    served: tuple[int, ...] | None
+    nodes_wanted: dict[int, IntArray]
+    models: tuple[Linear | Table | PerType, ...]
+    memories: tuple[bytes, ...]
     format: int = FORMAT
 
     @classmethod
     def of(cls, scheduler: Scheduler, volvelle: str) -> "Snapshot":
-        """Where ``scheduler`` is; ``volvelle`` is the version."""
+        """Of a scheduler that is told of submissions as they come; ``volvelle`` is the version."""
+        assert scheduler.coming is None
         s, resources = scheduler.state, scheduler.resources
-        rows = sorted(scheduler.known.rows.items())
         held = sorted(scheduler.held.items())
-        expected = range(s.count[EXPECTED])
         return cls(
             header=Header(
                 volvelle=volvelle,
@@ -116,131 +132,159 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
                 overheads=scheduler.overheads.model_dump(),
                 seed=scheduler.seed,
             ),
-            now=scheduler.now,
+            layout=_LAYOUT,
+            tables={name: _Table.of(getattr(s, name)) for name in TABLES if name not in LOGS},
+            arrays={
+                name: np.asarray(getattr(s, name), dtype=ARRAYS[name][1]).tobytes()
+                for name in OWN_ARRAYS
+            },
             nodes=tuple(zip(resources.nodes, resources.node_states, strict=True)),
-            jobs=tuple(
-                SnapshotJob(
-                    *scheduler.known[number],
-                    tuple(_storable(float(getattr(s.jobs, name)[row])) for name in _KEPT),
-                    tuple(scheduler.slots_of(row)),
-                )
-                for number, row in rows
-            ),
+            given=resources.given.tobytes(),
+            known=tuple((number, scheduler.known[number]) for number in scheduler.known),
+            queue=tuple(scheduler.queue),
             held=tuple(
-                SnapshotJob(*one.known, tuple(_storable(one.value(name)) for name in _KEPT), ())
-                for _, one in held
+                _Held(number, np.array(one.values).tobytes(), one.known)
+                for number, one in held
                 if isinstance(one, HeldJob)
             ),
-            queue=tuple(waiting_for_admission(scheduler)),
             held_submissions=tuple(one for _, one in held if isinstance(one, JobSubmitted)),
-            aside=tuple(
-                one._replace(place=None) for _, one in sorted(scheduler.dependents.aside.items())
-            ),
-            stopping=tuple(
-                Stopping(int(s.expected.of[i]), int(s.expected.stamp[i]), float(s.expected.at[i]))
-                for i in expected
-                if s.expected.kind[i] == STOPPED
-            ),
-            late_slots=tuple(
-                (slot, float(time))
-                for slot, time in enumerate(s.slots.free_at)
-                if time > scheduler.now
-            ),
-            releases=tuple(
-                (
-                    float(s.releases.at[i]),
-                    float(s.releases.gpus[i]),
-                    float(s.releases.type[i]),
-                    float(s.releases.claim[i]),
-                )
-                for i in range(s.count[RELEASES])
-            ),
-            neighbours=dict(sorted(scheduler.neighbours.items())),
-            promises=tuple(one for _, one in sorted(scheduler.promises.items())),
+            dependents=scheduler.dependents.copy(),
+            promises=tuple(scheduler.promises.values()),
+            neighbours=scheduler.neighbours,
+            served=None if scheduler.served is None else tuple(map(int, scheduler.served)),
+            nodes_wanted=scheduler.nodes_wanted,
+            models=scheduler.tables.models,
+            memories=tuple(map(_memory, scheduler.composition)),
         )
 
-    def scheduler(self) -> Scheduler:
-        """A scheduler that is there."""
-        scheduler = self.header.scheduler()
-        scheduler.now = self.now
-        for node, state in self.nodes:
-            scheduler.resources.change(node.name, state, node)
-        scheduler.eligibility = scheduler.judge_nodes()
-        scheduler.neighbours = self.neighbours
-        scheduler.promises = {given.number: given for given in self.promises}
-        expect_promises(scheduler)
-        for job in self.jobs:
-            scheduler.make_room()
-            _restore(scheduler, job)
-        for job in self.held:
-            values = job.values(scheduler)
-            columns = tuple(
-                values[name] for name in Jobs.float_columns[:KNOWN_COLUMNS] if name in values
-            )
-            scheduler.held[job.number] = HeldJob(columns, KnownJob(job.spec, job.believed))
-        scheduler.held.update((event.number, event) for event in self.held_submissions)
-        for event in self.queue:
-            queue_submission(scheduler, event)
-        for dependent in self.aside:
-            restore(scheduler, dependent)
-        s = scheduler.state
-        for stop in self.stopping:
-            row = scheduler.row_of(stop.number)
-            expect(s, stop.free_at, STOPPED, stop.number, row or 0, stop.attempt, math.nan)
-            if row is not None:
-                s.jobs.written[row] = stop.free_at
-        for slot, time in self.late_slots:
-            s.slots.free_at[slot] = time
-        for release in self.releases:
-            free_later(s, *release)
-        scheduler.count_capacity()
-        s.count[DIRTY] = 1
-        return scheduler
+    @property
+    def now(self) -> float:
+        """Seconds on the world's clock."""
+        return float(np.frombuffer(self.arrays["clock"])[NOW])
 
     def encode(self) -> bytes:
         """As JSON."""
         return msgspec.json.encode(self, enc_hook=encode_array)
 
+    def scheduler(self) -> Scheduler:
+        """The scheduler, of the parts that it had."""
+        return self.resume(self.header.composition.build())[0]
 
-def _restore(scheduler: Scheduler, job: SnapshotJob) -> None:
-    """Let a job be in the system as it was."""
-    s, values = scheduler.state, job.values(scheduler)
-    held, gpu_type = values.pop("held"), values.pop("type")
-    values |= {"held": 0.0, "type": -1.0, "truly_asked": 0.0}
-    columns = [values[name] for name in Jobs.float_columns[:KNOWN_COLUMNS]]
-    enter(scheduler, columns, KnownJob(job.spec, job.believed))
-    row = scheduler.row_of(job.number)
-    assert row is not None
-    if held > 0.0:
-        s.count[WAITING] -= 1
-        if scheduler.rules.decides == ORDER:
-            wait_no_more(s, row)
-        hold(s, row, held, gpu_type)
-        if scheduler.rules.decides <= QUEUES:
-            rank(s, row)
-        last = -1
-        for slot in job.slots if scheduler.resources.named else ():
-            last = hold_slot(s, row, last, slot)
+    def resume(
+        self, composition: Composition, *, remember: bool = True
+    ) -> tuple[Scheduler, list[str]]:
+        """The scheduler, and the names of parts whose memory was lost and that begin a new one.
+
+        composition: its parts as they were, or others in their place. remember: whether parts are to
+        remember anything. Raises `Problem` where the state has other columns now, or where a placement that
+        names GPUs is to take over jobs on counted ones, or the reverse.
+        """
+        if self.format != FORMAT:
+            raise Problem(f"it is of format {self.format}, this Volvelle reads format {FORMAT}")
+        scheduler = self.header.scheduler(composition)
+        for node, node_state in self.nodes:
+            scheduler.resources.change(node.name, node_state, node)
+        scheduler.resources.given = np.frombuffer(self.given).reshape(2, -1).copy()
+        before, forgetful = msgspec.structs.astuple(self.header.composition), []
+        for part, label, memory in zip(scheduler.composition, before, self.memories, strict=True):
+            same = part.label == label
+            if part.__private_attributes__ and not (remember and same and _reminded(part, memory)):
+                forgetful.append(part.name)
+        self._restore_state(scheduler)
+        for number, known in self.known:
+            scheduler.known[number] = known
+        scheduler.queue = deque(self.queue)
+        scheduler.held = {
+            one.number: HeldJob(tuple(np.frombuffer(one.values).tolist()), one.known)
+            for one in self.held
+        } | {event.number: event for event in self.held_submissions}
+        scheduler.dependents = self.dependents.copy()
+        scheduler.promises = {promise.number: promise for promise in self.promises}
+        scheduler.neighbours = self.neighbours
+        scheduler.served = None if self.served is None else list(self.served)
+        scheduler.nodes_wanted = self.nodes_wanted
+        if scheduler.composition.written != self.header.composition:
+            _take_over(scheduler)
+        return scheduler, forgetful
+
+    def _restore_state(self, scheduler: Scheduler) -> None:
+        """Give ``scheduler`` the tables, over lists, and the kernels of its own parts."""
+        if self.layout != _LAYOUT:
+            raise Problem("the state has other tables now")
+        state, policy = scheduler.state.copy(), scheduler.composition.policy
+        for name, table in self.tables.items():
+            setattr(state, name, table.read(TABLES[name]))
+        for name, numbers in self.arrays.items():
+            _, kind, _ = ARRAYS[name]
+            setattr(state, name, np.frombuffer(numbers, kind).tolist())
+        state.jobs.curve[:] = [-1.0] * len(state.jobs)  # curves are worked out again
+        other_policy = policy.label != self.header.composition.policy
+        if other_policy:
+            state.jobs.set_more(policy.columns)
+            state.clock[NAMED_WAKE] = INFINITY
+        scheduler.tables.restore(self.models)
+        scheduler.replace_state(state, order_anew=other_policy)
+        if self.models:
+            most = int(scheduler.eligibility.most_gpus)
+            state.rates = scheduler.tables.rates(scheduler.resources.types, most).tolist()
 
 
-def _storable(value: float) -> float | None:
-    """JSON has no NaN."""
-    return None if math.isnan(value) else value
+def _take_over(scheduler: Scheduler) -> None:
+    """Let other parts than before go on with the jobs that are there. Raises `Problem`."""
+    jobs, placement = scheduler.state.jobs, scheduler.composition.placement
+    for number, row in scheduler.known.rows.items():
+        if jobs.held[row] > 0.0 and bool(scheduler.slots_of(row)) != placement.names_gpus:
+            does, mend = "only counts GPUs", "names them, as in --placement consolidated"
+            if placement.names_gpus:
+                does, mend = "names GPUs", "only counts them, as in --placement none"
+            raise Problem(
+                f"placement {placement.label!r} {does}, and jobs of the snapshot hold some",
+                mend=f"choose one that {mend}",
+                usage=True,
+            )
+        jobs.table[row] = float(table_of(scheduler, scheduler.known[number].believed))
+    scheduler.count_pools()
+    scheduler.count_capacity()
+    scheduler.apply_rules()
+    scheduler.state.count[DIRTY] = 1
+
+
+def _memory(part: Part) -> bytes:
+    try:
+        return memory_of(part)
+    except NoPlainData:
+        return b""
+
+
+def _reminded(part: Part, memory: bytes) -> bool:
+    """Let a part remember what it did; whether that was possible."""
+    try:
+        remind(part, memory)
+    except NoPlainData:
+        return False
+    return True
+
+
+class _AnyFormat(msgspec.Struct):
+    """What snapshots of all formats have in common."""
+
+    header: msgspec.Raw
+    format: int
 
 
 def read_snapshot(path: Path) -> Snapshot:
     """The snapshot in a file. Raises `Problem` naming it."""
     try:
-        snapshot = msgspec.json.decode(path.read_bytes(), type=Snapshot, dec_hook=decode_array)
+        written = path.read_bytes()
+        if (found := msgspec.json.decode(written, type=_AnyFormat).format) != FORMAT:
+            raise Problem(
+                f"{path} is a snapshot of format {found}, this Volvelle reads format {FORMAT}",
+                mend="take one anew from /v1/snapshot, or use the Volvelle that wrote it",
+            )
+        return msgspec.json.decode(written, type=Snapshot, dec_hook=decode_array)
     except OSError as error:
         raise Problem(f"cannot read {path}: {error.strerror}", mend="check the path") from None
     except msgspec.DecodeError as error:
         raise Problem(
             f"{path} is no snapshot: {error}", mend="take one from /v1/snapshot"
         ) from None
-    if snapshot.format != FORMAT:
-        raise Problem(
-            f"{path} is a snapshot of format {snapshot.format}, this Volvelle reads format {FORMAT}",
-            mend="take one anew from /v1/snapshot, or use the Volvelle that wrote it",
-        )
-    return snapshot

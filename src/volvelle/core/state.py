@@ -194,7 +194,7 @@ class Jobs(StateTable):
 ARRIVAL_COLUMNS: Final = Jobs.float_columns.index("held")
 """Columns that a job comes with."""
 KNOWN_COLUMNS: Final = Jobs.float_columns.index("key")
-"""Columns that belong to the scheduler: what a snapshot keeps."""
+"""Columns that belong to the scheduler: what is kept of a job that its user holds."""
 TRUTH: Final = range(Jobs.float_columns.index("true_work"), ARRIVAL_COLUMNS)
 """Columns that say the truth about a job, in a simulated world."""
 COLUMNS: Final = len(Jobs.float_columns)

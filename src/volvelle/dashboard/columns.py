@@ -46,5 +46,8 @@ JOB_TITLES = {one.name: one.title for one in JOB_TABLE if one.title}
 NODE_COLUMNS = ("name", "gpu_type", "gpus", "free", "state", "jobs")
 """Of a node. free: GPUs that no job holds. jobs: numbers."""
 
+LOAD_COLUMNS = ("time", "held", "waiting")
+"""From a time on: GPUs that jobs hold, and jobs that wait."""
+
 HOLDING_COLUMNS = ("number", "name", "user", "start", "end", "grants")
 """Of a past holding of GPUs."""

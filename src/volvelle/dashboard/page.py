@@ -11,7 +11,7 @@ from functools import cache
 from importlib.resources import files
 from types import MappingProxyType
 
-from volvelle.report.charts.palette import DARK, LIGHT, css_variables
+from volvelle.report.charts.palette import theme_css
 
 ROOT = "/dashboard"
 """Where the page is served."""
@@ -37,7 +37,7 @@ _TYPES = {
     "css": "text/css; charset=utf-8",
     "svg": "image/svg+xml",
 }
-_OF_REPORTS = ("report.css", "report.js", "gantt.js")
+_OF_REPORTS = ("report.css", "report.js", "gantt_marks.js", "gantt.js")
 
 
 @dataclass(frozen=True)
@@ -61,10 +61,7 @@ def _files() -> Mapping[str, PageFile]:
     found = {each.name: each.read_bytes() for each in own.iterdir()}
     reports = files("volvelle.report") / "assets"
     found |= {f"report/{name}": (reports / name).read_bytes() for name in _OF_REPORTS}
-    found["theme.css"] = (
-        f":root{{color-scheme:light dark;{css_variables(LIGHT)}}}"
-        f"@media (prefers-color-scheme: dark){{:root{{{css_variables(DARK)}}}}}"
-    ).encode()
+    found["theme.css"] = theme_css().encode()
     return {name: _page_file(name, body) for name, body in found.items()}
 
 

@@ -12,7 +12,13 @@ from typing import Any
 
 import numpy as np
 
-from volvelle.dashboard.columns import HOLDING_COLUMNS, JOB_COLUMNS, JOB_TITLES, NODE_COLUMNS
+from volvelle.dashboard.columns import (
+    HOLDING_COLUMNS,
+    JOB_COLUMNS,
+    JOB_TITLES,
+    LOAD_COLUMNS,
+    NODE_COLUMNS,
+)
 from volvelle.metrics import series
 from volvelle.metrics.outcomes import JobStatus, Outcomes
 from volvelle.model.cluster import Cluster
@@ -142,6 +148,29 @@ class RunMoments:
             if each.end <= at
         ]
         return {"time": at, "columns": HOLDING_COLUMNS, "holdings": rows}
+
+    def load(self, at: float) -> dict[str, Any]:
+        """GPUs held and jobs waiting until then, as ``/v1/load`` has them."""
+        held, waiting = series.busy_gpus(self.outcomes), series.queue_length(self.outcomes)
+        times = np.union1d(held.times, waiting.times)
+        times = times[times <= at + self._origin]
+        points = zip(
+            (times - self._origin).tolist(),
+            series.values_at(held, times).tolist(),
+            series.values_at(waiting, times).tolist(),
+            strict=True,
+        )
+        told = self.outcomes.predicted_p90
+        ended = ~np.isnan(self.outcomes.finish) & (self.outcomes.finish <= at + self._origin)
+        judged = (
+            np.zeros(0, bool)
+            if told is None
+            else (self.outcomes.finish <= told)[ended & ~np.isnan(told)]
+        )
+        return {
+            "time": at, "columns": LOAD_COLUMNS, "points": list(points),
+            "p90_held": int(judged.sum()), "p90_missed": int((~judged).sum()),
+        }  # fmt: skip
 
     def history(self, at: float) -> dict[str, Any]:
         """Jobs that had left by then, the latest first, as ``/v1/jobs?over=true`` has them."""

@@ -45,7 +45,10 @@ class _Handler(BaseHTTPRequestHandler):
             at = float(written) if written else run.end
         except ValueError:
             return self._send(422, {"detail": f"{written!r} is no moment"})
-        known = {"/v1/queue": run.table, "/v1/holdings": run.holdings, "/v1/jobs": run.history}
+        known = {
+            "/v1/queue": run.table, "/v1/holdings": run.holdings, "/v1/jobs": run.history,
+            "/v1/load": run.load,
+        }  # fmt: skip
         if path == "/v1/session":
             who = {"user": run.name, "role": "run", "expires": None, "end": run.end}
             return self._send(200, who)
@@ -57,7 +60,8 @@ class _Handler(BaseHTTPRequestHandler):
         found = page_file(path)
         if found is None:
             return self._send(404, {"detail": f"there is no {path!r} in the dashboard"})
-        return self._write(200, found.body, {**PAGE_HEADERS, "Content-Type": found.media_type})
+        body = found.body.replace(b"<html ", b"<html data-run ", 1)  # nobody logs in to a run
+        return self._write(200, body, {**PAGE_HEADERS, "Content-Type": found.media_type})
 
     def _send(self, status: int, body: object) -> None:
         self._write(status, msgspec.json.encode(body), {"Content-Type": "application/json"})

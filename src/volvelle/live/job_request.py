@@ -139,6 +139,17 @@ class Deadline(StrictModel):
         )
 
 
+def _strict_within(written: object) -> object:
+    """A deadline whose table is left out: a duration alone is that of a strict one."""
+    return {"within": written} if isinstance(written, (str, int, float)) else written
+
+
+DeadlineOrWithin = Annotated[
+    Deadline, BeforeValidator(_strict_within, json_schema_input_type=Deadline | PositiveDuration)
+]
+"""A deadline as a table, or the time from submission of a strict one."""
+
+
 class Checkpoint(StrictModel):
     """The signal that stops the job, and the place of its saved state."""
 
@@ -214,7 +225,7 @@ _KEYS_OF_SPEC = [(one.name, one.about.key) for one in with_key(JobSpec)]
 _GPUS_OF_SPEC = [one.name for one in with_key(JobSpec) if one.about.unit == GPUS]
 
 
-def _key_type(field: JobField) -> Any:
+def key_type(field: JobField) -> Any:
     """The type of the request's key for ``field``."""
     bounds, unit = field.about.bounds, field.about.unit
     kind: Any = Annotated[field.type, Field(**bounds)]
@@ -235,7 +246,7 @@ def _keys() -> dict[str, Any]:
     """The keys of a request that follow from the schema of a job, each with its type and field."""
     return {
         one.about.key: (
-            _key_type(one),
+            key_type(one),
             Field(
                 int(one.default) if one.default and one.about.unit == GPUS else one.default,
                 description=one.about.meaning,
@@ -274,7 +285,9 @@ class JobRequest(_Declared):
         None, description="hash of an uploaded tar, in whose files it starts"
     )
     directory: PathText = Field("", description="where it starts; default: a folder of its own")
-    deadline: Deadline | None = Field(None, description="when it has to be done")
+    deadline: DeadlineOrWithin | None = Field(
+        None, description="when it has to be done; a duration alone is that of a strict deadline"
+    )
     batch_sizes: BatchSizes | None = Field(
         None, description="how it changes its batch size; estimator declared-regimes predicts it"
     )
@@ -409,8 +422,14 @@ class JobRequest(_Declared):
         )
 
     def as_json(self) -> dict[str, Any]:
-        """The request without defaults, as a user would write it."""
-        return self.model_dump(mode="json", exclude_defaults=True)
+        """The request without defaults, as a user would write it; retries that were asked for stay."""
+        written = self.model_dump(mode="json", exclude_defaults=True)
+        return written | ({"retries": self.retries} if self.asks_for_retries else {})
+
+    @property
+    def asks_for_retries(self) -> bool:
+        """Whether the user said how often to try again, so that immediate crashes are tried as often."""
+        return "retries" in self.model_fields_set
 
 
 def digest_of_request(request: dict[str, Any]) -> str:

@@ -282,10 +282,12 @@ class NodeLost(msgspec.Struct, frozen=True, tag="node-lost"):
     """A node is lost, and every process on it has ended.
 
     An executor reports it only when that is certain: it saw the end, or every lease on the node has expired.
+    ago: seconds since the last moment at which a process can have run; None: it is not known.
     """
 
     name: str
     reason: str
+    ago: float | None = None
 
 
 Report = (

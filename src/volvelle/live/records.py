@@ -17,7 +17,8 @@ class NodeDrained(msgspec.Struct, frozen=True, tag="node-drained"):
 
 
 class AskedBy(msgspec.Struct, frozen=True, tag="asked-by"):
-    """The user who cancelled, held or released a job, drained or resumed a node, or changed the policy.
+    """The user who cancelled, held, released, changed or requeued a job, drained or resumed a node, or
+    changed the policy.
 
     what: as in ``cancel``. subject: the job's number, the node, or the parts as they are written.
     """
@@ -52,6 +53,12 @@ class RateMeasured(msgspec.Struct, frozen=True, tag="rate-measured", kw_only=Tru
     def place(self) -> tuple[str, int, int, bool]:
         """Where it was measured, and in which unit."""
         return self.gpu_type, self.gpus, self.nodes, self.epochs
+
+
+class SolverEnded(msgspec.Struct, frozen=True, tag="solver-ended"):
+    """The clock ended so many programs of this decision: another machine may decide otherwise."""
+
+    programs: int
 
 
 class AttemptLostNode(OfAttempt, frozen=True, tag="attempt-lost-node", kw_only=True):
@@ -139,6 +146,7 @@ ControlRecord = (
     | NodeDrained
     | RateMeasured
     | AskedBy
+    | SolverEnded
     | ProfileRecord
     | ServerRecord
 )

@@ -35,6 +35,14 @@ def holds_gpus(scheduler: Scheduler, number: int) -> bool:
     return row is not None and bool(scheduler.state.jobs.held[row] > 0.0)
 
 
+def seconds_with_gpus(scheduler: Scheduler, number: int) -> float:
+    """Seconds for which a job that has no GPUs now has had some."""
+    if isinstance(held := scheduler.held.get(number), HeldJob):
+        return held.value("attained")
+    row = scheduler.row_of(number)
+    return 0.0 if row is None else float(scheduler.state.jobs.attained[row])
+
+
 def gpus_held(scheduler: Scheduler) -> dict[int, float]:
     """GPUs of the jobs that hold some, by the latest decision."""
     jobs = scheduler.view().jobs

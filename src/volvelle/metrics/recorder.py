@@ -13,6 +13,7 @@ from volvelle.core.events import (
     JobCancelled,
     JobFailed,
     JobFinished,
+    JobRequeued,
     JobStopped,
     JobSubmitted,
     NodeChanged,
@@ -47,8 +48,15 @@ from volvelle.model.cluster import Cluster, NodeState
 from volvelle.model.job import Job, JobSpec, Truth
 
 _NAN = float("nan")
-_FAILED, _CANCELLED = 100, 101
-"""Kinds of events that only Python has, beside those of the log."""
+_BACK, _CANCELLED = 100, 101
+"""Kinds of events that only Python has, beside those of the log. Back: in the queue, without GPUs."""
+_OF_JOBS: dict[Any, int] = {
+    JobFinished: FINISHED,
+    JobCancelled: _CANCELLED,
+    JobFailed: _BACK,
+    JobRequeued: _BACK,
+    JobStopped: CHECKPOINTED,
+}
 _LEFT = (FINISHED, REJECTED, CONCLUDED, TIMED_OUT, _CANCELLED)
 _BY_DECISION = (REJECTED, CONCLUDED, TIMED_OUT)
 _ENTRIES = 4096
@@ -103,7 +111,7 @@ class Recorder:
         self._kinds.append(kind[turns].astype(np.int8))
         self._numbers.append(number[turns].astype(np.int32))
         self._times.append(time[turns])
-        closes = np.isin(kind, (*_LEFT, _FAILED))
+        closes = np.isin(kind, (*_LEFT, _BACK))
         self._log.extend(batch, moment[closes], number[closes], time[closes])
         late = (kind == BEGAN).nonzero()[0]
         if len(late):
@@ -124,14 +132,9 @@ class Recorder:
                 self._node_changed(event)
             elif isinstance(event, Recomposed):
                 self._choices.append(Choice(event.time, event.policy, event.admission))
-            elif isinstance(event, (JobFinished, JobCancelled, JobFailed, JobStopped)):
+            elif type(event) in _OF_JOBS:
                 number[place] = event.number
-                kind[place] = {
-                    JobFinished: FINISHED,
-                    JobCancelled: _CANCELLED,
-                    JobFailed: _FAILED,
-                    JobStopped: CHECKPOINTED,
-                }[type(event)]
+                kind[place] = _OF_JOBS[type(event)]
                 if isinstance(event, JobFailed) and not event.requeued:
                     lost = self._lost.get(event.number, 0.0)
                     self._lost[event.number] = lost + event.lost_gpu_seconds

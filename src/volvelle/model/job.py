@@ -124,7 +124,7 @@ class JobSpec(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         "reward steps, deadline:value joined by ;")] = ()
     weight: Annotated[float, Attribute(
         "its weight in shares, if the policy heeds it", key="weight", bounds={"gt": 0},
-        state="weight")] = 1.0
+        state="weight", changeable=True)] = 1.0
     preemptible: Annotated[bool, Attribute(
         "whether it may be stopped and resumed", key="preemptible", state="preemptible")] = True
     starts_over: Annotated[bool, Attribute(
@@ -136,10 +136,10 @@ class JobSpec(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         "how long a restart takes", unit=SECONDS, column="restore", need=True)] = None
     max_retries: Annotated[int, Attribute(
         "restarts after failures", key="retries", bounds={"ge": 0, "le": 1000}, flag="--retries",
-        panel=RUNNING)] = 3
+        panel=RUNNING, changeable=True)] = 3
     estimate_seconds: Annotated[float | None, Attribute(
         "run time on the GPUs asked for", unit=SECONDS, column="estimate",
-        key="estimate", flag="--estimate", panel=TIMES)] = None
+        key="estimate", flag="--estimate", panel=TIMES, changeable=True)] = None
     throughput: Annotated[AnyThroughput | None, Attribute(
         "the throughput model its user declares", column="declared_throughput")] = None
     skew: Annotated[float, Attribute(
@@ -163,10 +163,12 @@ class JobSpec(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         "12:any: any end, 12:any:10m: think time")] = ()
     priority: Annotated[int, Attribute(
         "the higher the sooner, if the policy heeds it", key="priority",
-        bounds={"ge": -1000, "le": 1000}, flag="--priority", panel=TIMES, state="priority")] = 0
+        bounds={"ge": -1000, "le": 1000}, flag="--priority", panel=TIMES, state="priority",
+        changeable=True)] = 0
     time_limit_seconds: Annotated[float | None, Attribute(
         "it is ended when it has run for so long", unit=SECONDS, column="time_limit",
-        key="time_limit", flag="--time-limit", panel=TIMES, state="time_limit")] = None
+        key="time_limit", flag="--time-limit", panel=TIMES, state="time_limit",
+        changeable=True)] = None
     # fmt: on
 
     @property

@@ -33,6 +33,7 @@ class Attribute(msgspec.Struct, frozen=True, gc=False):
     flag: option of ``volvelle submit`` and its short form; empty: none. metavar, panel: of the option.
     state: the column of `volvelle.core.state.Jobs` with this number, 0 for None; empty: none.
     need: whether it says what the job needs of a cluster, or what its stops cost.
+    changeable: whether its user may change it while the job waits: a number that no node has to be judged by.
     """
 
     meaning: str
@@ -48,6 +49,7 @@ class Attribute(msgspec.Struct, frozen=True, gc=False):
     panel: str = NEEDS
     state: str = ""
     need: bool = False
+    changeable: bool = False
 
 
 class JobField(NamedTuple):
@@ -91,6 +93,11 @@ def with_key(struct: type[msgspec.Struct]) -> tuple[JobField, ...]:
 def with_state(struct: type[msgspec.Struct]) -> tuple[JobField, ...]:
     """The fields that the scheduler's state repeats."""
     return tuple(one for one in fields_of(struct) if one.about.state)
+
+
+def changeable(struct: type[msgspec.Struct]) -> tuple[JobField, ...]:
+    """The fields that may change while a job waits; all are keys of a job request."""
+    return tuple(one for one in fields_of(struct) if one.about.changeable)
 
 
 class Needs:

@@ -8,13 +8,13 @@ __all__ = ["DAY", "HOUR", "MINUTE", "format_duration", "parse_duration"]
 
 
 def format_duration(seconds: float) -> str:
-    """``seconds`` for a reader, in its two largest units: ``2d 03h``, ``4h 12m``, ``1m 40s``."""
+    """``seconds`` for a reader, in its two largest units: ``2d 03h``, ``4h 12m``, ``1m 40s``, ``48.6ms``."""
     if not math.isfinite(seconds):
         return "-" if math.isnan(seconds) else "inf"
     sign = "-" if seconds < 0 else ""
     seconds = abs(seconds)
     if seconds < 10:
-        return f"{sign}{seconds:.3g}s"
+        return f"{sign}{1000 * seconds:.3g}ms" if 0 < seconds < 0.1 else f"{sign}{seconds:.3g}s"
     whole = round(seconds)
     if whole < MINUTE:
         return f"{sign}{whole}s"

@@ -82,6 +82,17 @@ class Server:
         found: Mapping[str, Any] = self.client.get(f"/v1/jobs/{number}/why")
         return found
 
+    def change(self, number: int, **values: Any) -> Mapping[str, Any]:
+        """Declare attributes of a waiting job anew, as in ``priority=5``; the job (``volvelle change``)."""
+        self.client.patch(f"/v1/jobs/{number}", values)
+        found: Mapping[str, Any] = self.client.get(f"/v1/jobs/{number}")
+        return found
+
+    def requeue(self, number: int) -> None:
+        """Stop a running job at a checkpoint, and let it wait again (``volvelle requeue``)."""
+        attempt = self.client.get(f"/v1/jobs/{number}")["attempt"]
+        self.client.post(f"/v1/jobs/{number}/requeue" + (f"?attempt={attempt}" if attempt else ""))
+
 
 def _request(job: Path | str | Sequence[str], keys: Mapping[str, Any]) -> JobRequest:
     words = [str(job)] if isinstance(job, (str, Path)) else [*job]

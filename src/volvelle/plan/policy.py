@@ -9,7 +9,8 @@ in which of the next rounds (`plan`); the base follows it round by round::
 In a round jobs get what the plan says, as long as that is there: a job that may not be stopped keeps its
 GPUs, a pool its quota. Where GPUs of the type that the plan names are not there, those of another will do.
 GPUs that the plan leaves go to jobs that it does not name there, so that none
-idles. The next round is asked for where the plan changes; rounds in which it does not are skipped.
+idles, unless `spare_key` keeps jobs from them. The next round is asked for where the plan changes; rounds in
+which it does not are skipped.
 """
 
 from abc import abstractmethod
@@ -21,7 +22,8 @@ from pydantic import Field, PrivateAttr
 
 from volvelle.core.columns import PINNED, PREEMPTIBLE, TYPE
 from volvelle.core.fill import TARGET, TARGET_REASON, TARGET_TYPE, fill
-from volvelle.core.policy import Allocation, Period, Policy, fill_in_order
+from volvelle.core.policy import Allocation, Period, Policy
+from volvelle.core.state import Reason
 from volvelle.core.view import BoolColumn, IntColumn, View
 from volvelle.plan.plan import Plan, Window
 
@@ -64,7 +66,8 @@ class PlanPolicy(Policy):
     def spare_key(self, view: View) -> ArrayLike:
         """A key for each job, by which GPUs that the plan leaves are given; the smallest first.
 
-        Here jobs that run, then by submission. With one that changes as time passes, say so
+        Here jobs that run, then by submission. A job with an infinite key gets none of them, even if they
+        idle (`Policy.work_conserving` is False then). With one that changes as time passes, say so
         (`Policy.time_varying`).
         """
         return np.where(view.jobs.running, -1.0, view.jobs.number)
@@ -75,18 +78,18 @@ class PlanPolicy(Policy):
         jobs, slot = view.jobs, plan.window.slot(view.now)
         held = plan.held_by(jobs.number, slot)
         planned = held > 0.0
-        order = self.turns(view, planned)
-        if self.resizes:
-            most, there = np.where(planned, held, jobs.gpus), (view.capacity, view.quota)
-            given = fill(jobs.matrix, order, jobs.min_gpus, most, *there, True, False)
-            return Allocation(given[TARGET], given[TARGET_TYPE], given[TARGET_REASON], order)
-        if plan.types is None:
-            return fill_in_order(view, order, preemptive=True, strict=False, elastic=False)
-        # `fill` serves current holdings first; here the plan's GPUs stand for them.
-        matrix, types = jobs.matrix.copy(), plan.types_by(jobs.number, slot)
-        stays = jobs.running & ((matrix[PINNED] == 1.0) | (matrix[PREEMPTIBLE] == 0.0))
-        matrix[TYPE] = np.where((types >= 0) & ~stays, types, matrix[TYPE])
-        given = fill(matrix, order, jobs.gpus, jobs.gpus, view.capacity, view.quota, True, False)
+        idles = ~planned & np.isposinf(np.asarray(self.spare_key(view), dtype=np.float64))
+        order, matrix = self.turns(view, planned), jobs.matrix
+        least = jobs.min_gpus if self.resizes else jobs.gpus
+        most = np.where(planned, held, jobs.gpus) if self.resizes else jobs.gpus
+        most = np.where(idles, 0.0, most)
+        if plan.types is not None:
+            # `fill` serves current holdings first; here the plan's GPUs stand for them.
+            matrix, types = matrix.copy(), plan.types_by(jobs.number, slot)
+            stays = jobs.running & ((matrix[PINNED] == 1.0) | (matrix[PREEMPTIBLE] == 0.0))
+            matrix[TYPE] = np.where((types >= 0) & ~stays, types, matrix[TYPE])
+        given = fill(matrix, order, least, most, view.capacity, view.quota, True, False)
+        given[TARGET_REASON, idles & (given[TARGET] == 0.0)] = Reason.POLICY
         return Allocation(given[TARGET], given[TARGET_TYPE], given[TARGET_REASON], order)
 
     def turns(self, view: View, planned: BoolColumn) -> IntColumn:

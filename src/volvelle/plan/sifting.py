@@ -7,8 +7,6 @@ belongs, and those that are elsewhere are let go. The duals bound the gain of th
 the last turn's answer is known to be optimal, or how far it is from that.
 """
 
-import time
-
 import numpy as np
 
 from volvelle.core.view import BoolColumn, FloatColumn
@@ -23,14 +21,14 @@ def sift(
     program: Program, incumbent: FloatColumn, bound: float, seconds: float, gap: float
 ) -> Answer:
     """As `volvelle.plan.programs.maximise`, of a program without whole numbers."""
-    began = time.monotonic()
     matrix = _Matrix(program.rows, len(program.gain))
     x = np.clip(incumbent, 0.0, program.upper)
     free = (x > 0.0) & (x < program.upper)
     free[::_SAMPLE] = True
-    value, duals = float(program.gain @ x), None
-    while (left := seconds - (time.monotonic() - began)) > 0.0:
-        answer = maximise(matrix.part(program, free, x), x[free], np.inf, left)
+    value, duals, took = float(program.gain @ x), None, 0.0
+    while took < seconds:
+        answer = maximise(matrix.part(program, free, x), x[free], np.inf, seconds - took)
+        took += answer.seconds
         x[free] = answer.x
         value = float(program.gain @ x)
         if answer.duals is None:
@@ -44,7 +42,7 @@ def sift(
             break
         duals = None
         free |= missed > 0.0
-    return Answer(x, value, max(bound, value), duals, time.monotonic() - began)
+    return Answer(x, value, max(bound, value), duals, took)
 
 
 class _Matrix:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from volvelle import __version__
 from volvelle.report.charts.marks import Drawing
-from volvelle.report.charts.palette import DARK, LIGHT, css_variables
+from volvelle.report.charts.palette import theme_css
 from volvelle.report.charts.svg import to_svg
 
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:"
@@ -91,11 +91,7 @@ def _facts(facts: Mapping[str, str]) -> str:
 
 
 def _style() -> str:
-    return (
-        f":root{{color-scheme:light dark;{css_variables(LIGHT)}}}"
-        f"@media (prefers-color-scheme: dark){{:root{{{css_variables(DARK)}}}}}"
-        f"{_asset('report.css')}"
-    )
+    return theme_css() + _asset("report.css")
 
 
 def _asset(name: str) -> str:

@@ -103,7 +103,7 @@ def write_run_report(
         facts=facts,
         lead=tiles(_headline(summary)),
         sections=sections,
-        scripts=("report.js", "gantt.js"),
+        scripts=("report.js", "gantt_marks.js", "gantt.js"),
     )
 
 

@@ -33,19 +33,12 @@ from volvelle.core.state import EVENTS, EXPECTED, MOMENTS, STOPPED
 from volvelle.metrics.recorder import Recorder
 from volvelle.model.job import Job, JobSpec
 from volvelle.model.overheads import Overheads
-from volvelle.model.problems import Problem
 from volvelle.simulate.run import Setting, Simulation
 from volvelle.workload.workload import Workload
 
 
 def setting_of(snapshot: Snapshot, composition: WrittenComposition) -> Setting:
-    """All that decides how it goes on. Raises `Problem` where the placement does not name GPUs."""
-    if not composition.build().placement.names_gpus and any(job.slots for job in snapshot.jobs):
-        raise Problem(
-            f"placement {composition.placement!r} only counts GPUs, and jobs of the snapshot hold some",
-            mend="choose one that names them, as in --placement consolidated",
-            usage=True,
-        )
+    """All that decides how it goes on."""
     header = snapshot.header
     return Setting(
         cluster=header.cluster,
@@ -59,9 +52,11 @@ Ending = TypeVar("Ending", Rejection, Conclusion)
 
 
 def onward(snapshot: Snapshot, setting: Setting) -> Simulation:
-    """Let the jobs of ``snapshot`` go on under ``setting`` to their believed ends."""
-    header = msgspec.structs.replace(snapshot.header, composition=setting.composition)
-    scheduler = msgspec.structs.replace(snapshot, header=header).scheduler()
+    """Let the jobs of ``snapshot`` go on under ``setting`` to their believed ends.
+
+    Raises `Problem` where the placement is not of the kind that gave them their GPUs.
+    """
+    scheduler, _ = snapshot.resume(setting.composition.build())
     recorder = Recorder(setting.cluster)
     watch = _Renumbered(recorder, scheduler)
     began = time.process_time()

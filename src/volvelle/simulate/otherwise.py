@@ -23,7 +23,7 @@ from volvelle.model.overheads import Overheads
 from volvelle.model.problems import Problem
 from volvelle.simulate.past import with_changes
 from volvelle.simulate.run import Progress, Setting, simulate
-from volvelle.workload.readers.journal import jobs_as_they_were
+from volvelle.workload.readers.journal import jobs_as_they_were, note_declarations
 from volvelle.workload.readers.ledger import Ledger
 from volvelle.workload.workload import ImportReport, Workload, after_earlier
 
@@ -134,10 +134,9 @@ def _noted(
     for entry in entries:
         if is_over():
             raise _no_more_time()
+        note_declarations(happened.submitted, len(happened.submitted), entry)
         for event in entry.events:
-            if isinstance(event, JobSubmitted):
-                happened.submitted.append((len(happened.submitted), event))
-            elif isinstance(event, NodeChanged):
+            if isinstance(event, NodeChanged):
                 happened.nodes.append(event)
             elif isinstance(event, Recomposed) and event.time <= since:
                 happened.ruled = (event.policy, event.admission)

@@ -9,7 +9,6 @@ import pytest
 from hypothesis import strategies as st
 
 from volvelle.core.fork import Fork
-from volvelle.core.image import Image, read_image
 from volvelle.core.journal import follow, read_journal, replay
 from volvelle.core.policy import Policy, policies
 from volvelle.core.pruning import Survey, pruned, says_nothing
@@ -41,6 +40,7 @@ from volvelle.testing.strategies import (
     clusters,
     scenarios,
 )
+from volvelle.testing.user_changes import Act, acts, check_user_changes
 
 RELATED = replace(EVERYTHING, dependencies=True, limits=True, labels=True)
 """Jobs that wait for others, with time limits, priorities and constraints."""
@@ -70,25 +70,20 @@ def runs_of_related_jobs_are_sound(policy: str) -> None:
 def _check_run(scenario: Scenario, moment: int | None = None) -> None:
     """One run feeds all checks, which are below, in this order."""
     audit = Audit(scenario)
-    taken: list[tuple[bytes, Scheduler]] = []
 
     def look(world: World) -> None:
         _every_job_that_waits_can_say_why(world)
         if world.moments == moment:
-            taken.append((Snapshot.of(world.scheduler, "0").encode(), world.scheduler.fork()))
             _a_fork_that_runs_to_the_end_leaves_its_parent_alone(world)
 
     run = happen(scenario, audit, on_moment=look)
     _nothing_is_given_twice_and_all_work_is_done(audit, run)
     _the_same_seed_leaves_the_same_journal(scenario, run)
     with TemporaryDirectory() as folder:
-        path = Path(folder) / "journal.jsonl"
-        _replaying_the_written_journal_rebuilds_the_state(run, path)
+        _replaying_the_written_journal_rebuilds_the_state(run, Path(folder))
         _following_without_asking_the_policy_leads_to_the_same_holdings(run)
         _without_jobs_that_are_over_the_others_are_where_they_were(run)
         _jobs_that_could_never_run_are_turned_away_with_the_reason(scenario, run)
-        for encoded, original in taken:
-            _a_snapshot_read_back_stands_where_it_was_taken(encoded, original, path)
 
 
 def _every_job_that_waits_can_say_why(world: World) -> None:
@@ -116,14 +111,17 @@ def _the_same_seed_leaves_the_same_journal(scenario: Scenario, run: Run) -> None
     assert happen(scenario).journal_bytes == run.journal_bytes
 
 
-def _replaying_the_written_journal_rebuilds_the_state(run: Run, path: Path) -> None:
-    """Also where it goes on from an image taken half way, with all that the parts remember."""
-    run.journal.write(path)
-    header, written = read_journal(path)
+def _replaying_the_written_journal_rebuilds_the_state(run: Run, folder: Path) -> None:
+    """Also where it goes on from a snapshot taken half way, with all that the parts remember."""
+    run.journal.write(folder / "journal.jsonl")
+    header, written = read_journal(folder / "journal.jsonl")
     entries = list(written)
     half = len(entries) // 2
-    image = read_image(Image.of(replay(header, entries[:half])).encode())
-    scheduler, forgetful = image.scheduler(header, header.composition.build())
+    there = replay(header, entries[:half])
+    (folder / "now.json").write_bytes(Snapshot.of(there, header.volvelle).encode())
+    snapshot = read_snapshot(folder / "now.json")
+    scheduler, forgetful = snapshot.resume(header.composition.build())
+    assert state_of(scheduler) == state_of(there)
     assert not forgetful
     for entry in entries[half:]:
         assert scheduler.handle(entry.time, entry.events) == entry.decision
@@ -180,18 +178,14 @@ def _jobs_that_could_never_run_are_turned_away_with_the_reason(
             assert wide or (reason and (spec.exclusive or spec.constraints))
 
 
-def _a_snapshot_read_back_stands_where_it_was_taken(
-    encoded: bytes, original: Scheduler, path: Path
-) -> None:
-    path.write_bytes(encoded)
-    snapshot = read_snapshot(path)
-    assert Snapshot.of(snapshot.scheduler(), "0").encode() == encoded
-    again = snapshot.scheduler()
-    assert again.known == original.known
-    np.testing.assert_array_equal(again.resources.owner, original.resources.owner)
-    np.testing.assert_array_equal(again.resources.schedulable, original.resources.schedulable)
-    free_at = (np.maximum(each.state.slots.free_at, each.now) for each in (again, original))
-    np.testing.assert_array_equal(*free_at)
+@policy_promises.promise()
+def what_users_change_is_replayed(policy: str) -> None:
+    """Holds, releases, new declarations and requeues lead to the same from journals and snapshots."""
+
+    def check(done: list[Act]) -> None:
+        check_user_changes(policy, done)
+
+    on_random(8, check, done=acts)
 
 
 @policy_promises.promise(lambda policy: policy.shares_gpus)

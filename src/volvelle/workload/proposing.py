@@ -2,7 +2,7 @@
 
 Where the trace recorded starts, a type's GPUs are the most that its jobs held at once; otherwise as many as
 its work needs at `TYPICAL_LOAD`, and no more than are enough for all jobs to run at once. Nodes are as
-large as the widest job that a node of `MOST_OF_A_NODE` takes.
+large as the trace says, or else as the widest job that a node of `MOST_OF_A_NODE` takes.
 """
 
 import math
@@ -29,7 +29,8 @@ class SeenType:
     """A GPU type by the jobs of a trace, "" for jobs that name none.
 
     widths: GPUs that jobs request, ascending. gpus: the least that the trace needs, or a proposal. load: work
-    submitted over the time of submission, in GPUs.
+    submitted over the time of submission, in GPUs. most_on_node: GPUs that a job had on each of its nodes, 0
+    where the trace does not say on how many it ran.
     """
 
     gpu_type: str
@@ -37,12 +38,15 @@ class SeenType:
     widths: tuple[float, ...]
     gpus: float
     load: float
+    most_on_node: float = 0.0
 
     @property
     def node_gpus(self) -> int:
-        """Of a node: the least power of two that holds the widest job that fits one."""
+        """GPUs of a node: the least power of two that holds what a job had of one, or could have."""
         within = [width for width in self.widths if width <= MOST_OF_A_NODE]
         widest = MOST_OF_A_NODE if len(within) < len(self.widths) else max(within)
+        if self.most_on_node:
+            widest = self.most_on_node
         return 1 << max(math.ceil(math.log2(max(widest, 1.0))), 0)
 
     @property
@@ -70,7 +74,8 @@ def seen_types(workload: Workload) -> tuple[SeenType, ...]:
             unqueued = _most_at_once(starts, starts + lasts, workload.gpus[rows])
             gpus = min(load / TYPICAL_LOAD, unqueued)
         widths = tuple(np.unique(workload.gpus[rows]).tolist())
-        found.append(SeenType(kind, len(jobs), widths, gpus, load))
+        most_on_node = workload.report.node_gpus.get(kind, 0.0) if workload.report else 0.0
+        found.append(SeenType(kind, len(jobs), widths, gpus, load, most_on_node))
     return tuple(sorted(found, key=lambda one: -one.gpus))
 
 

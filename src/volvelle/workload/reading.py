@@ -15,7 +15,7 @@ from volvelle.model.job import Job
 from volvelle.model.problems import Problem, nearest
 from volvelle.workload.readers import Ledger, Sample, TraceFormat, known_formats
 from volvelle.workload.readers import formats as catalogue
-from volvelle.workload.readers.mapping import rivals, suggested
+from volvelle.workload.readers.suggesting import import_hint, rivals, suggested, suggested_dates
 from volvelle.workload.workload import ImportReport, Workload, earlier
 
 MAPPED = ("volvelle", "parquet")
@@ -63,7 +63,7 @@ def read_trace(
     if not jobs:
         raise Problem(
             f"{path.name} ({chosen.name}) has no jobs: {report}{_first_examples(report)}",
-            mend=_unit_hint(report) if chosen.name in MAPPED else "",
+            mend=import_hint(report) if chosen.name in MAPPED else "",
         )
     _rebase(jobs)
     return Workload(jobs, _plain_name(path), report)
@@ -104,9 +104,11 @@ def _guessed(
     if sample.binary:
         raise Problem(f"{name} is no text file", mend="give a CSV, JSON, .gz or Parquet file")
     if len(sample.names) > 1 and not any(cell[:1] in "[{" for cell in sample.names):
+        dates = suggested_dates(sample.lines[1:])
+        line = suggested(sample.names) + (f" {dates}" if dates else "")
         raise Problem(
             f"{name}: no known trace format has these columns: {', '.join(sample.names)}",
-            mend=f"say which is which: {suggested(sample.names)}{rivals(sample.names)}",
+            mend=f"say which is which: {line}{rivals(sample.names)}",
         )
     raise Problem(
         f"{name}: no known trace format looks like this: {sample.lines[0][:60]!r}",
@@ -146,13 +148,6 @@ def _rebase(jobs: list[Job]) -> None:
 
 def _plain_name(path: Path) -> str:
     return path.name.removesuffix(".gz").partition(".")[0]
-
-
-def _unit_hint(report: ImportReport) -> str:
-    """Most often a time that is impossibly large is in milliseconds."""
-    large = "impossibly large "
-    column = next((r.removeprefix(large) for r in report.dropped if r.startswith(large)), "")
-    return f"if it is in milliseconds, say so: --map {column}={column}:ms" if column else ""
 
 
 def _first_examples(report: ImportReport) -> str:

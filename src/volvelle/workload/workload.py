@@ -23,7 +23,8 @@ FloatColumn = NDArray[np.float64]
 class ImportReport:
     """Counts of a trace's rows that were read, kept, repaired and dropped, with reasons.
 
-    ``examples`` holds for each reason the first few places (file, line, column, value).
+    ``examples`` holds for each reason the first few places (file, line, column, value). ``node_gpus``: the
+    most GPUs that a job had on each of its nodes, by GPU type, where the trace says on how many nodes it ran.
     """
 
     source: str = ""
@@ -33,6 +34,7 @@ class ImportReport:
     repaired: Counter[str] = field(default_factory=Counter)
     dropped: Counter[str] = field(default_factory=Counter)
     examples: dict[str, list[str]] = field(default_factory=dict)
+    node_gpus: dict[str, float] = field(default_factory=dict)
 
     def __str__(self) -> str:
         """One line: ``41,208 rows: 39,882 jobs kept, 611 repaired (...), 715 dropped (...)``."""

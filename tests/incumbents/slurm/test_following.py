@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from volvelle.incumbents.slurm.follow import Follower, preemptible
+from volvelle.incumbents.slurm.accuracy import Accuracy
+from volvelle.incumbents.slurm.follow import Follower, Told, preemptible
 from volvelle.incumbents.slurm.residuals import Residuals
 from volvelle.incumbents.slurm.run_times import RunTimes
 from volvelle.incumbents.slurm.site import Config, Job, Partition, Qos, Site, Snapshot
@@ -187,3 +188,15 @@ def test_who_may_be_stopped_depends_on_the_kind_of_preemption() -> None:
     assert preemptible(job(qos="normal"), by_qos)
     assert not preemptible(job(qos="high"), by_qos)
     assert not preemptible(job(), SITE)
+
+
+def test_a_job_that_waits_for_long_is_judged_by_few_instants_that_stand_for_all() -> None:
+    accuracy, waiting = Accuracy(), job()
+    for at in range(1000):
+        accuracy.told(waiting, float(at), Told("1", 500.0, 900.0, 0.0, 0.0, None), None)
+    accuracy.started("1", 1000.0)
+    assert len(accuracy.starts) < 200
+    ours, theirs = accuracy.of_starts()
+    assert theirs is None
+    assert ours is not None
+    assert (ours.polls, ours.held, ours.mean, ours.median) == (1000, 0.0, 500.0, 500.0)

@@ -172,3 +172,19 @@ def test_a_told_row_survives_the_file(tmp_path: Path) -> None:
     assert entry["told"] == [row]
     assert json.loads((tmp_path / "attach.jsonl").read_text())["t"] == 5.0
     assert POLLED == ("job", "node", "reservation")
+
+
+def test_hosts_addresses_and_paths_of_the_configuration_are_not_kept(tmp_path: Path) -> None:
+    recording = Recording(tmp_path)
+    config = (
+        "ClusterName = small\nSlurmctldHost[0] = login01(10.0.0.1)\nStateSaveLocation = /var/spool\n"
+        "AuthInfo = socket=/run/munge/socket\nTmpFS = /tmp\nSchedulerType = sched/backfill\n"
+        "Slurmctld(primary) at login01 is UP\n"
+    )
+    recording.site(1.0, {"config": config, "qos": "Name|Priority\n"})
+    recording.close()
+    [entry] = read(tmp_path)
+    assert entry["site"] == {
+        "config": "ClusterName = small\nSchedulerType = sched/backfill\n",
+        "qos": "Name|Priority\n",
+    }

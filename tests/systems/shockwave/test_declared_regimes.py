@@ -8,6 +8,7 @@ import pytest
 
 from volvelle.core.events import JobSubmitted, ProgressReported
 from volvelle.core.fork import Fork
+from volvelle.core.journal import replay
 from volvelle.core.parts import KnownJob, estimators
 from volvelle.core.snapshot import Snapshot
 from volvelle.model.adaptation import Adaptation, ScalingRule
@@ -242,17 +243,15 @@ def test_forecasts_see_the_changes_to_come_and_come_true_once_all_are_known() ->
 
 
 def test_an_estimator_that_was_not_there_before_a_snapshot_goes_on_predicting() -> None:
-    seen: list[list[tuple[float, int]]] = []
-
-    def check(world: World) -> None:
-        if world.scheduler.known and world.now == 10.0:
-            again = Snapshot.of(world.scheduler, "0").scheduler()
-            estimator = again.composition.estimator
-            assert isinstance(estimator, DeclaredRegimes)
-            belief = estimator.adapt(again.known[0], 20.0, 64)
-            assert belief is not None
-            seen.append([(one.start_work, one.batch_size) for one in belief.truth.regimes])
-
     scenario = Scenario.of(parse_cluster("1x1"), [doubling()], estimator="declared-regimes:every=5")
-    happen(scenario, on_moment=check)
-    assert seen == [[(0.0, 32), (20.0, 64)]]
+    journal = happen(scenario).journal
+    before = [entry for entry in journal.entries if entry.time <= 10.0]
+    taken = Snapshot.of(replay(journal.header, before), "0")
+    again, forgetful = taken.resume(taken.header.composition.build(), remember=False)
+    assert forgetful == ["declared-regimes"]
+    estimator = again.composition.estimator
+    assert isinstance(estimator, DeclaredRegimes)
+    belief = estimator.adapt(again.known[0], 20.0, 64)
+    assert belief is not None
+    predicted = [(one.start_work, one.batch_size) for one in belief.truth.regimes]
+    assert predicted == [(0.0, 32), (20.0, 64)]

@@ -38,6 +38,7 @@ export const setMoment = (at) => { moment = at; };
 const atMoment = (path) => (moment === null ? path : `${path}${path.includes("?") ? "&" : "?"}at=${moment}`);
 export const get = (path) => json("GET", atMoment(path));
 export const post = (path, body) => json("POST", path, body);
+export const patch = (path, body) => json("PATCH", path, body);
 export const put = (path, body) => json("PUT", path, body);
 
 export async function logIn(token) {

@@ -115,20 +115,3 @@ export class Cluster {
     });
   }
 }
-
-// By GPU type: GPUs in all, held, free on nodes that are all free, free beside jobs (fragmented), and out of use.
-export function gpusByType(nodes) {
-  const types = new Map();
-  for (const node of nodes) {
-    const sums = types.get(node.gpu_type) ?? { type: node.gpu_type, gpus: 0, held: 0, free: 0, fragmented: 0, out: 0, nodes: 0 };
-    types.set(node.gpu_type, sums);
-    sums.gpus += node.gpus;
-    sums.nodes += 1;
-    if (node.state === "down") { sums.out += node.gpus; continue; }
-    sums.held += node.gpus - node.free;
-    if (node.state !== "up") sums.out += node.free;
-    else if (node.free === node.gpus) sums.free += node.free;
-    else sums.fragmented += node.free;
-  }
-  return [...types.values()].sort((a, b) => b.gpus - a.gpus);
-}

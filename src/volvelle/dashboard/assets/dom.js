@@ -28,6 +28,7 @@ export const now = () => shownMoment ?? Date.now() / 1000;
 
 const clock = new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-digit", hourCycle: "h23" });
 const dayClock = new Intl.DateTimeFormat(undefined, { weekday: "short", hour: "2-digit", minute: "2-digit", hourCycle: "h23" });
+const dayName = new Intl.DateTimeFormat(undefined, { weekday: "short", day: "numeric" });
 const date = new Intl.DateTimeFormat(undefined, { day: "numeric", month: "short", hour: "2-digit", minute: "2-digit", hourCycle: "h23" });
 const offset = -60 * new Date().getTimezoneOffset();
 const dayOf = (seconds) => Math.floor((seconds + offset) / 86400);
@@ -40,9 +41,28 @@ export function moment(seconds) {
   return (days === 0 ? clock : days < 7 ? dayClock : date).format(seconds * 1000);
 }
 
+const STEPS = [60, 120, 300, 600, 900, 1800, 3600, 7200, 14400, 21600, 43200, 86400, 172800, 604800];
+
+// About `wanted` whole times between two moments, at most: on whole minutes, hours or days of the clock.
+export function ticks(from, to, wanted) {
+  const step = STEPS.find((each) => (to - from) / each <= wanted) ?? STEPS.at(-1), shift = shownMoment === null ? offset : 0;
+  const found = [];
+  for (let at = Math.ceil((from + shift) / step) * step - shift; at <= to; at += step) found.push(at);
+  return found;
+}
+
+// Midnight says the day.
+export function tickLabel(seconds) {
+  if (shownMoment !== null) return formatSeconds(seconds);
+  return (seconds + offset) % 86400 ? clock.format(seconds * 1000) : dayName.format(seconds * 1000);
+}
+
 export const duration = (seconds) => (seconds === null || seconds === undefined ? "" : formatSeconds(seconds));
 
 export const number = (value) => value.toLocaleString("en", { maximumFractionDigits: 2 });
+
+// "1 node", "2 nodes".
+export const counted = (count, noun) => `${number(count)} ${noun}${count === 1 ? "" : "s"}`;
 
 // The rows as a file; a text that a spreadsheet would take for a formula is quoted.
 export function saveCsv(name, header, rows) {

@@ -1,7 +1,7 @@
 // Jobs that are over, page by page.
 
 import { get } from "./api.js";
-import { duration, h, moment, number } from "./dom.js";
+import { counted, duration, h, moment } from "./dom.js";
 import { sayError } from "./dialogs.js";
 import { jobColumns } from "./queue.js";
 import { Table } from "./table.js";
@@ -16,9 +16,9 @@ export function history(root, { session, go }) {
       { name: "waited", title: "Waited", value: (job) => (job.first_started ? job.first_started - job.submitted : null), text: (job) => duration(job.first_started ? job.first_started - job.submitted : null), number: true },
       { name: "ended", title: "Ended", value: (job) => job.ended, text: (job) => moment(job.ended) },
       { name: "took", title: "Took", value: (job) => (job.ended ? job.ended - job.submitted : null), text: (job) => duration(job.ended ? job.ended - job.submitted : null), number: true },
-      { name: "told", title: "Told at submission", value: (job) => job.promised, text: (job) => moment(job.promised) },
+      { name: "told", line: true, title: "Told at submission", value: (job) => job.promised, text: (job) => moment(job.promised) },
       { name: "preemptions", title: "Preempted", value: (job) => job.preemptions, number: true },
-      { name: "reason", title: "Reason", value: (job) => job.reason, wide: true },
+      { name: "reason", title: "Reason", value: (job) => job.reason, wide: true, line: true },
     ],
   });
   const count = h("span", { class: "count" }), rows = [];
@@ -33,7 +33,7 @@ export function history(root, { session, go }) {
       sayError(error);
     }
     more.hidden = next === null;
-    count.textContent = `${number(rows.length)} jobs${next === null ? "" : ", and earlier ones"}`;
+    count.textContent = `${counted(rows.length, "job")}${next === null ? "" : ", and earlier ones"}`;
     table.show(rows);
   };
   root.append(h("h1", {}, session.role === "user" ? "My history" : "History"),

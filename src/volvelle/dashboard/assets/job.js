@@ -1,12 +1,14 @@
 // One job: why, what would help, how its forecast went, what it was promised, its logs.
 
+import { answer, explanation, guaranteeOf, planPicture, progressText } from "./answer.js";
 import { ApiError, get, stream } from "./api.js";
 import { forecastChart } from "./chart.js";
-import { duration, h, moment, number } from "./dom.js";
-import { changeJobs, sayError } from "./dialogs.js";
+import { duration, h, moment, now, number } from "./dom.js";
+import { askForChange, changeJobs, declare, isOffered, sayError } from "./dialogs.js";
 import { finishText, startOf } from "./queue.js";
 
 const MAX_LOG = 400000;
+const ACTIONS = { waiting: ["change", "hold", "cancel"], held: ["release", "change", "cancel"], running: ["requeue", "hold", "cancel"] };
 const OVER = ["finished", "failed", "cancelled", "rejected"];
 
 export function job(root, { cluster, session, path }) {
@@ -15,17 +17,20 @@ export function job(root, { cluster, session, path }) {
   const why = h("div"), chart = h("div"), log = h("pre", { class: "log", role: "log", tabIndex: 0, "aria-label": "Log" });
   const request = h("pre", { class: "request", role: "region", tabIndex: 0, "aria-label": "Request" });
   const follow = h("input", { type: "checkbox", checked: true });
-  const title = h("h1", {}, `Job ${wanted}`), own = h("div", { hidden: true });
-  root.append(title, buttons, facts, own);
-  own.append(
-    h("h2", {}, "Why, and what would help"), why, h("button", { type: "button", onclick: () => explain() }, "Ask again"),
-    h("h2", {}, "Forecast over time"), chart,
-    h("h2", {}, "Log"), h("label", {}, follow, " keep the end in sight"), log,
-    h("h2", {}, "Request"), request);
-  let details = null, shownState = "", asked = false;
+  const title = h("h1", {}, `Job ${wanted}`), lead = h("p", { class: "lead" }), sub = h("p", { class: "sub" }), plan = h("div");
+  const card = (style, name, ...parts) => h("section", { class: `card ${style}` }, h("h2", {}, name), parts);
+  const own = [
+    card("most", "Why, and what would help", why, h("button", { type: "button", onclick: () => explain() }, "Ask again")),
+    card("most", "How the forecast went", chart),
+    card("rest", "Request", request), card("whole", "Log", h("label", {}, follow, " keep the end in sight"), log)];
+  for (const part of own) part.hidden = true;
+  root.append(h("p", { class: "crumb" }, h("a", { href: "#/queue" }, "Queue")), title, lead, sub, buttons,
+    h("div", { class: "cards" }, card("whole", "Plan", plan), own[0], card("rest", "Facts", facts), own.slice(1)));
+  let details = null, shownState = "", asked = false, past = null;
 
   const read = async () => {
-    if (session.run) return draw();
+    const row = cluster.jobs.get(wanted);
+    if (session.run || (row && session.role !== "operator" && row.user !== session.user)) return draw(); // no more is told
     try {
       details = await get(`/v1/jobs/${wanted}`);
     } catch (error) {
@@ -33,8 +38,10 @@ export function job(root, { cluster, session, path }) {
     }
     if (stopped.signal.aborted) return undefined;
     if (details) {
-      own.hidden = false;
+      for (const part of own) part.hidden = false;
       request.textContent = JSON.stringify(details.request, null, 2);
+      // A job that comes and goes between two frames is in no row.
+      if (!cluster.jobs.has(wanted) && !OVER.includes(details.state)) setTimeout(() => { if (!stopped.signal.aborted) read(); }, 1000);
     }
     return draw();
   };
@@ -42,12 +49,22 @@ export function job(root, { cluster, session, path }) {
   const explain = async () => {
     asked = true;
     try {
-      const [found, past] = await Promise.all([get(`/v1/jobs/${wanted}/why`), get(`/v1/jobs/${wanted}/forecasts`)]);
-      why.replaceChildren(...explanation(found));
-      chart.replaceChildren(forecastChart(past.points, details.promised));
+      const [found, history] = await Promise.all([get(`/v1/jobs/${wanted}/why`), get(`/v1/jobs/${wanted}/forecasts`)]);
+      past = history.points;
+      const apply = (change) => (isOffered(change.request) ? h("button", { type: "button", onclick: () => declare(wanted, change.request).then(explain) }, "Declare it") : null);
+      why.replaceChildren(...explanation(found, apply));
+      drawPictures();
     } catch (error) {
       why.replaceChildren(h("p", { class: "note" }, error.message));
     }
+  };
+
+  const drawPictures = () => {
+    const job = { ...details, ...cluster.jobs.get(wanted) };
+    if (!job.submitted || !plan.clientWidth) return;
+    plan.replaceChildren(planPicture(job, plan.clientWidth));
+    const lines = [["told", "told", job.promised], ["guaranteed", "guarantee", guaranteeOf(job)]];
+    if (past && chart.clientWidth) chart.replaceChildren(...forecastChart(past, lines, chart.clientWidth, job.ended ?? now()));
   };
 
   const draw = () => {
@@ -58,11 +75,14 @@ export function job(root, { cluster, session, path }) {
     }
     title.textContent = present.name ? `Job ${wanted}: ${present.name}` : `Job ${wanted}`;
     facts.replaceChildren(...factsOf({ ...details, ...row }).flatMap(([name, text]) => [h("dt", {}, name), h("dd", {}, text)]));
-    const over = OVER.includes(present.state);
-    const actions = !details || over ? [] : present.state === "held" ? ["release", "cancel"] : ["hold", "cancel"];
+    const over = OVER.includes(present.state), [certain, expected] = answer({ ...details, ...row });
+    lead.replaceChildren(certain, " ", h("span", {}, expected));
+    sub.replaceChildren(h("span", { "data-state": present.state }, present.state), `, ${present.user}, ${number(present.gpus)} GPU${present.gpus === 1 ? "" : "s"}, submitted ${moment(present.submitted)}`);
+    drawPictures();
     if (present.state !== shownState) {
-      buttons.replaceChildren(...actions.map((action) =>
-        h("button", { type: "button", onclick: () => changeJobs(action, [wanted]) }, action[0].toUpperCase() + action.slice(1))));
+      const act = (action) => (action === "change" ? askForChange(wanted, details.request).then(explain) : changeJobs(action, [wanted]));
+      buttons.replaceChildren(...(!details || over ? [] : ACTIONS[present.state] ?? ["hold", "cancel"]).map((action) =>
+        h("button", { type: "button", onclick: () => act(action) }, action[0].toUpperCase() + action.slice(1))));
       const changed = shownState !== "";
       shownState = present.state;
       if (changed) {
@@ -85,13 +105,15 @@ export function job(root, { cluster, session, path }) {
     }
   };
 
+  const observer = new ResizeObserver(drawPictures);
+  observer.observe(plan);
   read().then(() => { if (details) readLog(); });
-  return { update: () => { if (cluster.jobs.has(wanted) || (details && !OVER.includes(details.state))) cluster.jobs.has(wanted) ? draw() : read(); }, close: () => stopped.abort() };
+  return { update: () => { if (cluster.jobs.has(wanted) || (details && !OVER.includes(details.state))) cluster.jobs.has(wanted) ? draw() : read(); }, close: () => { stopped.abort(); observer.disconnect(); } };
 }
 
 function factsOf(job) {
   const over = OVER.includes(job.state);
-  const guarantee = job.guarantee?.finish_by ?? job.guaranteed;
+  const guarantee = guaranteeOf(job);
   return [
     ["State", job.reason ? `${job.state}: ${job.reason}` : job.state],
     ["User", job.user],
@@ -101,20 +123,7 @@ function factsOf(job) {
     over ? ["Ended", `${moment(job.ended)}, after ${duration(job.ended - job.submitted)}`] : ["Finishes (P50–P90)", finishText(job)],
     ["Told at submission", job.promised ? `finish ${moment(job.promised)}` : "nothing"],
     ["Guarantee", guarantee ? `by ${moment(guarantee)}` : job.guarantee ? `none: ${job.guarantee.reason}` : "none asked for"],
-    ["Attempts", `${job.attempt}, preempted ${job.preemptions} times`],
-    ["Done", job.total_iterations ? `${number(job.iterations)} of ${number(job.total_iterations)} iterations` : job.progress ? `${Math.round(100 * job.progress)} %` : ""],
+    ["Attempts", `${job.attempt}, preempted ${job.preemptions === 1 ? "once" : `${number(job.preemptions)} times`}`],
+    ["Done", job.total_iterations ? `${number(job.iterations)} of ${number(job.total_iterations)} iterations` : progressText(job)],
   ].filter(([, text]) => text);
-}
-
-function explanation(found) {
-  const ahead = found.ahead.slice(0, 20).flatMap((number) => [h("a", { href: `#/job/${number}` }, String(number)), " "]);
-  const more = found.ahead.length > 20 ? `and ${number(found.ahead.length - 20)} more` : "";
-  return [
-    h("p", {}, found.reason || `It is ${found.job.state}.`),
-    found.ahead.length ? h("p", {}, "Expected to start before it: ", ahead, more) : null,
-    found.after !== null && found.after !== undefined ? h("p", {}, "It waits for the end of job ", h("a", { href: `#/job/${found.after}` }, String(found.after)), ".") : null,
-    found.changes.length ? h("ul", {}, found.changes.map((change) =>
-      h("li", {}, `With ${change.what} it would start ${moment(change.start)}${change.p50 ? ` and finish ${moment(change.p50)}` : ""}.`))) : null,
-    found.complete ? null : h("p", { class: "note" }, "Not every change that could help was tried: there was no time."),
-  ].filter(Boolean);
 }

@@ -2,7 +2,7 @@
 
 import { ApiError, get, logIn, logOut, setMoment, whenLoggedOut } from "./api.js";
 import { Cluster } from "./cluster.js";
-import { duration, h, setNow } from "./dom.js";
+import { duration, h, remembered, setNow, svg } from "./dom.js";
 import { say, sayError, showKeys } from "./dialogs.js";
 import { front } from "./front.js";
 import { history as past } from "./history.js";
@@ -18,6 +18,12 @@ const VIEWS = {
   overview: ["Overview", overview], queue: ["Queue", queue], timeline: ["Timeline", timeline], nodes: ["Nodes", nodes],
   shares: ["Shares", shares], history: ["History", past], whatif: ["What if", whatif], front: ["Front", front],
 };
+const ICONS = {
+  overview: "M2 13.5h12M4 11V8M8 11V3M12 11V6", queue: "M2 4h12M2 8h9M2 12h6", timeline: "M2 4h6M5 8h8M8 12h6",
+  nodes: "M2.5 2.5h4v4h-4zM9.5 2.5h4v4h-4zM2.5 9.5h4v4h-4zM9.5 9.5h4v4h-4z", shares: "M8 2a6 6 0 1 0 6 6H8z",
+  history: "M8 4.5V8l2.5 1.5M2.5 8a5.5 5.5 0 1 0 2-4.2M2.2 2.5v2.7h2.7", whatif: "M2 12c5 0 4-8 9-8M10 2l3 2-3 2M2 12h11", front: "M2.5 2v11.5H14M6 5v.1M8 8v.1M11 10v.1",
+};
+const icon = (name) => svg("svg", { viewBox: "0 0 16 16", class: "icon", "aria-hidden": "true" }, svg("path", { d: ICONS[name] }));
 const main = document.getElementById("main");
 let cluster = null, session = null, view = null;
 
@@ -37,7 +43,9 @@ function show() {
   view = shown(main, { cluster, session, go, path: rest, query: new URLSearchParams(query) });
   document.title = `${main.querySelector("h1").textContent} – Volvelle`;
   for (const link of document.querySelectorAll("#views a")) {
-    if (link.hash === `#/${name || "overview"}`) link.setAttribute("aria-current", "page"); else link.removeAttribute("aria-current");
+    const current = link.hash === `#/${name || "overview"}`;
+    if (current) link.setAttribute("aria-current", "page"); else link.removeAttribute("aria-current");
+    if (current) link.scrollIntoView({ block: "nearest", inline: "center" }); // on phones the views scroll
   }
 }
 
@@ -54,16 +62,17 @@ async function open(who) {
   cluster.listen(() => {
     if (cluster.connected !== told) say(cluster.connected ? "" : "The server cannot be reached; what is shown may be old.", true);
     told = cluster.connected;
+    document.body.classList.toggle("old", !told);
     view?.update();
   });
   cluster.connected = true;
   const bar = document.getElementById("views");
   const offered = Object.entries(VIEWS).filter(([name]) => !hidden().includes(name));
-  bar.replaceChildren(...offered.map(([name, [title]]) => h("a", { href: `#/${name}` }, title)));
+  bar.replaceChildren(...offered.map(([name, [title]]) => h("a", { href: `#/${name}` }, icon(name), title)));
   document.getElementById("session").replaceChildren(
-    h("button", { type: "button", onclick: showKeys, title: "Keys (?)", "aria-label": "Keys" }, "?"),
+    h("button", { type: "button", class: "keys", onclick: showKeys, title: "Keys (?)", "aria-label": "Keys" }, "?"),
     ...(session.run ? moments() : [
-      h("span", {}, `${session.user}${session.role === "operator" ? ", operator" : ""}`),
+      h("span", { class: "who" }, `${session.user}${session.role === "operator" ? ", operator" : ""}`),
       h("button", { type: "button", onclick: () => logOut().then(askForToken) }, "Log out")]));
   show();
   performance.mark("shown");
@@ -127,10 +136,10 @@ document.addEventListener("keydown", (event) => {
   event.preventDefault();
 });
 
-addEventListener("hashchange", () => { show(); main.focus(); });
-matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => view?.update());
+addEventListener("hashchange", () => { show(); (main.querySelector("table[role=grid]") ?? main).focus({ preventScroll: true }); scrollTo(0, 0); });
+addEventListener("theme", () => view?.update());
 whenLoggedOut(() => { askForToken(); say("The session is over.", true); });
 
-get("/v1/session").then(open, (error) => {
-  if (error instanceof ApiError && error.status === 401) askForToken(); else sayError(error);
-});
+const known = document.documentElement.dataset.run !== undefined || remembered("key", "");
+if (!known) askForToken();
+else get("/v1/session").then(open, (error) => { if (error instanceof ApiError && error.status === 401) askForToken(); else sayError(error); });

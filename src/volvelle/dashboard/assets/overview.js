@@ -1,77 +1,133 @@
-// The cluster at a glance.
+// The cluster at a glance: a sentence first, then what it goes by.
 
-import { gpusByType } from "./cluster.js";
-import { h, moment, number, svg } from "./dom.js";
-import { finishText, queueLink, startOf } from "./queue.js";
+import { get } from "./api.js";
+import { counted, duration, h, moment, now, number, svg } from "./dom.js";
+import { gpuMap, gpusByType } from "./gpus.js";
+import { loadChart } from "./load.js";
+import { atRisk, finishText, queueLink } from "./queue.js";
 
-const PARTS = [["held", "held"], ["free", "free"], ["fragmented", "fragmented"], ["out", "out of use"]];
-const STATES = ["running", "starting", "stopping", "waiting", "held"];
+const READ_SECONDS = 15, LISTED = 6;
+const link = (href, ...text) => h("a", { href }, text);
+const jobLink = (job) => link(`#/job/${job.number}`, `${job.number} ${job.name}`);
 
-export function overview(root, { cluster }) {
-  const tiles = h("ul", { class: "tiles" }), types = h("div"), soon = h("div", { class: "pair" });
-  root.append(h("h1", {}, "Overview"), tiles, h("h2", {}, "GPUs by type"), types,
-    h("p", { class: "note" }, "Fragmented: free GPUs of nodes on which jobs hold others; a job that wants a whole node cannot use them."),
-    soon);
+export function overview(root, { cluster, session, go }) {
+  const lead = h("p", { class: "lead" }), sub = h("p", { class: "sub" });
+  const parts = Object.fromEntries(["map", "load", "look", "starting", "finishing", "shares", "hold"].map((name) => [name, h("div")]));
+  const card = (style, title, part, small = "") => h("section", { class: `card ${style}` }, h("h2", {}, title, h("small", {}, small)), part);
+  root.append(h("h1", {}, "Overview"), lead, sub, h("div", { class: "cards" },
+    card("whole", "Who holds the GPUs", parts.map), card("most", "Load", parts.load), card("rest first", "Needs a look", parts.look),
+    card("", "Starting next", parts.starting, "P50"), card("", "Finishing next", parts.finishing, "P50–P90"),
+    card("", "Shares", parts.shares, "GPUs in use"), card("", "Do forecasts hold?", parts.hold)));
+  const map = gpuMap(parts.map, cluster, go);
+  let read = { load: null, failed: [], pools: [] }, readAt = -Infinity, closed = false;
+  const drawLoad = () => { if (read.load && parts.load.clientWidth) parts.load.replaceChildren(...loadChart(read.load.points, cluster, parts.load.clientWidth)); };
   const draw = () => {
-    const byType = gpusByType(cluster.nodes.values()), states = new Map();
-    for (const job of cluster.jobs.values()) states.set(job.state, (states.get(job.state) ?? 0) + 1);
-    const sum = (part) => byType.reduce((total, type) => total + type[part], 0);
-    const figures = [
-      [`${number(sum("held"))} of ${number(sum("gpus"))}`, "GPUs held"],
-      [number(sum("free") + sum("fragmented")), "GPUs free"],
-      ...STATES.filter((state) => states.get(state)).map((state) => [number(states.get(state)), `jobs ${state}`, { state }]),
-      [cluster.policy, cluster.admission === "accept-all" ? "policy" : `policy, ${cluster.admission}`],
-    ];
-    tiles.replaceChildren(...figures.map(([value, name, filter]) =>
-      h("li", {}, h("b", {}, value), filter ? h("a", { href: queueLink(filter) }, name) : h("span", {}, name))));
-    types.replaceChildren(typeTable(byType));
-    soon.replaceChildren(...soonest(cluster));
+    const jobs = [...cluster.jobs.values()];
+    lead.replaceChildren(...leading(jobs, cluster));
+    sub.replaceChildren(...counts(jobs, cluster));
+    map.draw();
+    drawLoad();
+    parts.look.replaceChildren(needsALook(jobs, cluster, read.failed));
+    parts.starting.replaceChildren(list(first(jobs.filter((job) => job.state === "waiting"), (job) => job.predicted_start), (job) => job.predicted_start, (job) => counted(job.gpus, "GPU"), "No start is forecast."));
+    parts.finishing.replaceChildren(list(first(jobs.filter((job) => job.grants.length), (job) => job.predicted_p50), (job) => job.predicted_p50, (job) => (job.predicted_p90 > job.predicted_p50 ? `–${moment(job.predicted_p90)}` : ""), "No finish is forecast."));
+    parts.shares.replaceChildren(shareBars(jobs, cluster, read.pools));
+    parts.hold.replaceChildren(...forecastsHold(read.load));
+    if (session.run || performance.now() - readAt > READ_SECONDS * 1000) refresh();
   };
+  const refresh = async () => {
+    readAt = performance.now();
+    const known = [get("/v1/load"), session.run ? { jobs: [] } : get(`/v1/jobs?over=true&state=failed&limit=${LISTED}`), session.run ? { pools: [] } : get("/v1/shares")];
+    const [load, failed, shares] = await Promise.all(known).catch(() => []); // the next time, then
+    if (closed || !load) return;
+    read = { load, failed: failed.jobs, pools: shares.pools };
+    drawLoad();
+    parts.hold.replaceChildren(...forecastsHold(load));
+  };
+  const observer = new ResizeObserver(drawLoad);
+  observer.observe(parts.load);
   draw();
-  return { update: draw };
+  return { update: draw, close: () => { closed = true; observer.disconnect(); map.close(); } };
 }
 
-function typeTable(types) {
-  const rows = types.map((type) => h("tr", {}, h("th", { scope: "row" }, type.type || "GPU"),
-    h("td", { class: "number" }, number(type.nodes)), h("td", { class: "number" }, number(type.gpus)),
-    PARTS.map(([part]) => h("td", { class: "number" }, number(type[part]))), h("td", {}, bar(type))));
-  const names = ["Type", "Nodes", "GPUs", ...PARTS.map(([, name]) => name[0].toUpperCase() + name.slice(1)), "Share"];
-  const heads = names.map((name, at) => h("th", { scope: "col", class: at && at < 7 ? "number" : "" }, name));
-  return h("div", { class: "table", tabIndex: 0, role: "region", "aria-label": "GPUs by type" },
-    h("table", {}, h("thead", {}, h("tr", {}, heads)), h("tbody", {}, rows)));
-}
-
-function bar(type) {
-  const picture = svg("svg", { viewBox: "0 0 200 14", class: "bar", role: "img",
-    "aria-label": PARTS.map(([part, name]) => `${type[part]} ${name}`).join(", ") });
-  let at = 0;
-  for (const [part] of PARTS) {
-    const width = 200 * type[part] / Math.max(1, type.gpus);
-    picture.append(svg("rect", { x: at, y: 0, width, height: 14, class: part }));
-    at += width;
+// The `LISTED` of many with the least `time`: no need to sort them all.
+function first(jobs, time) {
+  const best = [];
+  for (const job of jobs) {
+    if (!time(job) || (best.length === LISTED && time(job) >= time(best.at(-1)))) continue;
+    best.push(job);
+    best.sort((a, b) => time(a) - time(b)).splice(LISTED);
   }
-  return picture;
+  return best;
 }
 
-function soonest(cluster) {
-  const jobs = [...cluster.jobs.values()];
-  const first = (rows, time) => {
-    const found = rows.filter((job) => time(job)); // ten of many: no need to sort them all
-    const best = [];
-    for (const job of found) {
-      if (best.length === 10 && time(job) >= time(best[9])) continue;
-      best.push(job);
-      best.sort((a, b) => time(a) - time(b)).splice(10);
-    }
-    return best;
-  };
-  const list = (title, rows, text) => h("section", {}, h("h2", {}, title), rows.length
-    ? h("ul", { class: "jobs" }, rows.map((job) => h("li", {}, h("a", { href: `#/job/${job.number}` }, `${job.number} ${job.name}`), ` ${text(job)}`)))
-    : h("p", { class: "note" }, "None."));
-  const late = jobs.filter((job) => job.guaranteed && job.predicted_p90 > job.guaranteed);
-  return [
-    list("Starting next", first(jobs.filter((job) => job.state === "waiting"), (job) => job.predicted_start), (job) => `${startOf(job)}, ${number(job.gpus)} GPUs`),
-    list("Finishing next", first(jobs.filter((job) => job.started), (job) => job.predicted_p50), (job) => finishText(job)),
-    list("Guarantees at risk", first(late, (job) => job.guaranteed), (job) => `by ${moment(job.guaranteed)}, P90 ${moment(job.predicted_p90)}`),
+function leading(jobs, cluster) {
+  const types = gpusByType(cluster.nodes.values()), sum = (part) => types.reduce((total, type) => total + type[part], 0);
+  const waiting = jobs.filter((job) => job.state === "waiting"), known = waiting.filter((job) => job.predicted_start).sort((a, b) => a.predicted_start - b.predicted_start);
+  const at = (job) => (job.predicted_start <= now() ? "now" : `at ${moment(job.predicted_start)}`);
+  const others = known.length < waiting.length ? [`; ${number(waiting.length - known.length)} of the `, link(queueLink({ state: "waiting" }), `${number(waiting.length)} waiting`), " have no forecast yet."]
+    : waiting.length > 1 ? [", the last of the ", link(queueLink({ state: "waiting" }), `${number(waiting.length)} waiting`), ` ${at(known.at(-1))}.`] : ["."];
+  const next = !waiting.length ? ["No job waits."] : !known.length ? [link(queueLink({ state: "waiting" }), `${counted(waiting.length, "job")} wait${waiting.length === 1 ? "s" : ""}`), "; no start is forecast yet."]
+    : [link(`#/job/${known[0].number}`, "The next job"), ` starts ${at(known[0])}`, ...others];
+  return [link("#/timeline", `${number(sum("held"))} of ${number(sum("gpus"))} GPUs`), " are in use. ", h("span", {}, next)];
+}
+
+const SAYS = { running: ["runs", "run"], starting: ["starts", "start"], stopping: ["is stopping", "are stopping"], waiting: ["waits", "wait"], held: ["is held", "are held"] };
+
+function counts(jobs, cluster) {
+  const states = new Map();
+  for (const job of jobs) states.set(job.state, (states.get(job.state) ?? 0) + 1);
+  const said = Object.keys(SAYS).flatMap((state) => {
+    const count = states.get(state) ?? 0;
+    return count ? [[link(queueLink({ state }), `${counted(count, "job")} ${SAYS[state][count === 1 ? 0 : 1]}`)]] : [];
+  });
+  const risky = jobs.filter(atRisk).length;
+  return [...said.flatMap((each, at) => (at ? [", ", ...each] : each)), said.length ? ". " : "No job is here. ",
+    ...(risky ? [link("#/queue?risk=yes", `${counted(risky, "guarantee")} ${risky === 1 ? "is" : "are"} at risk`), ". "] : []),
+    `Policy ${cluster.policy}${cluster.admission === "accept-all" ? "" : `, admission ${cluster.admission}`}.`];
+}
+
+const list = (jobs, time, rest, none) => (jobs.length
+  ? h("ul", { class: "jobs" }, jobs.map((job) => h("li", {}, h("b", {}, moment(time(job))), h("span", { class: "name" }, jobLink(job)), h("span", { class: "quiet" }, rest(job)))))
+  : h("p", { class: "note" }, none));
+
+// Guarantees at risk, jobs past their P90, jobs that failed of late, nodes out of use.
+function needsALook(jobs, cluster, failed) {
+  const time = now(), late = (by) => `${duration(by)} late`;
+  const out = [...cluster.nodes.values()].filter((node) => node.state === "down" || node.state === "drained");
+  const found = [
+    ...first(jobs.filter(atRisk), (job) => job.guaranteed).map((job) => ["risk", jobLink(job), late(job.predicted_p90 - job.guaranteed), `Guaranteed by ${moment(job.guaranteed)}, P90 ${moment(job.predicted_p90)}.`]),
+    ...first(jobs.filter((job) => job.grants.length && job.predicted_p90 && job.predicted_p90 < time - 60), (job) => job.predicted_p90).map((job) => ["late", jobLink(job), late(time - job.predicted_p90), "It runs past its P90."]),
+    ...failed.filter((job) => job.ended > time - 86400).map((job) => ["failed", jobLink(job), moment(job.ended), job.reason]),
+    ...(out.length ? [["out", link("#/nodes", `${counted(out.length, "node")} out of use`), "", out.slice(0, 4).map((node) => `${node.name} is ${node.state}`).join(", ")]] : []),
   ];
+  if (!found.length) return h("p", { class: "note" }, "Nothing: no guarantee is at risk, no job failed within a day, and all nodes are in use.");
+  const glyphs = { risk: ["\u25B2", "at risk"], late: ["\u25B2", "late"], failed: ["\u2715", "failed"], out: ["\u25A0", "out of use"] };
+  return h("ul", { class: "jobs look" }, found.slice(0, 2 * LISTED).map(([kind, what, by, why]) => h("li", {},
+    h("i", { class: kind, role: "img", "aria-label": glyphs[kind][1] }, glyphs[kind][0]), h("span", { class: "name" }, what), h("b", {}, by), why ? h("span", { class: "why" }, why) : null)));
+}
+
+// What pools hold beside their quotas; without pools what users hold beside an even share.
+function shareBars(jobs, cluster, pools) {
+  const gpus = [...cluster.nodes.values()].reduce((sum, node) => sum + node.gpus, 0), users = new Map();
+  for (const job of jobs) users.set(job.user, (users.get(job.user) ?? 0) + (job.grants.length ? job.gpus : 0));
+  const rows = pools.length ? pools.map((pool) => [pool.pool, pool.held_gpus, pool.quota, "#/shares"])
+    : [...users].sort((a, b) => b[1] - a[1]).slice(0, LISTED).map(([user, held]) => [user, held, gpus / users.size, queueLink({ user })]);
+  if (!rows.length) return h("p", { class: "note" }, "Nobody has a job here.");
+  const most = Math.max(1, ...rows.flatMap((row) => [row[1], row[2]]));
+  const bar = (held, mark) => svg("svg", { viewBox: "0 0 200 14", preserveAspectRatio: "none", class: "bar", "aria-hidden": "true" },
+    svg("rect", { width: 200, height: 14, class: "track" }), svg("rect", { width: 200 * Math.min(held, mark) / most, height: 14, class: "held" }),
+    svg("rect", { x: 200 * mark / most, width: 200 * Math.max(0, held - mark) / most, height: 14, class: "borrowed" }), svg("rect", { x: Math.min(198, 200 * mark / most - 1), width: 2, height: 14, class: "mark" }));
+  return h("div", {}, h("ul", { class: "jobs" }, rows.map(([name, held, mark, href]) => h("li", {}, h("span", { class: "name" }, link(href, name || "nobody")), bar(held, mark), h("b", {}, number(held))))),
+    h("p", { class: "note" }, pools.length ? "Mark: the quota; beyond it borrowed." : "Mark: an even share."));
+}
+
+function forecastsHold(load) {
+  if (!load) return [];
+  const judged = load.p90_held + load.p90_missed;
+  if (!judged) return [h("p", { class: "note" }, "Not known yet: no job that was told a P90 has ended since the server started.")];
+  const share = load.p90_held / judged;
+  return [h("p", {}, h("b", { class: "big" }, `${Math.floor(100 * share)} %`), " ended by the P90 they were told; 90 % is the aim."),
+    svg("svg", { viewBox: "0 0 200 14", preserveAspectRatio: "none", class: "bar", "aria-hidden": "true" }, svg("rect", { width: 200, height: 14, class: "track" }),
+      svg("rect", { width: 200 * share, height: 14, class: "held" }), svg("rect", { x: 179, width: 2, height: 14, class: "mark" })),
+    h("p", { class: "note" }, link("#/history", counted(judged, "job")), " that ended since the server started.")];
 }

@@ -1,6 +1,7 @@
 // The queue: filters in the address, columns and order remembered by the browser.
 
-import { h, moment, now, number } from "./dom.js";
+import { progressOf, progressText } from "./answer.js";
+import { counted, h, moment, now, number } from "./dom.js";
 import { changeJobs } from "./dialogs.js";
 import { Table } from "./table.js";
 
@@ -15,24 +16,27 @@ export function finishText(job) {
   return !p90 ? `${p50} (P50)` : p90 === p50 ? p50 : `${p50}–${p90}`;
 }
 
+// Whether it may miss its guarantee.
+export const atRisk = (job) => Boolean(job.guaranteed && job.predicted_p90 > job.guaranteed);
+
 export const jobColumns = [
-  { name: "number", title: "Job", value: (job) => job.number, link: (job) => `#/job/${job.number}` },
-  { name: "name", title: "Name", value: (job) => job.name, wide: true },
-  { name: "user", title: "User", value: (job) => job.user },
+  { name: "number", title: "Job", value: (job) => job.number, link: (job) => `#/job/${job.number}`, plain: true },
+  { name: "name", title: "Name", value: (job) => job.name, wide: true, plain: true },
+  { name: "user", title: "User", value: (job) => job.user, plain: true },
   { name: "gpus", title: "GPUs", value: (job) => job.gpus, number: true },
-  { name: "state", title: "State", value: (job) => job.state },
+  { name: "state", title: "State", value: (job) => job.state, state: true, plain: true },
   { name: "submitted", title: "Submitted", value: (job) => job.submitted, text: (job) => moment(job.submitted) },
 ];
 
 const columns = [
   ...jobColumns,
   { name: "start", title: "Start", value: (job) => job.started ?? job.predicted_start, text: startOf },
-  { name: "p50", title: "Finish P50–P90", value: (job) => job.predicted_p50, text: finishText },
+  { name: "progress", title: "Done", value: (job) => progressOf(job)?.share ?? null, text: progressText, number: true },
+  { name: "p50", title: "Finish P50–P90", value: (job) => job.predicted_p50, text: finishText, line: true, late: atRisk },
   { name: "p90", title: "P90", value: (job) => job.predicted_p90, text: (job) => moment(job.predicted_p90) },
   { name: "guaranteed", title: "Guaranteed", value: (job) => job.guaranteed, text: (job) => moment(job.guaranteed) },
-  { name: "progress", title: "Done", value: (job) => job.progress, text: (job) => (job.progress === null ? "" : `${Math.round(100 * job.progress)} %`), number: true },
-  { name: "nodes", title: "Nodes", value: (job) => job.grants.map(([node]) => node).join(" "), wide: true },
-  { name: "reason", title: "Reason", value: (job) => job.reason, wide: true },
+  { name: "nodes", title: "Nodes", value: (job) => job.grants.map(([node]) => node).join(" "), wide: true, line: true },
+  { name: "reason", title: "Reason", value: (job) => job.reason, wide: true, line: true, plain: true },
 ];
 
 // The columns that the server titles: numbers that are shown as they stand.
@@ -48,6 +52,7 @@ export function queue(root, { cluster, session, query, go }) {
   const text = h("input", { type: "search", value: filter.text ?? "", placeholder: "name, number or reason", "aria-label": "Filter by text", class: "filter" });
   const state = h("select", { "aria-label": "Filter by state" }, h("option", { value: "" }, "every state"), STATES.map((each) => h("option", { value: each, selected: filter.state === each }, each)));
   const user = h("input", { type: "text", value: filter.user ?? "", placeholder: "every user", "aria-label": "Filter by user", size: 12 });
+  const risk = h("input", { type: "checkbox", checked: Boolean(filter.risk) });
   const mine = h("button", { type: "button", onclick: () => { user.value = session.user; changed(); } }, "Mine");
   const count = h("span", { class: "count" });
   const actions = ["cancel", "hold", "release"].map((action) =>
@@ -56,19 +61,20 @@ export function queue(root, { cluster, session, query, go }) {
   const more = titled(cluster);
   const table = new Table({
     name: "queue", label: "Jobs that are not over", columns: [...columns, ...more], key: (job) => job.number, select: !session.run,
-    hidden: ["submitted", "p90", "guaranteed", "progress", "nodes", ...more.map(({ name }) => name)],
+    hidden: ["submitted", "p90", "guaranteed", "nodes", ...more.map(({ name }) => name)],
     open: (job) => go(`#/job/${job.number}`),
     onselect: () => { for (const button of actions) button.disabled = !table.selected.size; tell(); },
   });
   const tell = () => {
     const chosen = table.selected.size ? `, ${number(table.selected.size)} selected` : "";
-    count.textContent = `${number(table.rows.length)} of ${number(cluster.jobs.size)} jobs${chosen}`;
+    count.textContent = `${number(table.rows.length)} of ${counted(cluster.jobs.size, "job")}${chosen}`;
   };
   const draw = () => {
     const words = text.value.trim().toLowerCase(), rows = [];
     for (const job of cluster.jobs.values()) {
       if (state.value && job.state !== state.value) continue;
       if (user.value && job.user !== user.value.trim()) continue;
+      if (risk.checked && !atRisk(job)) continue;
       if (words && !matches(job, words)) continue;
       rows.push(job);
     }
@@ -76,12 +82,12 @@ export function queue(root, { cluster, session, query, go }) {
     tell();
   };
   const changed = () => {
-    history.replaceState(null, "", queueLink({ text: text.value, state: state.value, user: user.value }));
+    history.replaceState(null, "", queueLink({ text: text.value, state: state.value, user: user.value, risk: risk.checked ? "yes" : "" }));
     draw();
   };
-  for (const field of [text, state, user]) field.addEventListener("input", changed);
+  for (const field of [text, state, user, risk]) field.addEventListener("input", changed);
   root.append(h("h1", {}, "Queue"),
-    h("div", { class: "controls" }, text, state, user, session.run ? null : [mine, actions], table.tools, count), table.element);
+    h("div", { class: "controls" }, text, state, user, h("label", {}, risk, " at risk"), session.run ? null : [mine, actions], table.tools, count), table.element);
   draw();
   return { update: draw };
 }

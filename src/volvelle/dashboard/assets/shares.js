@@ -14,11 +14,11 @@ export function shares(root, { go }) {
     columns: [
       { name: "user", title: "User", value: (row) => row.user, link: (row) => queueLink({ user: row.user }) },
       { name: "held", title: "GPUs held", value: (row) => row.held_gpus, text: (row) => number(row.held_gpus), number: true },
-      { name: "share", title: "Share of what is held", value: (row) => row.share, text: (row) => `${(100 * row.share).toFixed(1)} %`, number: true },
+      { name: "share", line: true, title: "Share of what is held", value: (row) => row.share, text: (row) => `${(100 * row.share).toFixed(1)} %`, number: true },
       { name: "running", title: "Jobs running", value: (row) => row.running_jobs, number: true },
       { name: "wanted", title: "GPUs waited for", value: (row) => row.waiting_gpus, text: (row) => number(row.waiting_gpus), number: true },
       { name: "waiting", title: "Jobs waiting", value: (row) => row.waiting_jobs, number: true },
-      { name: "used", title: "GPU-hours in a day", value: (row) => hours(row.gpu_seconds), text: (row) => (row.gpu_seconds === null ? "" : number(Math.round(hours(row.gpu_seconds) * 10) / 10)), number: true },
+      { name: "used", line: true, title: "GPU-hours in a day", value: (row) => hours(row.gpu_seconds), text: (row) => (row.gpu_seconds === null ? "" : number(Math.round(hours(row.gpu_seconds) * 10) / 10)), number: true },
     ],
   });
   const pools = new Table({

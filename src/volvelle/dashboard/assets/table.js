@@ -2,9 +2,14 @@
 
 import { h, remember, remembered, saveCsv } from "./dom.js";
 
-const ROW = 34, OVERSCAN = 8;
+const ROW = 34, CARD_LINE = 24, CARD_EDGE = 22, OVERSCAN = 8;
 
-// columns: {name, title, value(row), text(row)?, number?, wide?, link(row)?}; `value` sorts and goes into CSV files.
+// A phone shows each row as a card (dashboard.css): two cells a line; `CARD_...` are sizes from there.
+const phone = matchMedia("(max-width: 820px)");
+
+// columns: {name, title, value(row), text(row)?, number?, wide?, line?, state?, plain?, link(row)?, late(row)?}; `value` sorts and
+// goes into CSV files. wide: long texts are cut. line: alone in its line of a card. state: its text is a state. plain: cards
+// leave out its title. late: whether the row needs a look.
 // key(row): identifies a row. open(row): what Enter and a click on its link do. select: whether rows are chosen.
 export class Table {
   constructor({ name, label, columns, key, open = null, select = false, onselect = () => {}, sort = "", hidden = [] }) {
@@ -14,6 +19,7 @@ export class Table {
     this.rows = [];
     this.selected = new Set();
     this.active = null;
+    this.pointed = false; // a click takes its own row
     this.pool = [];
     this.head = h("tr", { role: "row", "aria-rowindex": 1 });
     this.above = h("tr", { "aria-hidden": "true", class: "space" }, h("td"));
@@ -24,10 +30,18 @@ export class Table {
     this.grid.tabIndex = 0;
     this.element = h("div", { class: "scroll" }, this.grid);
     this.element.addEventListener("scroll", () => this.draw(), { passive: true });
+    this.grid.addEventListener("focus", () => { if (this.active === null && this.rows.length && !this.pointed) this.moveTo(0); });
+    this.grid.addEventListener("pointerdown", () => { this.pointed = true; });
     this.grid.addEventListener("keydown", (event) => this.press(event));
     this.body.addEventListener("click", (event) => this.click(event));
     new ResizeObserver(() => this.draw()).observe(this.element);
     this.drawHead();
+  }
+
+  get rowHeight() {
+    if (!phone.matches) return ROW;
+    const halves = this.shown.reduce((sum, column) => sum + (column.line ? 2 : 1), 0);
+    return Math.ceil(halves / 2) * CARD_LINE + CARD_EDGE;
   }
 
   get shown() { return this.columns.filter((column) => !this.hidden.has(column.name)); }
@@ -86,9 +100,9 @@ export class Table {
 
   // Only rows in sight; their elements are used again, and only what differs is written.
   draw() {
-    const height = this.element.clientHeight || innerHeight;
-    const first = Math.max(0, Math.floor(this.element.scrollTop / ROW) - OVERSCAN);
-    const last = Math.min(this.rows.length, first + Math.ceil(height / ROW) + 2 * OVERSCAN);
+    const height = this.element.clientHeight || innerHeight, tall = this.rowHeight;
+    const first = Math.max(0, Math.floor(this.element.scrollTop / tall) - OVERSCAN);
+    const last = Math.min(this.rows.length, first + Math.ceil(height / tall) + 2 * OVERSCAN);
     const columns = this.shown, width = columns.length + (this.select ? 1 : 0);
     while (this.pool.length < last - first) {
       const row = this.makeRow(columns);
@@ -107,7 +121,7 @@ export class Table {
   space(row, count, width) {
     row.hidden = !count;
     row.firstChild.colSpan = width;
-    row.firstChild.style.height = `${count * ROW}px`;
+    row.firstChild.style.height = `${count * this.rowHeight}px`;
   }
 
   makeRow(columns) {
@@ -118,7 +132,7 @@ export class Table {
     }
     for (const column of columns) {
       const holder = column.link ? h("a", { tabIndex: -1 }) : null;
-      const cell = h("td", { role: "gridcell", class: [column.number && "number", column.wide && "wide"].filter(Boolean).join(" ") }, holder);
+      const cell = h("td", { role: "gridcell", class: ["number", "wide", "line"].filter((each) => column[each]).join(" "), "data-title": column.plain ? null : column.title }, holder);
       row.element.append(cell);
       row.cells.push(holder ?? cell);
     }
@@ -138,8 +152,10 @@ export class Table {
     columns.forEach((column, index) => {
       const text = String((column.text ?? column.value)(of) ?? "");
       if (column.link) row.cells[index].href = column.link(of);
+      if (column.late) row.cells[index].classList.toggle("late", column.late(of));
       if (row.texts[index] === text) return;
       row.texts[index] = row.cells[index].textContent = text;
+      if (column.state) row.cells[index].dataset.state = text;
       if (column.wide) row.cells[index].title = text;
     });
   }
@@ -161,7 +177,7 @@ export class Table {
   press(event) {
     if (event.ctrlKey || event.metaKey || event.altKey) return;
     const at = this.rows.findIndex((row) => this.key(row) === this.active);
-    const page = Math.max(1, Math.floor(this.element.clientHeight / ROW) - 2), end = this.rows.length - 1;
+    const page = Math.max(1, Math.floor(this.element.clientHeight / this.rowHeight) - 2), end = this.rows.length - 1;
     const moves = { ArrowDown: at + 1, ArrowUp: at - 1, j: at + 1, k: at - 1, PageDown: at + page, PageUp: at - page, Home: 0, End: end };
     if (event.key in moves && end >= 0) {
       this.moveTo(Math.min(end, Math.max(0, moves[event.key])));
@@ -178,9 +194,9 @@ export class Table {
 
   moveTo(at) {
     this.active = this.key(this.rows[at]);
-    const top = at * ROW, head = this.head.offsetHeight, sight = this.element.clientHeight - head;
+    const tall = this.rowHeight, top = at * tall, head = this.head.offsetHeight, sight = this.element.clientHeight - head;
     if (top < this.element.scrollTop) this.element.scrollTop = top;
-    if (top + ROW > this.element.scrollTop + sight) this.element.scrollTop = top + ROW - sight;
+    if (top + tall > this.element.scrollTop + sight) this.element.scrollTop = top + tall - sight;
     this.draw();
   }
 

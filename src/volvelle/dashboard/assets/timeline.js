@@ -1,22 +1,24 @@
 // Who held, holds and will hold the GPUs: past, present and predicted in one chart, that of the reports.
 
 import { get } from "./api.js";
-import { h, now, number } from "./dom.js";
+import { counted, h, moment, now } from "./dom.js";
 import { sayError } from "./dialogs.js";
+import { LanePlan, runs } from "./lanes.js";
+import { finishText } from "./queue.js";
 
 const REDRAW_SECONDS = 10, MAX_PREDICTED = 2000, AHEAD_SECONDS = 86400;
 
 export function timeline(root, { cluster, session, go }) {
   const option = (value, text) => h("option", { value }, text);
   const button = (sign, title, what) => h("button", { type: "button", title, "aria-label": title, "data-do": what }, sign);
-  const canvas = h("canvas", { role: "application", "aria-label": "Which job held, holds and is expected to hold which GPUs. Arrow keys move, plus and minus zoom time, brackets zoom rows, 0 shows everything." });
+  const canvas = h("canvas", { role: "application", "aria-label": "Which job held, holds and is expected to hold which GPUs. Arrow keys move, plus and minus zoom time, brackets zoom rows, 0 shows everything, n goes to now; j and k take jobs in hand, Enter opens the one in hand." });
   canvas.tabIndex = 0;
   const note = h("p", { class: "note" });
   const gantt = h("div", { class: "gantt" },
     h("div", { class: "controls" },
       h("label", {}, "Rows ", h("select", { name: "rows" }, option("gpus", "GPUs"), option("jobs", "jobs"))),
       h("label", {}, "Colour by ", h("select", { name: "color" }, option("user", "user"), option("width", "GPUs"), option("status", "state"))),
-      h("span", {}, button("+", "Zoom in on time (+)", "in"), button("−", "Zoom out on time (-)", "out"), button("↕ +", "Taller rows (])", "taller"), button("↕ −", "Flatter rows ([)", "flatter"), button("All", "Show everything (0)", "all"))),
+      h("span", {}, button("+", "Zoom in on time (+)", "in"), button("−", "Zoom out on time (-)", "out"), button("↕ +", "Taller rows (])", "taller"), button("↕ −", "Flatter rows ([)", "flatter"), button("All", "Show everything (0)", "all"), session.run ? null : button("Now", "To now (n)", "now"))),
     canvas, h("ul", { class: "legend" }));
   root.append(h("h1", {}, "Timeline"), gantt, note);
   let past = null, chart = null, drawn = 0, origin = session.run ? 0 : undefined, loads = 0, closed = false;
@@ -32,8 +34,9 @@ export function timeline(root, { cluster, session, go }) {
       if (!session.run) chart.show(Math.max(0, data.now - 6 * 3600), Math.min(data.span, data.now + 12 * 3600));
     }
     note.textContent = "Left of now: what was held, as the server remembers it. Pale: predicted; running jobs to their P50, waiting ones "
-      + "from their expected start, on GPUs that come free first (which ones is decided only then). Wheel or pinch zooms, dragging moves, a click opens the job."
-      + (left ? ` ${number(left)} later starts are left out.` : "");
+      + "from their expected start, on GPUs that come free first (which ones is decided only then). A wedge: stopped, or expected to be, before its end. "
+      + "Wheel or pinch zooms, dragging moves, a click opens the job, with Shift it takes it in hand."
+      + (left ? ` ${counted(left, "later start")} ${left === 1 ? "is" : "are"} left out.` : "");
   };
   const readPast = async () => {
     loads = cluster.loads;
@@ -53,7 +56,7 @@ export function timeline(root, { cluster, session, go }) {
       if (loads !== cluster.loads) readPast(); // frames were missed
       else if (chart && performance.now() - drawn > REDRAW_SECONDS * 1000) draw();
     },
-    close: () => { closed = true; },
+    close: () => { closed = true; chart?.close(); },
   };
 }
 
@@ -118,9 +121,9 @@ class Holdings {
     this.entries = entries;
     [this.first, this.lanes] = firstLanes(cluster.nodes);
     this.origin = origin ?? Math.floor(Math.min(time - 600, ...entries.slice(0, 1).map((entry) => entry[3]), earliest(cluster, time)));
-    this.bars = { job: new Numbers(Int32Array), from: new Numbers(Float64Array), length: new Numbers(Float64Array), lane: new Numbers(Int32Array), height: new Numbers(Int32Array), predicted: new Numbers(Uint8Array) };
+    this.bars = { job: new Numbers(Int32Array), from: new Numbers(Float64Array), length: new Numbers(Float64Array), lane: new Numbers(Int32Array), height: new Numbers(Int32Array), predicted: new Numbers(Uint8Array), cut: new Numbers(Uint8Array) };
     this.numbers = []; // of the job in each row
-    this.jobs = { id: [], name: new Names(), user: new Names(), status: new Names(), gpus: [], submitted: [], wait: [], stay: [] };
+    this.jobs = { id: [], name: new Names(), user: new Names(), status: new Names(), gpus: [], submitted: [], wait: [], stay: [], more: [] };
     this.rowOf = new Map(); // of jobs with something that is over
     this.ends = new Map(); // of these: when their last holding so far ended
     this.over = { bars: 0, rows: 0, later: 0 };
@@ -134,7 +137,7 @@ class Holdings {
   }
 
   // Facts of the job in a row, the next row if it is a new one.
-  setRow(row, { number, name, user, state, gpus, submitted, started, predicted_start: expected }, end) {
+  setRow(row, { number, name, user, state, gpus, submitted, started, predicted_start: expected, predicted_p50: finish, predicted_p90: late }, end) {
     const jobs = this.jobs;
     this.numbers[row] = number;
     jobs.id[row] = number < 0 ? "another user's" : String(number);
@@ -145,6 +148,7 @@ class Holdings {
     jobs.submitted[row] = Math.round(submitted - this.origin);
     jobs.wait[row] = started ? (started ?? expected) - submitted : null;
     jobs.stay[row] = end === null ? null : end - submitted;
+    jobs.more[row] = !finish ? "" : `${started || !expected ? "" : `starts about ${moment(expected)}, `}finishes ${finishText({ predicted_p50: finish, predicted_p90: late })}${late > finish ? " (P50–P90)" : ""}`;
   }
 
   addPast([number, name, user, start, end, grants]) {
@@ -160,7 +164,7 @@ class Holdings {
     this.over.rows = this.numbers.length;
   }
 
-  add(row, start, end, lane, height, predicted) {
+  add(row, start, end, lane, height, predicted, cut = 0) {
     const { bars } = this;
     bars.job.push(row);
     bars.from.push(Math.round(start - this.origin));
@@ -168,6 +172,7 @@ class Holdings {
     bars.lane.push(lane);
     bars.height.push(height);
     bars.predicted.push(predicted);
+    bars.cut.push(cut);
   }
 
   place(row, grants, start, end, predicted) {
@@ -200,30 +205,27 @@ class Holdings {
 
   // What there is to draw, and how many later starts are left out.
   chartData() {
-    const time = now(), freeFrom = new Float64Array(this.lanes).fill(time), waiting = [];
+    const time = now(), plan = new LanePlan(this.lanes, time), waiting = [];
     let last = time;
     this.rewind();
     for (const job of this.cluster.jobs.values()) {
       if (job.grants.length) {
         const row = this.liveRow(job), until = Math.max(job.predicted_p50 ?? time, time);
         this.place(row, job.grants, job.started ?? time, time, 0);
-        this.place(row, job.grants, time, until, 1);
-        for (const [node, gpus] of job.grants) if (this.first.has(node)) for (const gpu of gpus) freeFrom[this.first.get(node) + gpu] = until;
+        plan.hold(row, until, job.grants.flatMap(([node, gpus]) => (this.first.has(node) ? gpus.map((gpu) => this.first.get(node) + gpu) : [])));
         last = Math.max(last, Math.min(until, time + AHEAD_SECONDS));
       } else if (job.predicted_start && job.predicted_p50 && job.predicted_start < time + AHEAD_SECONDS) {
         waiting.push(job);
       }
     }
     waiting.sort((a, b) => a.predicted_start - b.predicted_start);
-    const heap = new LaneHeap(freeFrom);
+    plan.free();
     for (const job of waiting.slice(0, MAX_PREDICTED)) {
-      const row = this.liveRow(job), taken = [];
       const from = Math.max(job.predicted_start, time), until = Math.max(job.predicted_p50, from);
-      for (let gpu = 0; gpu < job.gpus && heap.size; gpu++) taken.push(heap.pop());
-      for (const lane of taken) heap.push(lane, until);
-      for (const [lane, height] of runs(taken.sort((a, b) => a - b))) this.add(row, from, until, lane, height, 1);
+      plan.start(this.liveRow(job), from, until, job.gpus);
       last = Math.max(last, Math.min(until, time + AHEAD_SECONDS));
     }
+    for (const { row, from, until, lane, height, cut } of plan.bars()) this.add(row, from, until, lane, height, 1, cut);
     return { data: this.data(time, last), left: Math.max(0, waiting.length - MAX_PREDICTED) };
   }
 
@@ -241,49 +243,4 @@ function earliest(cluster, time) {
   let found = time;
   for (const job of cluster.jobs.values()) if (job.started && job.started < found) found = job.started;
   return Math.max(found, time - AHEAD_SECONDS);
-}
-
-// Neighbouring lanes as [first, number].
-function runs(lanes) {
-  const found = [];
-  for (const lane of lanes) {
-    const run = found.at(-1);
-    if (run && run[0] + run[1] === lane) run[1] += 1; else found.push([lane, 1]);
-  }
-  return found;
-}
-
-// Lanes by when they come free, the lower first among equals.
-class LaneHeap {
-  constructor(freeFrom) {
-    this.until = freeFrom;
-    this.lanes = Int32Array.from(freeFrom.keys()).sort((a, b) => freeFrom[a] - freeFrom[b] || a - b); // sorted: a heap
-    this.size = this.lanes.length;
-  }
-
-  before(a, b) { return this.until[a] < this.until[b] || (this.until[a] === this.until[b] && a < b); }
-
-  pop() {
-    const { lanes } = this, top = lanes[0], moved = lanes[--this.size];
-    let at = 0;
-    for (let child = 1; child < this.size; child = 2 * at + 1) {
-      if (child + 1 < this.size && this.before(lanes[child + 1], lanes[child])) child += 1;
-      if (!this.before(lanes[child], moved)) break;
-      lanes[at] = lanes[child];
-      at = child;
-    }
-    lanes[at] = moved;
-    return top;
-  }
-
-  push(lane, until) {
-    const { lanes } = this;
-    this.until[lane] = until;
-    let at = this.size++;
-    for (let parent = (at - 1) >> 1; at > 0 && this.before(lane, lanes[parent]); parent = (at - 1) >> 1) {
-      lanes[at] = lanes[parent];
-      at = parent;
-    }
-    lanes[at] = lane;
-  }
 }

@@ -2,11 +2,11 @@
 // and a span of the past under another policy.
 
 import { post, put } from "./api.js";
-import { duration, h, moment, now, number } from "./dom.js";
+import { counted, duration, h, moment, now, number } from "./dom.js";
 import { confirmed, say, sayError } from "./dialogs.js";
 
-export function whatif(root, { cluster, session }) {
-  root.append(h("h1", {}, "What if"), jobForm());
+export function whatif(root, { cluster, session, go }) {
+  root.append(h("h1", {}, "What if"), jobForm(go));
   if (session.role === "operator") root.append(clusterForm(cluster), pastForm(cluster));
   else root.append(h("p", { class: "note" }, "Operators can also ask about more nodes and about other policies."));
   return { update: () => {} };
@@ -32,26 +32,48 @@ function form(title, fields, ask, action = "Ask") {
   return h("section", {}, h("h2", {}, title), h("form", { class: "controls", onsubmit }, fields, button), answer);
 }
 
-function jobForm() {
+// Asks first, and submits what was asked about.
+function jobForm(go) {
+  const name = h("input", { type: "text", size: 14 }), command = h("input", { type: "text", size: 30, placeholder: "python train.py" });
   const gpus = h("input", { type: "number", min: 1, value: 1 }), estimate = h("input", { type: "text", value: "1h", size: 8 });
   const types = h("input", { type: "text", placeholder: "any", size: 8 }), within = h("input", { type: "text", placeholder: "none", size: 8 });
-  const fields = [field("GPUs", gpus), field("Takes about", estimate), field("GPU type", types), field("Deadline in", within)];
-  return form("A job, submitted now", fields, async () => {
-    const job = { command: ["true"], gpus: Number(gpus.value) };
+  const fields = [field("Command", command), field("Name", name), field("GPUs", gpus), field("Takes about", estimate), field("GPU type", types), field("Deadline in", within)];
+  let asked = null;
+  const send = h("button", { type: "button", disabled: true, onclick: () => submit(asked, go) }, "Submit it");
+  const part = form("A job, submitted now", fields, async () => {
+    const job = { command: ["sh", "-c", command.value || "true"], gpus: Number(gpus.value) };
+    if (name.value) job.name = name.value;
     if (estimate.value) job.estimate = estimate.value;
     if (types.value) job.gpu_types = types.value.split(/[ ,]+/);
     if (within.value) job.deadline = { within: within.value };
     const found = await post("/v1/forecast", job);
+    asked = job;
+    send.disabled = !command.value;
     const facts = [
       ["Starts", moment(found.start) || "not known"],
       ["Finishes (P50–P90)", found.p50 ? `${moment(found.p50)}–${moment(found.p90) || "not known yet"}` : "not known"],
-      ["Before it", `${number(found.ahead)} jobs`],
+      ["Before it", counted(found.ahead, "job")],
       ...(found.deadline_share === null ? [] : [["Deadline", `kept in ${Math.round(100 * found.deadline_share)} % of forecasts`]]),
       ...(found.guarantee ? [["Guarantee", found.guarantee.finish_by ? `by ${moment(found.guarantee.finish_by)}` : `none: ${found.guarantee.reason}`]] : []),
       ...(found.reason ? [["Because", found.reason]] : []),
     ];
-    return [h("dl", { class: "facts" }, facts.flatMap(([name, text]) => [h("dt", {}, name), h("dd", {}, text)]))];
+    return [h("dl", { class: "facts" }, facts.flatMap(([title, text]) => [h("dt", {}, title), h("dd", {}, text)]))];
   });
+  const asking = part.querySelector("form");
+  asking.append(send);
+  asking.addEventListener("input", () => { send.disabled = true; }); // another job: ask about it first
+  part.append(h("p", { class: "note" }, "Asking submits nothing. A job with a command can be submitted once it was asked about; it runs in the server's default place, without files of yours."));
+  return part;
+}
+
+async function submit(job, go) {
+  try {
+    const { numbers, notices } = await post("/v1/jobs", job);
+    go(`#/job/${numbers[0]}`);
+    if (notices.length) say(notices.join("; "));
+  } catch (error) {
+    sayError(error);
+  }
 }
 
 function clusterForm(cluster) {
@@ -99,8 +121,8 @@ function hadOtherwise(found, question) {
   const passed = found.passed_over ? ` ${number(found.passed_over)} more did not finish in one of them and are passed over.` : "";
   const shown = [
     table(["", "As it was", `Simulated under ${found.policy}`, `Simulated under ${question.policy}`, "Difference"], rows, "Yesterday, under another policy"),
-    found.unfinished ? h("p", { class: "wrong" }, `${number(found.unfinished)} jobs of this span are not over. Those that are were served first under ${found.policy}, which flatters it: a span whose jobs are over is fairer.`) : null,
-    h("p", { class: "note" }, `${number(found.jobs)} jobs.${passed} The difference is between the two simulations; how far the first is from what was, is the simulation's error.`),
+    found.unfinished ? h("p", { class: "wrong" }, `${counted(found.unfinished, "job")} of this span ${found.unfinished === 1 ? "is" : "are"} not over. Those that are were served first under ${found.policy}, which flatters it: a span whose jobs are over is fairer.`) : null,
+    h("p", { class: "note" }, `${counted(found.jobs, "job")}.${passed} The difference is between the two simulations; how far the first is from what was, is the simulation's error.`),
   ];
   return shown.filter((each) => each !== null);
 }

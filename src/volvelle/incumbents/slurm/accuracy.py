@@ -1,7 +1,10 @@
 """How well was told: each told instant against what came, beside Slurm's own time of the same instant."""
 
-import statistics
+from bisect import bisect_left
 from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from itertools import accumulate
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
@@ -10,97 +13,135 @@ if TYPE_CHECKING:
 
 _KEPT = 50_000
 """Instants that are judged, the latest."""
+_KEPT_OF_A_JOB = 200
+"""Instants that wait for a job's event; of more every second is dropped, and the others count twice."""
 
 
-class _Waits(NamedTuple):
+class _Instant(NamedTuple):
     moment: float
     told: "Told"
     slurm_end: float | None
 
 
+@dataclass
+class _Waits:
+    """The instants of one job, evenly spread: each stands for ``step`` polls."""
+
+    kept: list[_Instant] = field(default_factory=list)
+    step: int = 1
+    polls: int = 0
+
+    def add(self, instant: _Instant) -> None:
+        if self.polls % self.step == 0:
+            self.kept.append(instant)
+        self.polls += 1
+        if len(self.kept) == _KEPT_OF_A_JOB:
+            self.kept, self.step = self.kept[::2], 2 * self.step
+
+
 class Judged(NamedTuple):
-    """One told instant of a job whose start has come."""
+    """One told instant of a job whose event has come. ``polls``: how many it stands for."""
 
     moment: float
     error: float
     """Seconds, real less told P50."""
     held: bool
-    """It started by the told P90."""
+    """It came by the told P90."""
     slurm_error: float | None
     slurm_held: bool | None
+    polls: int = 1
+
+
+class Figures(NamedTuple):
+    """Statistics of errors: the share that came by the time of P90, mean and median in seconds."""
+
+    polls: int
+    held: float
+    mean: float
+    median: float
 
 
 class Accuracy:
     """The instants that were judged, and those that wait for it."""
 
     def __init__(self) -> None:
-        self._waits: dict[str, list[_Waits]] = {}
-        self._for_end: dict[str, list[_Waits]] = {}
+        self._for_start: dict[str, _Waits] = {}
+        self._for_end: dict[str, _Waits] = {}
         self.starts: deque[Judged] = deque(maxlen=_KEPT)
         self.ends: deque[Judged] = deque(maxlen=_KEPT)
 
     def told(self, job: "Job", moment: float, told: "Told", slurm_end: float | None) -> None:
         """A pending job was told at ``moment``."""
-        one = _Waits(moment, told, slurm_end)
-        self._waits.setdefault(job.key, []).append(one)
-        self._for_end.setdefault(job.key, []).append(one)
+        for waits in (self._for_start, self._for_end):
+            waits.setdefault(job.key, _Waits()).add(_Instant(moment, told, slurm_end))
 
     def started(self, key: str, start: float) -> None:
         """The job started; only instants before it are judged."""
-        for moment, told, _ in self._waits.pop(key, ()):
+        waits = self._for_start.pop(key, _Waits())
+        for moment, told, _ in waits.kept:
             if moment <= start + 1.0:
-                own = told.slurm_start
-                self.starts.append(
-                    Judged(
-                        moment,
-                        start - told.start,
-                        start <= told.start_p90 + 1.0,
-                        None if own is None else start - own,
-                        None if own is None else start <= own + 1.0,
-                    )
-                )
+                times = told.start, told.start_p90, told.slurm_start
+                self.starts.append(_judged(moment, start, *times, waits.step))
 
     def ended(self, key: str, end: float) -> None:
         """The job ended by itself."""
-        for moment, told, own in self._for_end.pop(key, ()):
-            self.ends.append(
-                Judged(
-                    moment,
-                    end - told.end,
-                    end <= told.end_p90 + 1.0,
-                    None if own is None else end - own,
-                    None if own is None else end <= own + 1.0,
-                )
-            )
+        waits = self._for_end.pop(key, _Waits())
+        for moment, told, slurm_end in waits.kept:
+            self.ends.append(_judged(moment, end, told.end, told.end_p90, slurm_end, waits.step))
 
     def forget(self, key: str | None = None) -> None:
         """Times told of a job, or of all, are not judged."""
-        for kept in (self._waits, self._for_end):
+        for kept in (self._for_start, self._for_end):
             if key is None:
                 kept.clear()
             else:
                 kept.pop(key, None)
 
+    def of_starts(self) -> tuple[Figures | None, Figures | None]:
+        """The figures of told starts, and those of Slurm's; None where none was judged."""
+        own = [one for one in self.starts if one.slurm_error is not None]
+        return (
+            _figures([(abs(one.error), one.held, one.polls) for one in self.starts]),
+            _figures(
+                [(abs(one.slurm_error or 0.0), bool(one.slurm_held), one.polls) for one in own]
+            ),
+        )
+
     def line(self) -> str:
         """One sentence: how often P90 held, mean and median error, and the same of Slurm's own times."""
-        if not self.starts:
+        ours, theirs = self.of_starts()
+        if ours is None:
             return "Accuracy: no start has been judged yet; until then times rest on what jobs declare."
-        errors = [abs(one.error) for one in self.starts]
-        held = sum(one.held for one in self.starts) / len(self.starts)
         said = (
-            f"Accuracy over {len(errors):,} told starts: P90 held for {held:.0%}, error mean"
-            f" {_span(statistics.mean(errors))}, median {_span(statistics.median(errors))}"
+            f"Accuracy over {ours.polls:,} told starts: P90 held for {ours.held:.0%}, error mean"
+            f" {_span(ours.mean)}, median {_span(ours.median)}"
         )
-        own = [one for one in self.starts if one.slurm_error is not None]
-        none = 1 - len(own) / len(errors)
-        if not own:
+        if theirs is None:
             return f"{said}; Slurm told none of them."
-        theirs = [abs(one.slurm_error or 0.0) for one in own]
         return (
-            f"{said}; Slurm: {sum(bool(one.slurm_held) for one in own) / len(own):.0%} by its time,"
-            f" mean {_span(statistics.mean(theirs))}, median {_span(statistics.median(theirs))},"
-            f" {none:.0%} without an answer."
+            f"{said}; Slurm: {theirs.held:.0%} by its time, mean {_span(theirs.mean)}, median"
+            f" {_span(theirs.median)}, {1 - theirs.polls / ours.polls:.0%} without an answer."
         )
+
+
+def _judged(
+    moment: float, came: float, told: float, p90: float, slurm: float | None, polls: int
+) -> Judged:
+    error, held = (None, None) if slurm is None else (came - slurm, came <= slurm + 1.0)
+    return Judged(moment, came - told, came <= p90 + 1.0, error, held, polls)
+
+
+def _figures(errors: Sequence[tuple[float, bool, int]]) -> Figures | None:
+    """Of (error, held, polls)."""
+    polls = sum(count for *_, count in errors)
+    if not polls:
+        return None
+    held = sum(count for _, held, count in errors if held)
+    total = sum(error * count for error, _, count in errors)
+    ordered = sorted(errors)
+    up_to = list(accumulate(count for *_, count in ordered))
+    median = ordered[bisect_left(up_to, polls / 2)][0]
+    return Figures(polls, held / polls, total / polls, median)
 
 
 def _span(seconds: float) -> str:

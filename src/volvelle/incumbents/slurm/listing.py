@@ -93,29 +93,26 @@ def heading(follower: Follower) -> str:
 
 def prometheus(follower: Follower, told: Sequence[Told]) -> str:
     """Figures in Prometheus' text format."""
-    judged = follower.accuracy.starts
+    ours, theirs = follower.accuracy.of_starts()
     waits = [one for one in told if one.start > follower.snapshot.time]
     figures: list[tuple[str, str, float]] = [
         ("poll_timestamp_seconds", "When Slurm was last asked", follower.snapshot.time),
         ("jobs_pending", "Jobs that wait", sum(job.pending for job in follower.snapshot.jobs)),
         ("jobs_running", "Jobs that hold nodes", sum(j.running for j in follower.snapshot.jobs)),
         ("starts_foreseen", "Waiting jobs that have a told start", len(waits)),
-        ("starts_judged", "Told starts that have come", len(judged)),
+        ("starts_judged", "Told starts that have come", ours.polls if ours else 0),
     ]
-    if judged:
-        own = [abs(one.slurm_error) for one in judged if one.slurm_error is not None]
-        errors = [abs(one.error) for one in judged]
-        held = sum(one.held for one in judged) / len(judged)
+    if ours:
         figures += [
-            ("start_p90_held_ratio", "Share of starts by their told P90", held),
-            ("start_error_mean_seconds", "Mean error of told starts", statistics.mean(errors)),
-            ("start_error_median_seconds", "Median of it", statistics.median(errors)),
+            ("start_p90_held_ratio", "Share of starts by their told P90", ours.held),
+            ("start_error_mean_seconds", "Mean error of told starts", ours.mean),
+            ("start_error_median_seconds", "Median of it", ours.median),
         ]
-        if own:
-            figures += [
-                ("slurm_start_error_mean_seconds", "The same of Slurm", statistics.mean(own)),
-                ("slurm_start_error_median_seconds", "Median of it", statistics.median(own)),
-            ]
+    if theirs:
+        figures += [
+            ("slurm_start_error_mean_seconds", "The same of Slurm", theirs.mean),
+            ("slurm_start_error_median_seconds", "Median of it", theirs.median),
+        ]
     lines = []
     for name, help_text, value in figures:
         whole = f"volvelle_attach_{name}"
@@ -126,7 +123,11 @@ def prometheus(follower: Follower, told: Sequence[Told]) -> str:
 
 def summary(follower: Follower, since: float) -> Iterator[str]:
     """Waits by user, limits asked for against what was used, accuracy: of jobs that ended after ``since``."""
-    done = [job for job in follower.seen.values() if (job.end or 0.0) >= since and job.start]
+    done = [
+        job
+        for job in follower.seen.values()
+        if not (job.pending or job.running) and job.start and (job.end or 0.0) >= since
+    ]
     yield heading(follower)
     yield f"{len(done):,} jobs ended in the last {format_duration(follower.snapshot.time - since)}."
     waits: dict[str, list[float]] = defaultdict(list)

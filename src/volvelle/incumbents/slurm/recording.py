@@ -7,12 +7,14 @@ Lines of ``attach.jsonl`` (also read as ``attach.jsonl.gz``): ``{"t": seconds, .
 - ``told``: what was told at that moment, rows of `volvelle.incumbents.slurm.follow.Told`;
 - ``failed``: why a poll had no answer.
 
-Of jobs only the fields that forecasts use are kept: command lines, paths and comments are not.
+Of jobs only the fields that forecasts use are kept: command lines, paths and comments are not. Of the
+configuration keys with hosts or paths are not kept either, so that a recording can be handed on.
 """
 
 import fcntl
 import gzip
 import json
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any
@@ -31,6 +33,8 @@ _NOT_KEPT = frozenset(
     | {"NodeHostName", "Port", "CPULoad", "FreeMem", "LastBusyTime", "CurrentWatts", "AveWatts"}
     | {"BootTime", "SlurmdStartTime", "Version", "Extra", "Container", "BatchFlag", "Reboot"}
 )
+_PLACE = re.compile(r"^\s*\S*(Host|Addr)\S*\s*=|=\s*(/|\S+/[^/\s]+/)| is (UP|DOWN)")
+"""Lines of the configuration that name a host, an address or a path."""
 _NAME = "attach.jsonl"
 
 Records = dict[str, dict[str, str]]
@@ -64,7 +68,8 @@ class Recording:
 
     def site(self, time: float, texts: Mapping[str, str]) -> None:
         """Answers that describe the site; those that did not change are not written again."""
-        changed = {kind: text for kind, text in texts.items() if self._site.get(kind) != text}
+        kept = {kind: _kept(text) if kind == "config" else text for kind, text in texts.items()}
+        changed = {kind: text for kind, text in kept.items() if self._site.get(kind) != text}
         if changed:
             self._site |= changed
             self._write({"t": time, "site": changed})
@@ -127,6 +132,12 @@ def read(folder: Path) -> Iterator[dict[str, Any]]:
                     mend="remove the lines from there on",
                 ) from None
             yield entry
+
+
+def _kept(config: str) -> str:
+    """The answer of ``scontrol show config`` without hosts, addresses and paths."""
+    lines = (line for line in config.splitlines(keepends=True) if not _PLACE.search(line))
+    return "".join(lines)
 
 
 def _records(kind: str, text: str) -> Records:

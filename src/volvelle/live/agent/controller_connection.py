@@ -43,6 +43,7 @@ class ControllerConnection:
         on_problem: Callable[[str], None] = lambda problem: None,
     ) -> None:
         self._settings, self._identity = settings, identity
+        self._start = wire.new_nonce()
         self._on_welcome, self._on_message = on_welcome, on_message
         self._on_problem = on_problem
         self._last_problem = ""
@@ -124,6 +125,7 @@ class ControllerConnection:
             version=wire.VERSION,
             node=settings.node,
             identity=self._identity,
+            start=self._start,
             address=settings.address,
             nonce=nonce,
             proof=prove_key(settings.key, *transcript),

@@ -120,7 +120,7 @@ class AttemptFolder:
         self.output = path / OUTPUT
         self.command = path / "command.json"
         self.done = path / "done"
-        """Made by the job when it has done all its work."""
+        """Made by the job when all its work is done; or a link of the agent's to where the job makes it."""
         self.supervisor_log = path / "supervisor.log"
 
     @property
@@ -154,6 +154,12 @@ class AttemptFolder:
     @exit.setter
     def exit(self, record: ExitRecord) -> None:
         write_file(self.path / "exit.json", msgspec.json.encode(record))
+
+    @property
+    def is_done(self) -> bool:
+        """Whether the job has made ``done``. A link of the job's does not count, wherever it leads."""
+        made = self.done.readlink() if self.done.is_symlink() else self.done
+        return os.path.lexists(made) and not made.is_symlink()
 
     @property
     def supervisor_error(self) -> str:

@@ -11,6 +11,9 @@ exists already, nothing is started: a command runs once.
 
 A machine that is shut down sends SIGTERM to every process, also to this one, which goes on: it notes that
 what ends then was interrupted.
+
+The supervisor is the child of a guard. Processes of the command that outlive a killed supervisor become
+children of the guard, which kills them, whatever they made of their environment and session.
 """
 
 from __future__ import annotations
@@ -82,7 +85,14 @@ def main(folder: str) -> None:
         return
     if os.path.exists("exit.json") or os.path.exists("supervisor.json"):
         return
-    supervise(_read("command.json"))
+    command = _read("command.json")
+    _prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    supervisor = os.fork()
+    if supervisor == 0:
+        supervise(command)
+    else:
+        os.waitpid(supervisor, 0)
+        _kill_children()
 
 
 def supervise(command: Json) -> None:
@@ -278,9 +288,14 @@ def _lease_expired(lease: str | None) -> bool:
 
 
 def _kill_remaining(leader: int) -> None:
-    """Kill and reap all processes that the command left; orphans have become our children."""
+    """Kill and reap all processes that the command left."""
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(leader, signal.SIGKILL)
+    _kill_children()
+
+
+def _kill_children() -> None:
+    """Kill and reap all children; orphans of theirs become ours."""
     while True:
         try:
             if os.waitpid(-1, os.WNOHANG)[0]:

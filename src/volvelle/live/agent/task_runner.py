@@ -85,7 +85,8 @@ class TaskRunner:
     def state(self) -> TaskStarted | TaskEnded:
         """The state to report in an inventory: as last reported, else that the task is here."""
         if isinstance(self.reported, TaskEnded):
-            return msgspec.structs.replace(self.reported, ago=_seconds_ago(self._exit))
+            ago = _seconds_ago(self._exit)
+            return msgspec.structs.replace(self.reported, ago=ago, sent=since_boot())
         return self.reported or TaskStarted(self.task, self.order.port)
 
     @property
@@ -163,6 +164,7 @@ class TaskRunner:
                 if free:
                     return
             await processes.wait_for_exit(record.supervisor)
+            await asyncio.sleep(_START_POLL_SECONDS)  # its guard kills what it left
 
     async def _conclude(self, exit_record: ExitRecord | None) -> TaskEnded:
         """The end of the task. Processes that the supervisor did not kill are killed here."""
@@ -177,7 +179,7 @@ class TaskRunner:
         launch, output = self.order.start.launch, last_line(self._folder.output)
         self._exit = exit_record
         outcome, reason = task_outcome(
-            exit_record, self._stop, self._block, launch, output, done=self._folder.done.exists()
+            exit_record, self._stop, self._block, launch, output, done=self._folder.is_done
         )
         return TaskEnded(
             task=self.task,
@@ -189,6 +191,7 @@ class TaskRunner:
             iterations=self._block[ITERATIONS],
             saved_iterations=self._block[SAVED_ITERATIONS],
             ago=_seconds_ago(exit_record),
+            sent=since_boot(),
         )
 
     def _unsupervised_exit(self, record: SupervisorRecord | None) -> ExitRecord:

@@ -49,6 +49,7 @@ class Challenge(msgspec.Struct, frozen=True, tag="challenge"):
 class Hello(msgspec.Struct, frozen=True, tag="hello", kw_only=True):
     """Agent, second. ``identity``: of the agent's folder, to tell a second agent from one that reconnects.
 
+    ``start``: of the agent's process, to tell an agent in a copy of the folder from one that reconnects.
     ``address``: where other nodes reach programs of this node; empty: the address it dialled in from.
     ``proof``: that it knows its key. ``join``: its verifier, for a node without a key; empty: without token.
     """
@@ -60,6 +61,7 @@ class Hello(msgspec.Struct, frozen=True, tag="hello", kw_only=True):
     nonce: str
     proof: str
     join: str = ""
+    start: str = ""
 
 
 class Welcome(msgspec.Struct, frozen=True, tag="welcome"):
@@ -101,7 +103,7 @@ class TaskStarted(msgspec.Struct, frozen=True, tag="task-started"):
 class TaskEnded(msgspec.Struct, frozen=True, tag="task-ended", kw_only=True):
     """Agent: no process of the task is left. Repeated until a `Forget` comes.
 
-    permanent, ago, node_failed: see `AttemptEnded`.
+    permanent, ago, node_failed: see `AttemptEnded`. sent: when, by the clock of `Ping`: ``ago`` was then.
     """
 
     task: NodeTask
@@ -112,6 +114,7 @@ class TaskEnded(msgspec.Struct, frozen=True, tag="task-ended", kw_only=True):
     iterations: Field = 0
     saved_iterations: Field = 0
     ago: float | None = None
+    sent: float | None = None
     node_failed: bool = False
 
 

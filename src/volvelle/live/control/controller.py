@@ -71,6 +71,7 @@ from volvelle.live.status.view import (
     HoldingView,
     JobState,
     JobStatusView,
+    LoadPoint,
     StatusView,
 )
 from volvelle.live.store import CycleBatch, Store, StoreFailed, Superseded
@@ -160,7 +161,7 @@ class Controller:
         self._dispatcher = OrderDispatcher()
         self._inbox = Inbox()
         self._stopping = threading.Event()
-        self._store_retry = StoreRetry(self._stopping, self._cycle.metrics)
+        self._store_retry = StoreRetry(self._stopping, self._cycle.metrics, store.use_room)
         self._thread = threading.Thread(target=self._run, name="controller", daemon=True)
         self._position: JournalPosition | None = None
         self._failure = ""
@@ -257,6 +258,11 @@ class Controller:
         return list(self._cycle.state.holdings)
 
     @property
+    def load(self) -> tuple[LoadPoint, ...]:
+        """GPUs held and jobs waiting since the controller started, the earliest first."""
+        return self._cycle.publisher.load.points()
+
+    @property
     def pools(self) -> tuple[Pool, ...]:
         """The pools of the cluster."""
         return self._header.cluster.pools
@@ -279,6 +285,13 @@ class Controller:
         return self._cycle.publisher.forecasts.of(number)
 
     @property
+    def disk_problem(self) -> str:
+        """Why no job is accepted while all else is handled; empty: jobs are."""
+        if self.store.keep_room():
+            return ""
+        return f"the disk of {self.store.where} is full: no jobs are accepted until there is room"
+
+    @property
     def is_ready(self) -> bool:
         """Whether requests are handled."""
         return self._thread.is_alive() and not self._failure and not self._store_retry.problem
@@ -286,7 +299,8 @@ class Controller:
     @property
     def health(self) -> Health:
         """Whether requests are handled."""
-        failures = [text for text in (self._failure, self._store_retry.problem) if text]
+        failing = (self._failure, self._store_retry.problem, self.disk_problem)
+        failures = [text for text in failing if text]
         others = (
             self._cycle.state.servers.problem,
             self._clock.problem,

@@ -17,6 +17,7 @@ from typing import Any
 from volvelle.core.events import Event, JobStopped, NodeChanged, WakeUp
 from volvelle.core.forward.advance import boundary
 from volvelle.core.journal import Entry
+from volvelle.core.solver_clock import on_the_clock
 from volvelle.live.control.cycle_changes import CycleChanges
 from volvelle.live.control.ingestion import RequestIngestion
 from volvelle.live.control.inputs import ControllerStarted, ForkRequest, Input, PendingRequest
@@ -27,7 +28,7 @@ from volvelle.live.control.state import ControllerState, CycleEffects
 from volvelle.live.control.views import ViewBuilder
 from volvelle.live.forecasts.forecast_update import ForecastUpdate
 from volvelle.live.messages import AttemptEnded, AttemptKey, Order
-from volvelle.live.records import ControlRecord, ProfileRunOver
+from volvelle.live.records import ControlRecord, ProfileRunOver, SolverEnded
 from volvelle.live.status.metrics import ControllerMetrics
 from volvelle.live.status.publisher import StatusPublisher
 from volvelle.live.status.view import JobState, JobStatusView
@@ -193,7 +194,10 @@ class ControlCycle:
         if not events and not changes.records:
             return prepared
         began = time.perf_counter()
-        decision = state.scheduler.handle(now, events)
+        with on_the_clock() as clock:
+            decision = state.scheduler.handle(now, events)
+        if clock.ended:
+            changes.record(SolverEnded(clock.ended))
         self.metrics.decision.observe(time.perf_counter() - began)
         seq = state.next_seq
         effects = state.apply_decision(now, events, decision)

@@ -181,8 +181,8 @@ class GpuLedger:
         for row, (number, gpus) in enumerate(
             zip(decision.job.tolist(), decision.gpus.tolist(), strict=True)
         ):
-            before = self.pending.pop(number, None)
             if gpus > 0.0:
+                self.pending.pop(number, None)
                 slots = tuple(decision.slots_of(row).tolist())
                 self._grant_counts[number] += 1
                 grant = PendingGrant(
@@ -193,9 +193,9 @@ class GpuLedger:
                     work=work(number),
                 )
                 self.pending[number] = grant
-            elif before is not None:
-                self.revoked[number] = before
-            stops += self._stop(number, kill=False)
+                stops += self._stop(number, kill=False)
+            else:
+                stops += self.take_back(number)
         for rejection in decision.rejected:
             stops += self.revoke(rejection.number, kill=True)
         for conclusion in decision.concluded:
@@ -206,6 +206,12 @@ class GpuLedger:
         """Give a job GPUs of the profiling partition."""
         self._grant_counts[number] += 1
         self.pending[number] = PendingGrant(number, self._grant_counts[number], 0, slots, 0.0)
+
+    def take_back(self, number: int) -> list[Stop]:
+        """Take all GPUs from a job that goes on later; the order to end its attempt at a checkpoint."""
+        if (before := self.pending.pop(number, None)) is not None:
+            self.revoked[number] = before
+        return self._stop(number, kill=False)
 
     def revoke(self, number: int, *, kill: bool) -> list[Stop]:
         """Take everything from a job; the order to end its attempt, if it has one."""

@@ -13,8 +13,10 @@ from volvelle.core.decision import encode_array
 from volvelle.core.events import (
     Event,
     JobCancelled,
+    JobChanged,
     JobHeld,
     JobReleased,
+    JobRequeued,
     JobSubmitted,
     NodeChanged,
     Recomposed,
@@ -24,22 +26,27 @@ from volvelle.live.control.cycle_changes import CycleChanges
 from volvelle.live.control.inputs import PendingRequest
 from volvelle.live.control.requests import (
     Cancel,
+    Change,
     ControlRequest,
     Hold,
     KeyUsedBefore,
     Recompose,
     Release,
+    Requeue,
     SetNodeState,
     Submit,
 )
+from volvelle.live.job_change import KEYS
 from volvelle.live.job_request import digest_of_request
 from volvelle.live.messages import Stop, new_identity
 from volvelle.live.records import AskedBy, NodeDrained, ProfileConcluded, ProfileQueued
+from volvelle.live.scheduler_queries import holds_gpus, seconds_with_gpus
 from volvelle.live.status.view import JobState
 from volvelle.live.store.rows import JobRecord, Submission
 from volvelle.model.cluster import NodeState
 from volvelle.model.job import Dependency, JobSpec
 from volvelle.model.problems import Problem
+from volvelle.model.units import format_duration
 
 MAX_SUBMISSION_BYTES = 32 << 20
 """Of all jobs of one submission together, as they are stored."""
@@ -92,6 +99,10 @@ class RequestIngestion:
                     self._cancel(request.number)
             case Hold() | Release():
                 self._set_held(request.number, held=isinstance(request, Hold))
+            case Change():
+                self._change(request)
+            case Requeue():
+                self._requeue(request)
             case SetNodeState():
                 self._set_node_state(request)
             case Recompose():
@@ -214,17 +225,68 @@ class RequestIngestion:
         scheduler.composition.policy.refuse(scheduler.cluster, [(spec, belief.truth)])
 
     def _set_held(self, number: int, *, held: bool) -> None:
-        self._check_live(number)
-        if self._state.is_profiled(number):
-            raise Problem(
-                f"job {number} is profiled first, and is not in the queue yet",
-                mend="hold it once it is, or cancel it",
-            )
+        self._check_queued(number)
         job = self._state.jobs[number]
         if job.held is not held:
             job.held = held
             kind = JobHeld if held else JobReleased
             self.job_events.append(kind(self._changes.now, number))
+
+    def _change(self, request: Change) -> None:
+        number, scheduler = request.number, self._state.scheduler
+        self._check_queued(number)
+        job = self._state.jobs[number]
+        changes = {
+            name: value
+            for name, value in request.change.changes.items()
+            if value != getattr(job.request, KEYS[name])
+        }
+        if not changes:
+            return
+        if holds_gpus(scheduler, number):
+            raise Problem(
+                f"job {number} has its GPUs: what it declares changes only while it waits",
+                mend=f"put it back (volvelle requeue {number}) or hold it, and change it then",
+            )
+        if job.guarantee is not None and job.guarantee.finish_by is not None:
+            raise Problem(
+                f"job {number} has a guarantee, which holds for what it declared",
+                mend="cancel it, and submit another one",
+            )
+        ran, limit = seconds_with_gpus(scheduler, number), changes.get("time_limit_seconds")
+        if limit is not None and limit <= ran:
+            raise Problem(
+                f"job {number} has run for {format_duration(ran)}: a time limit of "
+                f"{format_duration(limit)} is over already",
+                mend="choose a longer one, or cancel it",
+            )
+        job.change(changes)
+        self.job_events.append(JobChanged(self._changes.now, number, changes))
+
+    def _requeue(self, request: Requeue) -> None:
+        number, state = request.number, self._state
+        self._check_queued(number)
+        if request.attempt is not None:
+            given = state.ledger.grants_of(number)
+            if request.attempt > given:
+                raise Problem(f"job {number} has had {given} attempts", mend="leave out which")
+            current = state.ledger.attempts.get(number)
+            if current is None or current.attempt != request.attempt or not current.wanted:
+                return
+        if not holds_gpus(state.scheduler, number):
+            raise Problem(
+                f"job {number} has no GPUs to give up", mend=f"see: volvelle why {number}"
+            )
+        self.job_events.append(JobRequeued(self._changes.now, number))
+
+    def _check_queued(self, number: int) -> None:
+        """Raise `Problem` if there is no such job, it is over, or the scheduler does not know it yet."""
+        self._check_live(number)
+        if self._state.is_profiled(number):
+            raise Problem(
+                f"job {number} is profiled first, and is not in the queue yet",
+                mend="try again once it is, or cancel it",
+            )
 
     def _check_live(self, number: int) -> None:
         """Raise `Problem` if there is no such job, or it is over."""

@@ -1,10 +1,12 @@
 """The controller's record of a live job: submitted and not ended."""
 
+from collections.abc import Mapping
 from dataclasses import MISSING, dataclass, field, fields
 from typing import Any, get_type_hints
 
 import msgspec
 
+from volvelle.live.job_change import KEYS, Value
 from volvelle.live.job_request import JobRequest, shown
 from volvelle.live.messages import AttemptProgress, TrainingMeasure, merge_metrics
 from volvelle.live.status.view import Guarantee, ProfileView
@@ -33,6 +35,8 @@ class LiveJob:
     """Its latest attempt by node. Status views share it: it is replaced, never changed."""
     failure_reason: str = ""
     """Why its last attempt failed."""
+    immediate_crash: str = ""
+    """How its last attempt crashed within seconds; empty: it did not."""
     waiting_reason: str = ""
     iterations: int = 0
     saved_iterations: int = 0
@@ -65,6 +69,8 @@ class LiveJob:
     promised_p90: float | None = None
     forecast_finish: float | None = None
     """Its first forecast."""
+    changed: dict[str, tuple[Value, Value]] = field(default_factory=dict)
+    """What its user changed while it waited: values as submitted and now, by their keys in a request."""
 
     @classmethod
     def of(cls, record: JobRecord, request: JobRequest) -> "LiveJob":
@@ -91,6 +97,23 @@ class LiveJob:
         """Take over what `memory` was."""
         for each in _REMEMBERED:
             setattr(self, each.name, getattr(memory, each.name))
+        self._change({key: now for key, (_, now) in self.changed.items()})
+
+    def change(self, changes: Mapping[str, Value]) -> None:
+        """Take over what its user declares anew, by the names of `JobSpec`'s fields."""
+        self._change({KEYS[name]: value for name, value in changes.items()})
+
+    def _change(self, values: Mapping[str, Value]) -> None:
+        """Take over these values by their keys. Status views share what is changed: it is replaced."""
+        if not values:
+            return
+        before = self.changed
+        self.changed = before | {
+            key: (before[key][0] if key in before else getattr(self.request, key), value)
+            for key, value in values.items()
+        }
+        self.request = self.request.model_copy(update=values)
+        self.request_json = shown(self.request.as_json())
 
     def update_progress(self, report: AttemptProgress) -> None:
         """Take over the progress of its attempt."""

@@ -71,6 +71,9 @@ _MAX_LOSS = 1e30
 _SHORT_SECONDS = 60.0
 """An attempt that asks to be run again sooner than this has failed."""
 
+_IMMEDIATE_SECONDS = 10.0
+"""An attempt that crashes sooner, and alike twice, is taken to crash always."""
+
 _KILLED_EXIT_CODES = (-9, 137)
 """Of processes that were killed and could not write a checkpoint."""
 
@@ -269,9 +272,8 @@ class ReportIngestion:
             changes.job_events.append(self._failure(attempt, report))
         elif not self._is_resized(attempt):
             saved = self._saved_work(attempt, report)
-            changes.job_events.append(
-                JobStopped(changes.now, number, attempt.scheduler_attempt, saved)
-            )
+            ended = self._ended(attempt, report)
+            changes.job_events.append(JobStopped(ended, number, attempt.scheduler_attempt, saved))
         changes.touched.add(number)
         changes.record(report)
 
@@ -326,6 +328,11 @@ class ReportIngestion:
         lost = 1.0 if gained <= 0.0 else (estimated - saved) / gained
         gpu_seconds = lost * ran * len(attempt.granted)
         reason = report.reason or _describe_end(report)
+        always = self._crashes_always(attempt, report, ran)
+        if always:
+            reason += (
+                f"; twice alike within {_IMMEDIATE_SECONDS:g} s (--retries 3 tries on all the same)"
+            )
         return JobFailed(
             ended,
             attempt.number,
@@ -334,8 +341,19 @@ class ReportIngestion:
             gpu_seconds,
             reason,
             requeued=again or report.node_failed,
-            permanent=_is_permanent(report),
+            permanent=always or _is_permanent(report),
         )
+
+    def _crashes_always(self, attempt: Attempt, report: AttemptEnded, ran: float) -> bool:
+        """Whether a job crashed within seconds, as its attempt before, and no retries were asked for."""
+        job = self._state.jobs.get(attempt.number)
+        if job is None:
+            return False
+        crashed = report.outcome is Outcome.FAILED and (report.exit_code or 0) > 0
+        immediate = ran < _IMMEDIATE_SECONDS and report.iterations <= attempt.iterations
+        before = job.immediate_crash
+        job.immediate_crash = report.reason if crashed and immediate else ""
+        return before == job.immediate_crash != "" and not job.request.asks_for_retries
 
     def _is_resized(self, attempt: Attempt) -> bool:
         """Whether it makes room for its own job, which the scheduler considers as still running."""
@@ -544,7 +562,7 @@ class ReportIngestion:
         lost_slots = ledger.slots_of(report.name)
         reason = f"node {report.name} was lost: {report.reason}"
         for attempt in ledger.attempts_on(report.name):
-            self._lose_attempt(attempt, report.name, lost_slots, reason)
+            self._lose_attempt(attempt, report.name, lost_slots, reason, report.ago)
         for grant in list(ledger.pending.values()):
             if not lost_slots.isdisjoint(grant.slots):
                 failure = JobFailed(
@@ -554,7 +572,14 @@ class ReportIngestion:
         if mine is None and changes.node_state(report.name) is not NodeState.DOWN:
             changes.node_events.append(NodeChanged(changes.now, report.name, NodeState.DOWN))
 
-    def _lose_attempt(self, attempt: Attempt, node: str, lost_slots: set[int], reason: str) -> None:
+    def _lose_attempt(
+        self,
+        attempt: Attempt,
+        node: str,
+        lost_slots: set[int],
+        reason: str,
+        ago: float | None = None,
+    ) -> None:
         """An attempt has lost a node: end it if it was only there and that is certain, else kill it."""
         changes, job = self._changes, self._state.jobs.get(attempt.number)
         end = AttemptEnded(
@@ -563,6 +588,7 @@ class ReportIngestion:
             reason=reason,
             iterations=0 if job is None else job.iterations,
             saved_iterations=0 if job is None else job.saved_iterations,
+            ago=ago,
         )
         uncertain = attempt.key in self._uncertain
         if attempt.slots <= lost_slots and not uncertain:

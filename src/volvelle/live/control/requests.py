@@ -7,6 +7,7 @@ empty: the server itself.
 
 from dataclasses import dataclass
 
+from volvelle.live.job_change import JobChange
 from volvelle.live.job_request import JobRequest
 from volvelle.model.cluster import NodeState
 from volvelle.model.problems import Problem
@@ -54,6 +55,27 @@ class Release:
 
 
 @dataclass(frozen=True)
+class Change:
+    """Declare some attributes of a job anew, while it holds no GPUs. A repeated one changes nothing."""
+
+    number: int
+    change: JobChange
+    by: str = ""
+
+
+@dataclass(frozen=True)
+class Requeue:
+    """Stop a running job at a checkpoint, and let it wait again, which costs it no retry.
+
+    attempt: the only one that is to be stopped, so that the request may be repeated; None: the present one.
+    """
+
+    number: int
+    attempt: int | None = None
+    by: str = ""
+
+
+@dataclass(frozen=True)
 class SetNodeState:
     """Drain a node (its jobs run to their ends, nothing new starts), or resume it."""
 
@@ -71,4 +93,4 @@ class Recompose:
     by: str = ""
 
 
-ControlRequest = Submit | Cancel | Hold | Release | SetNodeState | Recompose
+ControlRequest = Submit | Cancel | Hold | Release | Change | Requeue | SetNodeState | Recompose

@@ -11,9 +11,9 @@ from concurrent.futures import Future, ThreadPoolExecutor
 import msgspec
 
 from volvelle.core.composition import Composition
-from volvelle.core.image import Image, read_image
+from volvelle.core.decision import decode_array, encode_array
 from volvelle.core.journal import Header
-from volvelle.core.memory import NoPlainData
+from volvelle.core.snapshot import Snapshot
 from volvelle.live.control.gpu_ledger import LedgerMemory
 from volvelle.live.control.live_jobs import JobMemory
 from volvelle.live.control.servers import Servers
@@ -24,7 +24,7 @@ from volvelle.live.status.view import HoldingView
 from volvelle.live.store import Store, StoredSnapshot, StoreFailed, Superseded
 from volvelle.model.problems import Problem
 
-FORMAT = 2
+FORMAT = 3
 
 _MAX_ENTRIES = 1000
 """Entries after which a snapshot is taken."""
@@ -37,8 +37,7 @@ _MIN_PAUSE = 10.0
 class ControllerSnapshot(msgspec.Struct, frozen=True, kw_only=True):
     """A controller state but for what the store's table of jobs says.
 
-    policy, admission: as the journal says. scheduler: a `volvelle.core.image.Image`. jobs: by number.
-    partition: empty without one.
+    policy, admission: as the journal says. jobs: by number. partition: empty without one.
     """
 
     next_seq: int
@@ -46,7 +45,7 @@ class ControllerSnapshot(msgspec.Struct, frozen=True, kw_only=True):
     last_time: float
     policy: str
     admission: str
-    scheduler: bytes
+    scheduler: Snapshot
     jobs: dict[int, JobMemory]  # type: ignore[valid-type]
     ledger: LedgerMemory
     drained: tuple[str, ...]
@@ -64,7 +63,7 @@ class ControllerSnapshot(msgspec.Struct, frozen=True, kw_only=True):
             last_time=state.last_time,
             policy=state.policy,
             admission=state.admission,
-            scheduler=Image.of(state.scheduler).encode(),
+            scheduler=Snapshot.of(state.scheduler, state.header.volvelle),
             jobs={number: job.memory for number, job in state.jobs.items()},
             ledger=state.ledger.memory,
             drained=tuple(sorted(state.drained)),
@@ -79,10 +78,9 @@ class ControllerSnapshot(msgspec.Struct, frozen=True, kw_only=True):
     ) -> tuple[ControllerState, list[str]]:
         """The state, without its jobs, and the names of parts that lost their memory. Raises `Problem`.
 
-        composition, remember: see `volvelle.core.image.Image.scheduler`.
+        composition, remember: see `volvelle.core.snapshot.Snapshot.resume`.
         """
-        image = read_image(self.scheduler)
-        scheduler, forgetful = image.scheduler(header, composition, remember=remember)
+        scheduler, forgetful = self.scheduler.resume(composition, remember=remember)
         state = ControllerState(header, epoch, scheduler)
         state.next_seq, state.next_number = self.next_seq, self.next_number
         state.last_time = self.last_time
@@ -97,7 +95,7 @@ class ControllerSnapshot(msgspec.Struct, frozen=True, kw_only=True):
         return state, forgetful
 
 
-_DECODER = msgspec.msgpack.Decoder(ControllerSnapshot)
+_DECODER = msgspec.msgpack.Decoder(ControllerSnapshot, dec_hook=decode_array)
 
 
 def read_snapshot(stored: StoredSnapshot) -> ControllerSnapshot:
@@ -106,7 +104,7 @@ def read_snapshot(stored: StoredSnapshot) -> ControllerSnapshot:
         raise Problem(f"it is of format {stored.format}, this Volvelle reads format {FORMAT}")
     try:
         return _DECODER.decode(zlib.decompress(stored.body))
-    except (zlib.error, msgspec.DecodeError, ValueError, NoPlainData) as error:
+    except (zlib.error, msgspec.DecodeError, ValueError) as error:
         raise Problem(f"it cannot be read ({error})") from None
 
 
@@ -146,7 +144,7 @@ class SnapshotWriter:
 
     def _take(self, state: ControllerState) -> None:
         self._entries, self._seconds = 0, 0.0
-        encoded = msgspec.msgpack.encode(ControllerSnapshot.of(state))
+        encoded = msgspec.msgpack.encode(ControllerSnapshot.of(state), enc_hook=encode_array)
         self._writing = self._thread.submit(self._write, state.next_seq - 1, encoded)
 
     def _write(self, seq: int, encoded: bytes) -> None:

@@ -14,11 +14,13 @@ from volvelle.core.decision import Decision
 from volvelle.core.events import (
     Event,
     JobCancelled,
+    JobChanged,
     JobFailed,
     JobFinished,
     JobHeld,
     JobProfile,
     JobReleased,
+    JobRequeued,
     JobStopped,
     JobSubmitted,
     Recomposed,
@@ -55,6 +57,7 @@ from volvelle.live.records import (
     ProfileStarted,
     RateMeasured,
     ServerBegan,
+    SolverEnded,
     StoreBehind,
     StoreSettled,
 )
@@ -152,7 +155,7 @@ class ControllerState:
                 (self.drained.add if record.drained else self.drained.discard)(record.name)
             case RateMeasured():
                 self.measured.add(record)
-            case AskedBy():
+            case AskedBy() | SolverEnded():
                 pass  # for people
             case AttemptStarted() | AttemptEnded() | AttemptLostNode():
                 self._apply_attempt(record, time)
@@ -176,7 +179,8 @@ class ControllerState:
         self.ledger.apply_record(record)
         if released := tuple(sorted(occupied - attempt.slots)):
             grants = tuple((each.node, each.gpus) for each in self.ledger.grants(released))
-            since, until = self.epoch + attempt.since, self.epoch + time
+            ago = (record.ago or 0.0) if isinstance(record, AttemptEnded) else 0.0
+            since, until = self.epoch + attempt.since, self.epoch + max(time - ago, attempt.since)
             self.holdings.append(HoldingView(record.number, grants, since, until))
         if attempt.profiles and self.partition is not None:
             if isinstance(record, AttemptStarted) and starting:
@@ -292,6 +296,11 @@ class ControllerState:
             case JobHeld() | JobReleased():
                 if job := self.jobs.get(event.number):
                     job.held = isinstance(event, JobHeld)
+            case JobChanged():
+                if job := self.jobs.get(event.number):
+                    job.change(event.changes)
+            case JobRequeued():
+                effects.stops += self.ledger.take_back(event.number)
             case TrainingReported():
                 if (job := self.jobs.get(event.number)) and event.goodput is not None:
                     job.goodput = event.goodput

@@ -14,10 +14,16 @@ _RETRY_SECONDS = 0.25
 
 
 class StoreRetry:
-    """Retries until ``stopping`` is set. ``problem``: why the store fails now; empty: it does not."""
+    """Retries until ``stopping`` is set. ``problem``: why the store fails now; empty: it does not.
 
-    def __init__(self, stopping: threading.Event, metrics: ControllerMetrics) -> None:
+    use_room: frees what is kept on a full disk, and says whether it did.
+    """
+
+    def __init__(
+        self, stopping: threading.Event, metrics: ControllerMetrics, use_room: Callable[[], bool]
+    ) -> None:
         self.problem = ""
+        self._use_room = use_room
         self._stopping = stopping
         self._metrics = metrics
 
@@ -31,6 +37,8 @@ class StoreRetry:
                 result = operation()
             except StoreFailed as failure:
                 self._metrics.store_failures += 1
+                if failure.full and self._use_room():
+                    continue
                 if failure.permanent or self._stopping.is_set():
                     self.problem = ""
                     raise

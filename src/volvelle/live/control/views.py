@@ -118,6 +118,7 @@ class ViewBuilder:
             guarantee=job.guarantee,
             profiling=self._state.is_profiled(job.number),
             profile=job.profile,
+            changed=job.changed,
         )
 
     def _reason(self, job: LiveJob, state: JobState) -> str:

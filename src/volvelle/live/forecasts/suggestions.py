@@ -31,9 +31,8 @@ _BUDGET_OF_MANY_SECONDS = 0.03
 
 _MIN_GAIN_SECONDS = 1.0
 """A start that is sooner by less than this is no suggestion."""
-_ESTIMATE_DIVISORS = (2.0, 10.0)
-_DEFAULT_ESTIMATE_SECONDS = 600.0
-"""Estimate to try for a job without one."""
+_SHORT_SECONDS = 600.0
+"""Estimate to try for a job without one. One that declares an estimate is not advised to declare less."""
 _MAX_NODES = 3
 
 
@@ -194,7 +193,9 @@ def _changed_requests(
     yield from _fewer_constraints(request)
     yield from _other_pools(scheduler, request)
     yield from _fewer_gpus(request)
-    yield from _other_estimates(request)
+    if request.estimate is None:
+        short = f"an estimate of {format_duration(_SHORT_SECONDS)}, if it is as short as that"
+        yield short, {"estimate": _SHORT_SECONDS}
 
 
 def _other_types(scheduler: Scheduler, request: JobRequest) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -216,18 +217,6 @@ def _other_pools(scheduler: Scheduler, request: JobRequest) -> Iterator[tuple[st
         for pool in scheduler.cluster.pools:
             if pool.name != request.pool:
                 yield f"pool {pool.name} instead of {request.pool}", {"pool": pool.name}
-
-
-def _other_estimates(request: JobRequest) -> Iterator[tuple[str, dict[str, Any]]]:
-    if request.estimate is None:
-        seconds = _DEFAULT_ESTIMATE_SECONDS
-        yield f"an estimate of {format_duration(seconds)}", {"estimate": seconds}
-        return
-    before = format_duration(request.estimate)
-    for divisor in _ESTIMATE_DIVISORS:
-        shorter = request.estimate / divisor
-        what = f"an estimate of {format_duration(shorter)} instead of {before}"
-        yield what, {"estimate": shorter}
 
 
 def _fewer_gpus(request: JobRequest) -> Iterator[tuple[str, dict[str, Any]]]:

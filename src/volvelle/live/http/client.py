@@ -1,7 +1,7 @@
 """A client of the HTTP API, quick to import.
 
-It finds the server by VOLVELLE_SERVER and VOLVELLE_TOKEN; else by the folder of a server on this machine, in
-the current folder or above it.
+It finds the server by VOLVELLE_SERVER, a URL (with VOLVELLE_TOKEN) or the folder of a server on this machine;
+else by such a folder named ``volvelle-serve`` in the current folder or above it.
 """
 
 import http.client
@@ -46,14 +46,16 @@ class ApiClient:
         cls, environment: Mapping[str, str] = os.environ, start: Path | None = None
     ) -> "ApiClient":
         """A client of the server that is named, or near. Raises `Problem` if there is none."""
-        folder = ServeFolder.nearest(start or Path.cwd())
         url, token = environment.get("VOLVELLE_SERVER", ""), environment.get("VOLVELLE_TOKEN", "")
+        folder = ServeFolder.nearest(start or Path.cwd())
+        if url and (start or Path()).joinpath(url).is_dir():
+            folder, url = ServeFolder((start or Path()) / url), ""
         address = ServerAddress(url)
         if not url:
             if folder is None:
                 raise Problem(
                     "no server is known",
-                    mend="set VOLVELLE_SERVER to its URL, or go to the folder where volvelle serve runs",
+                    mend="set VOLVELLE_SERVER to its URL or its folder, or go to where volvelle serve runs",
                 )
             folder.wait_for_start(_START_SECONDS)
             address = folder.read_address()
@@ -88,6 +90,10 @@ class ApiClient:
     def put(self, path: str, body: Any) -> Any:
         """Put ``body`` at ``path``. Raises `Problem` with the server's message."""
         return self._json("PUT", path, {}, body)
+
+    def patch(self, path: str, body: Any) -> Any:
+        """Change what is at ``path``. Raises `Problem` with the server's message."""
+        return self._json("PATCH", path, {}, body)
 
     def upload(self, digest: str, content: bytes) -> None:
         """Let the server have ``content``, if it has not."""

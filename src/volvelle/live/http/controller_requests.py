@@ -8,7 +8,7 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 from volvelle.live.control.controller import Controller
-from volvelle.live.control.requests import ControlRequest
+from volvelle.live.control.requests import ControlRequest, Submit
 from volvelle.live.http.errors import unavailable
 
 ANSWER_TIMEOUT_SECONDS = 10.0
@@ -26,6 +26,8 @@ async def execute(controller: Controller, request: ControlRequest) -> Any:
         await asyncio.sleep(0.05)
     if controller.is_busy:
         raise unavailable("too many requests wait for an answer")
+    if isinstance(request, Submit) and (problem := controller.disk_problem):
+        raise unavailable(problem)
     answer = _answers().expect(controller.request(request))
     try:
         async with asyncio.timeout(ANSWER_TIMEOUT_SECONDS):

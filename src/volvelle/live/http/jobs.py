@@ -11,15 +11,22 @@ from pydantic.json_schema import SkipJsonSchema
 from starlette.concurrency import run_in_threadpool
 
 from volvelle.live.control.controller import Controller
-from volvelle.live.control.requests import Cancel, Hold, Release, Submit
+from volvelle.live.control.requests import Cancel, Change, Hold, Release, Requeue, Submit
 from volvelle.live.http.authentication import Principal
 from volvelle.live.http.controller_requests import execute
 from volvelle.live.http.dependencies import AnyPrincipal, TheController, TheStore
 from volvelle.live.http.errors import HttpError, error_responses
 from volvelle.live.http.job_lookup import MAX_NUMBER, JobNumber, find_job, view_of_record
 from volvelle.live.http.quick_submissions import MAX_KEY
-from volvelle.live.http.responses import JobPage, SubmittedJobs, json_response, visible_to
+from volvelle.live.http.responses import (
+    ChangedJob,
+    JobPage,
+    SubmittedJobs,
+    json_response,
+    visible_to,
+)
 from volvelle.live.http.uploads import is_kept
+from volvelle.live.job_change import JobChange
 from volvelle.live.job_request import JobRequest
 from volvelle.live.notify import place_of
 from volvelle.live.status.view import JobState, JobStatusView
@@ -47,6 +54,10 @@ After = Annotated[
     Query(description="``next`` of the page before"),
 ]
 States = Annotated[list[JobState], Query(description="only in these states")]
+Attempt = Annotated[
+    Annotated[int, Field(ge=1, le=MAX_NUMBER)] | SkipJsonSchema[None],
+    Query(description="only this attempt, so that the request may be repeated"),
+]
 Over = Annotated[bool, Query(description="those that are over, the latest first")]
 
 
@@ -205,8 +216,41 @@ async def release(
     return await _change(Release(number, principal.user), principal, controller, store)
 
 
+@router.patch("/{number}", response_model=ChangedJob, responses=error_responses(403, 404, 409))
+async def change(
+    number: JobNumber,
+    change: JobChange,
+    request: Request,
+    principal: AnyPrincipal,
+    controller: TheController,
+    store: TheStore,
+) -> Response:
+    """Declare some attributes of a job anew, while it holds no GPUs."""
+    if (priority := change.changes.get("priority")) is not None:
+        request.app.state.quota.check_priority(principal, int(priority))
+    await _change(Change(number, change, principal.user), principal, controller, store)
+    job = await find_job(number, principal, controller, store)
+    declared = JobRequest(**job.request)
+    return json_response(ChangedJob(_notices(declared, job.user, controller)))
+
+
+@router.post("/{number}/requeue", status_code=204, responses=error_responses(404, 409))
+async def requeue(
+    number: JobNumber,
+    principal: AnyPrincipal,
+    controller: TheController,
+    store: TheStore,
+    attempt: Attempt = None,
+) -> Response:
+    """Stop a running job at a checkpoint, and let it wait again; that costs it no retry."""
+    return await _change(Requeue(number, attempt, principal.user), principal, controller, store)
+
+
 async def _change(
-    request: Cancel | Hold | Release, principal: Principal, controller: Controller, store: Store
+    request: Cancel | Hold | Release | Change | Requeue,
+    principal: Principal,
+    controller: Controller,
+    store: Store,
 ) -> Response:
     job = await find_job(request.number, principal, controller, store)
     if job.state.over:

@@ -11,7 +11,7 @@ from pydantic import Field
 from pydantic.json_schema import SkipJsonSchema
 from starlette.concurrency import run_in_threadpool
 
-from volvelle.dashboard.columns import HOLDING_COLUMNS
+from volvelle.dashboard.columns import HOLDING_COLUMNS, LOAD_COLUMNS
 from volvelle.live.control.controller import Controller
 from volvelle.live.http.authentication import Principal
 from volvelle.live.http.dependencies import (
@@ -23,7 +23,13 @@ from volvelle.live.http.dependencies import (
 from volvelle.live.http.errors import error_responses
 from volvelle.live.http.job_lookup import MAX_NUMBER
 from volvelle.live.http.queue_feed import FRAME_SECONDS, QueueFeed
-from volvelle.live.http.responses import HoldingTable, QueueTable, ShareList, json_response
+from volvelle.live.http.responses import (
+    HoldingTable,
+    LoadTable,
+    QueueTable,
+    ShareList,
+    json_response,
+)
 from volvelle.live.http.streams import EVENT_STREAM, KEEPALIVE_SECONDS, NO_STORE, may_follow
 from volvelle.live.store import Store
 
@@ -116,6 +122,15 @@ def _holding_rows(
         who = (each.number, name, user) if shown else (-1, "", "")
         rows.append((*who, round(each.start), round(each.end), each.grants))
     return rows
+
+
+@router.get("/load", response_model=LoadTable, responses=error_responses())
+async def list_load(principal: AnyPrincipal, controller: TheController) -> Response:
+    """GPUs held and jobs waiting over time, and whether told P90s held; since the server started."""
+    held = controller.metrics.p90_held
+    points = tuple(map(tuple, controller.load))
+    table = LoadTable(controller.status.time, LOAD_COLUMNS, points, held[True], held[False])
+    return json_response(table)
 
 
 @router.get("/shares", response_model=ShareList, responses=error_responses())

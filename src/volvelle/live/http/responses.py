@@ -24,6 +24,13 @@ class SubmittedJobs:
 
 
 @dataclass(frozen=True)
+class ChangedJob:
+    """The answer to a change. notices: what the user should know of what was declared anew."""
+
+    notices: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
 class JobPage:
     """A page of jobs. ``next``: the ``after`` of the next page; null on the last page.
 
@@ -163,6 +170,20 @@ class HoldingTable:
     time: float
     columns: tuple[str, ...]
     holdings: tuple[tuple[Any, ...], ...]
+
+
+@dataclass(frozen=True)
+class LoadTable:
+    """GPUs held and jobs waiting as rows, each from its time to the next; since the server started.
+
+    p90_held, p90_missed: jobs that finished by, and after, the P90 that they were told at submission.
+    """
+
+    time: float
+    columns: tuple[str, ...]
+    points: tuple[tuple[Any, ...], ...]
+    p90_held: int
+    p90_missed: int
 
 
 @dataclass(frozen=True)

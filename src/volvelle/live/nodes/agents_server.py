@@ -7,7 +7,9 @@ the present state.
 
 import asyncio
 import contextlib
+import math
 import ssl
+import sys
 import threading
 import time
 from collections import deque
@@ -16,8 +18,11 @@ from concurrent.futures import Future
 from dataclasses import dataclass
 from types import MappingProxyType
 
+import msgspec
+
 from volvelle.live.agent import wire
 from volvelle.live.agent.node_key import prove_verifier
+from volvelle.live.agent.processes import since_boot
 from volvelle.live.messages import AttemptKey, JournalPosition, NodeLost, Order, Report
 from volvelle.live.nodes.attempt_coordinator import AttemptCoordinator
 from volvelle.live.nodes.current_agents import CurrentAgents
@@ -42,11 +47,29 @@ _LEASE_MARGIN_SECONDS = 2 * wire.SILENCE_SECONDS
 
 @dataclass
 class _Connection:
-    """The connected agent of a node."""
+    """The connected agent of a node. identity, start: see `wire.Hello`.
+
+    refused: the last other start that asked for the node meanwhile, and when it did first. behind: least
+    seconds from a ping's time on the agent's clock to its arrival on ours, the quickest ping's.
+    """
 
     identity: str
+    start: str
     verifier: str
     writer: asyncio.StreamWriter
+    refused: tuple[str, float] = ("", 0.0)
+    behind: float = math.inf
+
+    def pinged(self, ping: wire.Ping) -> None:
+        """A ping has arrived."""
+        self.behind = min(self.behind, since_boot() - ping.at)
+
+    def dated(self, message: wire.FromAgent) -> wire.FromAgent:
+        """A message whose ``ago`` is from now: it may have waited while this server was stopped."""
+        if not isinstance(message, wire.TaskEnded) or message.ago is None or message.sent is None:
+            return message
+        on_its_way = max(since_boot() - message.sent - self.behind, 0.0)
+        return msgspec.structs.replace(message, ago=message.ago + on_its_way)
 
 
 class AgentsServer:
@@ -189,7 +212,9 @@ class AgentsServer:
             now = time.monotonic()
             for name, contact in list(self._last_contact.items()):
                 if name not in self._connections and now - contact > self._lost_after_seconds:
-                    self._node_lost(name, f"no contact for {now - contact:.0f} s")
+                    silent = now - contact
+                    ago = silent - self._lease_seconds  # by then all on it had ended
+                    self._node_lost(name, f"no contact for {silent:.0f} s", ago)
 
     async def _check_keys(self) -> None:
         """Disconnect agents whose keys are not valid any more; they are refused when they come back."""
@@ -210,13 +235,13 @@ class AgentsServer:
         while self._orders:
             self._coordinator.order(self._orders.popleft())
 
-    def _node_lost(self, name: str, reason: str) -> None:
+    def _node_lost(self, name: str, reason: str, ago: float | None = None) -> None:
         """Report the loss first; then lose with the node the orders that were sent before the report."""
         self._last_contact.pop(name, None)
         if connection := self._connections.pop(name, None):
             connection.writer.transport.abort()
             self._log_fetcher.node_disconnected(name)
-        self._report(NodeLost(name, reason))
+        self._report(NodeLost(name, reason, ago))
         self._process_orders()
         self._coordinator.node_lost(name, reason)
 
@@ -290,11 +315,34 @@ class AgentsServer:
         connection = self._connections.get(expected.name)
         if connection is not None and connection.identity != hello.identity:
             return f"another agent is connected for node {expected.name!r}"
+        if connection is not None and connection.start != hello.start:
+            return self._copied_folder(expected.name, connection, hello.start)
+        return ""
+
+    def _copied_folder(self, name: str, connection: _Connection, start: str) -> str:
+        """Why the agent of ``start`` is refused for good; empty while the connected one may have ended.
+
+        A connection can outlive its agent by a while. One that has spoken since ``start`` asked has not.
+        """
+        known, since = connection.refused
+        if known != start:
+            connection.refused = start, time.monotonic()
+        elif self._last_contact[name] > since:
+            where, _ = connection.writer.get_extra_info("peername")[:2]
+            reason = (
+                f"an agent with the same identity runs for node {name!r} at {where}: its folder was "
+                "copied. Delete the copy, and name another node"
+            )
+            sys.stderr.write(f"warning: a second agent is refused: {reason}\n")
+            return reason
         return ""
 
     def _wait_reason(self, hello: wire.Hello) -> str:
         """Why this agent has to wait; empty if it does not. Raises OSError if that cannot be read."""
         name = hello.node.name
+        connection = self._connections.get(name)
+        if connection is not None and connection.start != hello.start:
+            return f"an agent with the same identity is connected for node {name!r}"
         known = self._current_agents
         if known is None or not known.is_different(name, hello.identity):
             return ""
@@ -335,7 +383,9 @@ class AgentsServer:
             self._current_agents.record(name, hello.identity)
         if before := self._connections.get(name):
             before.writer.transport.abort()
-        connection = self._connections[name] = _Connection(hello.identity, verifier, writer)
+        connection = self._connections[name] = _Connection(
+            hello.identity, hello.start, verifier, writer
+        )
         self._last_contact[name] = time.monotonic()
         address = hello.address or writer.get_extra_info("peername")[0]
         try:
@@ -350,13 +400,14 @@ class AgentsServer:
                     return
                 self._last_contact[name] = time.monotonic()
                 if isinstance(message, wire.Ping):
+                    connection.pinged(message)
                     self._send_to_agent(name, wire.Pong(message.at, self._position()))
                 elif isinstance(message, wire.FetchUpload):
                     await self._send_upload(name, message)
                 elif isinstance(message, wire.LogSizes | wire.LogChunk):
                     self._log_fetcher.on_answer(name, message)
                 else:
-                    self._coordinator.on_message(name, message)
+                    self._coordinator.on_message(name, connection.dated(message))
         finally:
             if self._connections.get(name) is connection:
                 del self._connections[name]

@@ -4,9 +4,12 @@ from collections import Counter, deque
 from dataclasses import dataclass
 
 from volvelle.live.status.forecast_history import ForecastHistory
+from volvelle.live.status.load_history import LoadHistory
 from volvelle.live.status.view import (
     ChangeEvent,
+    JobState,
     JobStatusView,
+    LoadPoint,
     NodeStatusView,
     StateChange,
     StatusView,
@@ -38,6 +41,8 @@ class StatusPublisher:
     def __init__(self, initial: StatusUpdate) -> None:
         self.events: deque[ChangeEvent] = deque(maxlen=_MAX_EVENTS)
         self.forecasts = ForecastHistory()
+        self.load = LoadHistory()
+        self._waiting = sum(map(_waits, initial.jobs))
         self._job_counts = Counter(job.user for job in initial.jobs)
         self.view = self._view(0, {job.number: job for job in initial.jobs}, initial)
 
@@ -46,14 +51,16 @@ class StatusPublisher:
         jobs = self.view.jobs.copy()
         changes: list[StateChange] = []
         for last in update.ended:
-            if jobs.pop(last.number, None) is not None:
+            if (gone := jobs.pop(last.number, None)) is not None:
                 self._job_counts[last.user] -= 1
+                self._waiting -= _waits(gone)
             self.forecasts.end(last.number)
             changes.append(_change(last))
         for job in update.jobs:
             before = jobs.get(job.number)
             jobs[job.number] = job
             self._job_counts[job.user] += before is None
+            self._waiting += _waits(job) - (before is not None and _waits(before))
             self.forecasts.add(update.time, job)
             if before is None or before.state is not job.state:
                 changes.append(_change(job))
@@ -76,6 +83,8 @@ class StatusPublisher:
     def _view(
         self, version: int, jobs: dict[int, JobStatusView], update: StatusUpdate
     ) -> StatusView:
+        held = sum(node.gpus - node.free for node in update.nodes)
+        self.load.add(LoadPoint(update.time, held, self._waiting))
         return StatusView(
             version=version,
             time=update.time,
@@ -85,6 +94,10 @@ class StatusPublisher:
             job_counts=+self._job_counts,
             nodes=update.nodes,
         )
+
+
+def _waits(job: JobStatusView) -> bool:
+    return job.state is JobState.WAITING
 
 
 def _change(job: JobStatusView) -> StateChange:

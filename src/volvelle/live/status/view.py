@@ -6,7 +6,7 @@ since the Unix epoch.
 
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any
+from typing import Any, NamedTuple
 
 from volvelle.core.decision import Promise
 from volvelle.core.events import JobProfile
@@ -120,6 +120,8 @@ class JobStatusView:
     """Whether it waits for a profile or is profiled, before it comes to the queue."""
     profile: ProfileView | None = None
     """The result of its profile; None where it has none, or none yet."""
+    changed: dict[str, tuple[int | float | None, int | float | None]] = field(default_factory=dict)
+    """Keys of the request that its user changed, with their values as submitted and now."""
 
     @property
     def guaranteed(self) -> float | None:
@@ -139,7 +141,7 @@ class JobStatusView:
         Copied without `dataclasses.replace`, which takes ten times as long: a queue has thousands of jobs.
         """
         shown = object.__new__(JobStatusView)
-        shown.__dict__.update(self.__dict__, request={}, metrics={})
+        shown.__dict__.update(self.__dict__, request={}, metrics={}, changed={})
         if self.state.over:
             shown.__dict__["reason"] = ""
         return shown
@@ -194,6 +196,14 @@ class ForecastPoint:
     start: float | None
     p50: float | None
     p90: float | None
+
+
+class LoadPoint(NamedTuple):
+    """The load from ``time`` on: GPUs that jobs hold, and jobs that wait."""
+
+    time: float
+    held: int
+    waiting: int
 
 
 @dataclass(frozen=True, kw_only=True)

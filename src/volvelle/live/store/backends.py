@@ -13,6 +13,9 @@ from sqlalchemy.pool import NullPool
 
 from volvelle.model.problems import Problem
 
+_ROOM_BYTES = 32 << 20
+"""The size of the file that keeps room on a disk: thousands of cancellations and ends of attempts."""
+
 _LOCK = int.from_bytes(b"volvelle", "big")
 """Number of our advisory lock; PostgreSQL has one set of them for each database."""
 
@@ -40,6 +43,14 @@ class Backend(ABC):
     def is_there(self) -> bool:
         """Whether the database is still the one that was locked."""
         return True
+
+    def keep_room(self) -> bool:
+        """Keep room on its disk for what has to be written when that is full. Returns whether there is."""
+        return True
+
+    def use_room(self) -> bool:
+        """Free the room that was kept. Returns whether there was any."""
+        return False
 
     @abstractmethod
     def unlock(self) -> None:
@@ -106,6 +117,32 @@ class Sqlite(Backend):
         except FileNotFoundError:
             return None
         return found.st_dev, found.st_ino
+
+    def keep_room(self) -> bool:
+        """Keep a file beside it, made while the disk has twice its size."""
+        if self._room.exists():
+            return True
+        try:
+            disk = os.statvfs(self.path.parent)
+            if disk.f_bavail * disk.f_frsize < 2 * _ROOM_BYTES:
+                return False
+            with self._room.open("wb") as file:
+                os.posix_fallocate(file.fileno(), 0, _ROOM_BYTES)
+        except OSError:
+            self.use_room()
+            return False
+        return True
+
+    def use_room(self) -> bool:
+        """Delete that file."""
+        there = self._room.exists()
+        with suppress(OSError):
+            self._room.unlink(missing_ok=True)
+        return there
+
+    @property
+    def _room(self) -> Path:
+        return self.path.with_name(f"{self.path.name}.room")
 
     def unlock(self) -> None:
         """Release the lock file."""

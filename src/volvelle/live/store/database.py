@@ -25,12 +25,12 @@ _PERMANENT_CODES = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLIT
 class StoreFailed(Exception):  # noqa: N818 - it is what happened
     """The store could not be read or written; nothing is known to have been committed.
 
-    permanent: it will fail again, however often it is tried.
+    permanent: it will fail again, however often it is tried. full: its disk is full.
     """
 
-    def __init__(self, message: str, *, permanent: bool = False) -> None:
+    def __init__(self, message: str, *, permanent: bool = False, full: bool = False) -> None:
         super().__init__(message)
-        self.permanent = permanent
+        self.permanent, self.full = permanent, full
 
 
 class Database:
@@ -65,7 +65,9 @@ class Database:
                 yield connection
         except SQLAlchemyError as error:
             message = f"{self.where}: {database_message(error)}"
-            raise StoreFailed(message, permanent=_is_permanent(error)) from error
+            raise StoreFailed(
+                message, permanent=_is_permanent(error), full=_code(error) == sqlite3.SQLITE_FULL
+            ) from error
 
 
 def backend_of(url: str) -> Backend:
@@ -92,11 +94,15 @@ def backend_of(url: str) -> Backend:
 
 def _is_permanent(error: SQLAlchemyError) -> bool:
     """Whether the database is damaged, or not what we take it for; not: out of reach, locked, full."""
-    original = getattr(error, "orig", None)
-    code = getattr(original, "sqlite_errorcode", None)
-    missing = code == sqlite3.SQLITE_ERROR and "no such" in str(original)
+    code = _code(error)
+    missing = code == sqlite3.SQLITE_ERROR and "no such" in str(getattr(error, "orig", None))
     damaged = code is not None and code & 0xFF in _PERMANENT_CODES
     return isinstance(error, _PERMANENT_ERRORS) or missing or damaged
+
+
+def _code(error: SQLAlchemyError) -> int | None:
+    """SQLite's code of an error; None for those of other databases."""
+    return getattr(getattr(error, "orig", None), "sqlite_errorcode", None)
 
 
 def database_message(error: SQLAlchemyError) -> str:

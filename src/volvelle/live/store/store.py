@@ -133,6 +133,15 @@ class Store:
             connection.execute(delete(schema.writer))
             connection.execute(insert(schema.writer).values(one=0, token=token))
         self._writer = token
+        self.keep_room()
+
+    def keep_room(self) -> bool:
+        """Keep room on its disk for cancellations and ends of jobs. Returns whether there is."""
+        return self._database.backend.keep_room()
+
+    def use_room(self) -> bool:
+        """Free the room that was kept. Returns whether there was any."""
+        return self._database.backend.use_room()
 
     def close(self) -> None:
         """Release the lock and all connections."""

@@ -3,16 +3,16 @@
 
 // The chart in `root` of `data`; a page that follows a live cluster gives new data to the `update` it returns.
 // Of such data, besides: epoch (seconds of tick 0; then times are of the clock), now (ticks),
-// bars.predicted (1 for a bar that is foreseen); and bars.from and jobs.submitted for the running sums of bars.start and
-// jobs.submit. `open`: what a click on the job in a row does.
-// `laneName`: what a lane is called.
+// bars.predicted (1 for a bar that is foreseen), bars.cut (1 for one that another is expected to end), jobs.more (what
+// else a read-out says); and bars.from and jobs.submitted for the running sums of bars.start and jobs.submit.
+// `open`: what a click on the job in a row does. `laneName`: what a lane is called.
 function ganttChart(root, data, { open = null, laneName = null } = {}) {
   const canvas = root.querySelector("canvas"), pen = canvas.getContext("2d");
   const rowsChoice = root.querySelector("[name=rows]"), colorChoice = root.querySelector("[name=color]");
   const legend = root.querySelector(".legend");
   const margin = { left: 84, top: 8, right: 10, bottom: 42 };
 
-  let jobs, bars, count, start, submit, views, view;
+  let jobs, bars, count, start, submit, cut, views, view, picked = -1, pointed = -1; // a job in hand, and one under the pointer
   const summed = (differences) => { let at = 0; return Float64Array.from(differences, (step) => (at += step)); };
   const named = (column, row) => column.names[column.of.length ? column.of[row] : 0] ?? "";
 
@@ -30,10 +30,14 @@ function ganttChart(root, data, { open = null, laneName = null } = {}) {
     };
     view = views[rowsChoice.value];
     colorOf = new Uint8Array(count);
+    const latest = new Float64Array(jobs.id.length).fill(-Infinity);
+    for (let i = 0; i < count; i++) latest[bars.job[i]] = Math.max(latest[bars.job[i]], start[i]);
+    cut = Uint8Array.from({ length: count }, (_, i) => bars.cut?.[i] || latest[bars.job[i]] > start[i] + bars.length[i]);
+    if (picked >= jobs.id.length) picked = -1;
   }
 
   // Colours: the most frequent seven groups have their own, the rest share the last.
-  let colorOf, groups = [];
+  let colorOf, groups = [], roles = [];
   const groupOf = {
     class: (row) => named(jobs.class, row), pool: (row) => named(jobs.pool, row) || "no pool",
     user: (row) => named(jobs.user, row) || "no user", width: (row) => `${jobs.gpus[row]} GPU${jobs.gpus[row] === 1 ? "" : "s"}`,
@@ -48,9 +52,10 @@ function ganttChart(root, data, { open = null, laneName = null } = {}) {
     const place = new Map(groups.map((name, at) => [name, at]));
     if (tally.size > 8) groups.push(`${tally.size - 7} others`);
     for (let i = 0; i < count; i++) colorOf[i] = place.get(of(bars.job[i])) ?? 7;
+    roles = groups.map((name, at) => (colorChoice.value === "status" && place.has(name) ? `state-${name}` : `series-${at + 1}`));
     legend.replaceChildren(...groups.map((name, at) => {
       const item = document.createElement("li"), swatch = document.createElement("i");
-      swatch.style.background = `var(--series-${at + 1})`;
+      swatch.style.background = `var(--${roles[at]})`;
       item.append(swatch, name);
       return item;
     }));
@@ -95,10 +100,7 @@ function ganttChart(root, data, { open = null, laneName = null } = {}) {
     settle();
   }
 
-  // Drawing ----------------------------------------------------------------------------------------
-
-  const steps = [1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10800, 21600, 43200,
-    86400, 172800, 604800, 1209600, 2419200, 7862400, 31449600];
+  // Drawing
   let pending = false;
   function redraw() {
     if (pending) return;
@@ -108,6 +110,7 @@ function ganttChart(root, data, { open = null, laneName = null } = {}) {
 
   function draw() {
     const ratio = devicePixelRatio || 1, width = canvas.clientWidth, height = canvas.clientHeight;
+    if (!width || !height) return; // it was left, or is folded
     if (canvas.width !== Math.round(width * ratio) || canvas.height !== Math.round(height * ratio)) {
       canvas.width = Math.round(width * ratio);
       canvas.height = Math.round(height * ratio);
@@ -127,48 +130,40 @@ function ganttChart(root, data, { open = null, laneName = null } = {}) {
     pen.rect(plot.x, plot.y, plot.width, plot.height);
     pen.clip();
     if (view === views.jobs) drawWaits(color("axis"));
-    for (let group = 0; group < groups.length; group++) drawBars(group, color(`series-${group + 1}`));
+    for (let group = 0; group < groups.length; group++) drawBars(group, color(roles[group]));
     drawLabels(color("paper"), color("ink"));
-    if (data.now !== undefined) drawNow(color("ink"));
+    drawCuts(color("ink"));
+    for (const row of new Set([picked, pointed])) if (row >= 0) drawPicked(row, color("ink"));
+    if (data.now !== undefined) drawNow(color("ink"), color("paper"));
     pen.restore();
   }
 
   function drawTimeAxis(color) {
     const seconds = (shown.right - shown.left) * data.tick, wanted = Math.max(2, plot.width / 110);
-    const step = steps.find((candidate) => seconds / candidate <= wanted) ?? steps[steps.length - 1];
+    const step = timeSteps.find((candidate) => seconds / candidate <= wanted) ?? timeSteps.at(-1);
+    const shift = data.epoch === undefined ? 0 : data.epoch - 60 * new Date(1000 * data.epoch).getTimezoneOffset(); // whole times of the clock
     pen.textAlign = "center";
     pen.textBaseline = "top";
-    for (let at = Math.ceil(shown.left * data.tick / step) * step; at <= shown.right * data.tick; at += step) {
+    for (let at = Math.ceil((shown.left * data.tick + shift) / step) * step - shift; at <= shown.right * data.tick; at += step) {
       const x = toX(at / data.tick);
       pen.fillStyle = color("grid");
       pen.fillRect(x, plot.y, 1, plot.height);
       pen.fillStyle = color("muted");
-      pen.fillText(timeLabel(at, step), Math.min(x, plot.x + plot.width - 18), plot.y + plot.height + 6);
+      pen.fillText(timeLabel(data, at, step), Math.min(x, plot.x + plot.width - 18), plot.y + plot.height + 6);
     }
     const title = data.epoch === undefined ? "Time since the first submission" : "Time";
     pen.fillText(title, plot.x + plot.width / 2, plot.y + plot.height + 24);
   }
 
-  function drawNow(color) {
+  function drawNow(color, paper) {
     const x = toX(data.now);
     pen.fillStyle = color;
     pen.fillRect(x - 0.75, plot.y, 1.5, plot.height);
+    pen.fillRect(x, plot.y, pen.measureText("now").width + 8, 16);
+    pen.fillStyle = paper;
     pen.textAlign = "left";
-    pen.textBaseline = "top";
-    pen.fillText("now", x + 4, plot.y + 2);
-  }
-
-  function timeLabel(seconds, step) {
-    if (data.epoch !== undefined) {
-      const date = new Date((data.epoch + seconds) * 1000), day = data.span * data.tick >= 86400;
-      const clock = { hour: "2-digit", minute: "2-digit", hourCycle: "h23", ...(step < 60 && { second: "2-digit" }) };
-      return date.toLocaleString(undefined, day ? { weekday: "short", ...clock } : clock);
-    }
-    const days = Math.floor(seconds / 86400 + 1e-9), rest = Math.round(seconds - days * 86400);
-    if (step >= 86400) return `${days} d`;
-    const two = (value) => String(value).padStart(2, "0");
-    const clock = `${two(Math.floor(rest / 3600))}:${two(Math.floor(rest / 60) % 60)}` + (step < 60 ? `:${two(rest % 60)}` : "");
-    return data.span * data.tick >= 86400 ? `${days} d ${clock}` : clock;
+    pen.textBaseline = "middle";
+    pen.fillText("now", x + 4, plot.y + 8.5);
   }
 
   function drawRowAxis(color) {
@@ -210,7 +205,7 @@ function ganttChart(root, data, { open = null, laneName = null } = {}) {
       const box = barBox(i);
       if (!box) continue;
       const [x, y, width, height] = box;
-      if (bars.predicted?.[i]) { drawPredicted(box); continue; }
+      if (bars.predicted?.[i]) { drawPredicted(pen, box); continue; }
       if (height < 1 && y > 0) {
         const half = Math.round(2 * y), right = x + width;
         if (x >= from[half] && right <= until[half]) continue;
@@ -221,11 +216,17 @@ function ganttChart(root, data, { open = null, laneName = null } = {}) {
     }
   }
 
-  function drawPredicted([x, y, width, height]) {
-    pen.globalAlpha = 0.3;
-    pen.fillRect(x, y, width, height);
-    pen.globalAlpha = 1;
-    if (width > 3 && height > 3) pen.strokeRect(x + 0.5, y + 0.5, width - 1, height - 1);
+  function drawCuts(color) {
+    pen.fillStyle = color;
+    for (let i = 0; i < count; i++) {
+      const box = cut[i] ? barBox(i) : null;
+      if (box && box[2] >= 7 && box[3] >= 5) drawWedge(pen, box);
+    }
+  }
+
+  function drawPicked(row, color) {
+    pen.strokeStyle = color;
+    drawParts(pen, Array.from(bars.job.keys()).filter((i) => bars.job[i] === row).map(barBox).filter(Boolean));
   }
 
   function drawWaits(color) {
@@ -269,7 +270,7 @@ function ganttChart(root, data, { open = null, laneName = null } = {}) {
 
   function describe(row) {
     const since = (ticks) => formatSeconds(ticks * data.tick);
-    const at = (ticks) => `at ${timeLabel(ticks * data.tick, 1)}`;
+    const at = (ticks) => `at ${timeLabel(data, ticks * data.tick, 1)}`;
     const name = named(jobs.name, row), user = named(jobs.user, row), pool = named(jobs.pool, row);
     return [
       name && name !== jobs.id[row] ? `${jobs.id[row]}  ${name}` : jobs.id[row],
@@ -277,7 +278,27 @@ function ganttChart(root, data, { open = null, laneName = null } = {}) {
       `submitted ${at(submit[row])}`,
       jobs.wait[row] === null ? data.now === undefined ? "never started" : "has not started" : `started ${at(submit[row] + jobs.wait[row])}, after a wait of ${since(jobs.wait[row])}`,
       jobs.stay[row] === null ? named(jobs.status, row) : `${named(jobs.status, row)} ${at(submit[row] + jobs.stay[row])}, ${since(jobs.stay[row])} after submission`,
-    ].join("\n");
+      jobs.more?.[row],
+    ].filter(Boolean).join("\n");
+  }
+
+  function point(row, place) {
+    if (row >= 0) showTip(describe(row), place); else hideTip();
+    if (row === pointed) return;
+    pointed = row;
+    redraw();
+  }
+
+  // Take the next job in hand, by the first bars in sight.
+  function pick(step) {
+    const seen = new Map(), inSight = (i) => start[i] < shown.right && start[i] + bars.length[i] > shown.left;
+    for (let i = 0; i < count; i++) if (inSight(i) && !seen.has(bars.job[i])) seen.set(bars.job[i], [start[i], bars.lane[i]]);
+    const order = [...seen.keys()].sort((a, b) => seen.get(a)[0] - seen.get(b)[0] || seen.get(a)[1] - seen.get(b)[1]);
+    if (!order.length) return;
+    picked = order[(order.indexOf(picked) + step + order.length) % order.length];
+    const { left, top } = canvas.getBoundingClientRect();
+    showTip(describe(picked), { clientX: left + plot.x, clientY: top + plot.y });
+    redraw();
   }
 
   const pointers = new Map();
@@ -293,8 +314,7 @@ function ganttChart(root, data, { open = null, laneName = null } = {}) {
   canvas.addEventListener("pointermove", (event) => {
     const [x, y] = spot(event), last = pointers.get(event.pointerId);
     if (!last) {
-      const row = inside(x, y) ? jobAt(x, y) : -1;
-      if (row >= 0) showTip(describe(row), event); else hideTip();
+      point(inside(x, y) ? jobAt(x, y) : -1, event);
       return;
     }
     const before = pointers.size === 2 ? spread() : null;
@@ -310,17 +330,17 @@ function ganttChart(root, data, { open = null, laneName = null } = {}) {
     }
   });
   for (const name of ["pointerup", "pointercancel"]) canvas.addEventListener(name, (event) => pointers.delete(event.pointerId));
-  canvas.addEventListener("pointerleave", hideTip);
+  canvas.addEventListener("pointerleave", () => point(-1));
   canvas.addEventListener("dblclick", everything);
-  if (open) {
-    let downAt = null;
-    canvas.addEventListener("pointerdown", (event) => { downAt = [event.clientX, event.clientY]; });
-    canvas.addEventListener("click", (event) => {
-      if (!downAt || Math.hypot(event.clientX - downAt[0], event.clientY - downAt[1]) > 4) return;
-      const row = jobAt(...spot(event));
-      if (row >= 0) open(row);
-    });
-  }
+  let downAt = null;
+  canvas.addEventListener("pointerdown", (event) => { downAt = [event.clientX, event.clientY]; });
+  canvas.addEventListener("click", (event) => {
+    if (!downAt || Math.hypot(event.clientX - downAt[0], event.clientY - downAt[1]) > 4) return;
+    const row = jobAt(...spot(event));
+    if (row >= 0 && open && !event.shiftKey) return open(row);
+    picked = row === picked ? -1 : row;
+    return redraw();
+  });
   canvas.addEventListener("wheel", (event) => {
     event.preventDefault();
     const [x, y] = spot(event), turned = event.deltaY || event.deltaX;
@@ -343,8 +363,13 @@ function ganttChart(root, data, { open = null, laneName = null } = {}) {
     right: () => { pan((shown.right - shown.left) / 5, 0); redraw(); },
     up: () => { pan(0, -(shown.bottom - shown.top) / 5); redraw(); },
     down: () => { pan(0, (shown.bottom - shown.top) / 5); redraw(); },
+    next: () => pick(1),
+    previous: () => pick(-1),
+    open: () => { if (picked >= 0) open?.(picked); },
+    drop: () => { picked = -1; hideTip(); redraw(); },
+    now: () => { if (data.now !== undefined) { const width = shown.right - shown.left; pan(data.now - width / 3 - shown.left, 0); redraw(); } },
   };
-  const keys = { "+": "in", "=": "in", "-": "out", "[": "flatter", "]": "taller", "0": "all", ArrowLeft: "left", ArrowRight: "right", ArrowUp: "up", ArrowDown: "down" };
+  const keys = { "+": "in", "=": "in", "-": "out", "[": "flatter", "]": "taller", "0": "all", ArrowLeft: "left", ArrowRight: "right", ArrowUp: "up", ArrowDown: "down", j: "next", k: "previous", Enter: "open", Escape: "drop", n: "now" };
   for (const button of root.querySelectorAll("button[data-do]")) button.addEventListener("click", () => actions[button.dataset.do]());
   canvas.addEventListener("keydown", (event) => {
     const action = keys[event.key];
@@ -354,18 +379,20 @@ function ganttChart(root, data, { open = null, laneName = null } = {}) {
   });
   rowsChoice.addEventListener("change", () => { view = views[rowsChoice.value]; everything(); });
   colorChoice.addEventListener("change", () => { recolor(); redraw(); });
-  addEventListener("resize", redraw);
+  const closed = new AbortController(), listening = { signal: closed.signal };
+  addEventListener("resize", redraw, listening);
+  addEventListener("theme", redraw, listening);
   addEventListener("span", ({ detail }) => {
     [shown.left, shown.right] = detail ? detail.map((seconds) => seconds / data.tick) : [0, data.span];
     settle();
-  });
-  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", redraw);
+  }, listening);
   take(data);
   recolor();
   everything();
   return {
     update(given) { take(given); recolor(); redraw(); },
     show(left, right) { Object.assign(shown, { left, right }); settle(); },
+    close() { closed.abort(); },
   };
 }
 

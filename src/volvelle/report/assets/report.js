@@ -5,6 +5,7 @@
 function formatSeconds(seconds) {
   const s = Math.abs(seconds), sign = seconds < 0 ? "-" : "";
   const two = (value) => String(value).padStart(2, "0");
+  if (s > 0 && s < 0.1) return `${sign}${Number((1000 * s).toPrecision(3))}ms`;
   if (s < 10) return sign + Number(s.toPrecision(3)) + "s";
   if (s < 59.5) return sign + Math.round(s) + "s";
   if (s < 3599.5) { const w = Math.round(s); return `${sign}${Math.floor(w / 60)}m ${two(w % 60)}s`; }
@@ -13,6 +14,37 @@ function formatSeconds(seconds) {
   const hours = Math.round(s / 3600);
   return `${sign}${Math.floor(hours / 24)}d ${two(hours % 24)}h`;
 }
+
+// Light or dark ------------------------------------------------------------------------------------
+
+const THEMES = ["", "light", "dark"], THEME_KEY = "volvelle.theme";
+
+// Tells all pictures of the page, which read colours only when they are drawn.
+function setTheme(theme) {
+  document.documentElement.classList.remove("light", "dark");
+  if (theme) document.documentElement.classList.add(theme);
+  dispatchEvent(new Event("theme"));
+}
+
+// A browser that keeps nothing loses only the choice.
+function keptTheme(chosen) {
+  try {
+    if (chosen !== undefined) localStorage.setItem(THEME_KEY, chosen);
+    return localStorage.getItem(THEME_KEY) ?? "";
+  } catch {
+    return chosen ?? "";
+  }
+}
+
+const themes = document.createElement("select");
+themes.className = "themes";
+themes.setAttribute("aria-label", "Light or dark");
+themes.append(...THEMES.map((theme) => new Option(theme ? theme[0].toUpperCase() + theme.slice(1) : "Auto", theme)));
+themes.value = keptTheme();
+themes.addEventListener("change", () => setTheme(keptTheme(themes.value)));
+document.querySelector("body > header").append(themes);
+setTheme(themes.value);
+matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => dispatchEvent(new Event("theme")));
 
 const tip = document.createElement("div");
 tip.className = "tip";
@@ -235,6 +267,8 @@ if (buttons.length) {
   bar.setAttribute("aria-label", "Show in all charts and tables");
   bar.append("Show: ", ...buttons);
   document.querySelector("main").prepend(bar);
+  // A link to a part leads below the bar, which stays in sight.
+  new ResizeObserver(() => { document.documentElement.style.scrollPaddingTop = `${bar.offsetHeight + 8}px`; }).observe(bar);
   for (const name of [...named, ...rowHeads.filter((head) => names.includes(head.textContent))]) {
     name.style.cursor = "pointer";
     name.addEventListener("click", () => toggle(name.textContent));

@@ -96,7 +96,7 @@ def best_schedule(
     limit_seconds: float = 60.0,
     known: FloatColumn | None = None,
 ) -> OracleSchedule:
-    """Figure 19's schedule, found within ``limit_seconds`` of wall-clock time; at worst the one ``known``.
+    """Figure 19's schedule, found within ``limit_seconds`` of work; at worst the one ``known``.
 
     unit: the shortest window, seconds. windows: how many a job's duration has (None: all are of one unit).
     beta: equation 8's weight of fairness, seconds of waiting for a second in which some pool holds the whole

@@ -14,7 +14,7 @@ from volvelle.core.columns import CHECKPOINT, GPUS, HELD, NUMBER, POOL, TYPE, TY
 from volvelle.core.decision import Promise
 from volvelle.core.fill import TARGET, TARGET_REASON, TARGET_TYPE, fill
 from volvelle.core.policy import Allocation, SolverGaps
-from volvelle.core.promises import Margin, keeps, over_share
+from volvelle.core.promises import LEAST_SLACK, Margin, keeps, over_share
 from volvelle.core.state import Reason
 from volvelle.core.view import BoolColumn, FloatColumn, IntColumn
 from volvelle.model.job import JobSpec
@@ -26,8 +26,6 @@ from volvelle.systems.chronus.selection import select
 if TYPE_CHECKING:
     from volvelle.systems.chronus.policy import Chronus
 
-_LATER = 1e-3
-"""Seconds by which a finish that is accepted later than all deadlines is promised later than foreseen."""
 _PACES, _ENOUGH = 1000, 20
 """Jobs of which the pace is remembered, and from how many on it says something about others."""
 _ORDER = float(Reason.ORDER)
@@ -271,7 +269,8 @@ class Cycle:
         for gpu_type in look.types(at):
             start, need = self._first_slot(at), self._need_of(gpu_type, at)
             finish = book.earliest(gpu_type, self.view.now, start, gpus, need, gap)
-            earliest = min(earliest, finish + _LATER)
+            earliest = min(earliest, finish)
+        earliest += (earliest - self.view.now) * max(self.memory.margin.now, LEAST_SLACK)
         work = float(look.least_seconds[at]) * gpus
         rate = self.memory.recent.rate_of_smaller(work, self.view.now)
         earliest = book.first_with_room(look.slot, self.view.now, earliest, work, rate)

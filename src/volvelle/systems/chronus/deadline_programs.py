@@ -4,7 +4,6 @@ Fixed jobs that the schedule begun with keeps have to take a step in the answer 
 worth more than all steps of all jobs together.
 """
 
-import time
 from typing import NamedTuple
 
 import numpy as np
@@ -63,16 +62,16 @@ class _Steps(NamedTuple):
 
 def by_steps(
     case: Case, held: Bools, bound: float, gap: float, seconds: float, *, relaxed: bool = False
-) -> tuple[Bools, float]:
-    """The better of ``held`` and what the aggregated program says, packed; the new bound.
+) -> tuple[Bools, float, float]:
+    """The better of ``held`` and what the aggregated program says, packed; the new bound; seconds left.
 
     The linear program is rounded first, which is enough where jobs are many, and all where ``relaxed``.
     """
-    began = time.monotonic()
+    left = seconds
     steps = _Steps.of(case, held)
     many = len(steps.gain)
     if not many:
-        return held, 0.0
+        return held, 0.0, left
     rows = Rows()
     steps.one_each(case, rows)
     _demand(steps, case, rows)
@@ -82,18 +81,18 @@ def by_steps(
     most = bound + steps.extra * steps.lost
     best = held
     for whole in (None,) if relaxed else (None, np.arange(len(gain)) < many):
-        left = seconds - (time.monotonic() - began)
         if left <= 0.0 or not case.is_open(best, bound, gap):
             break
         program = Program(gain, upper, rows, whole)
         start = _with_demand(steps, case, steps.taken(case, held))
         answer = maximise(program, start, most, left, 0.0 if steps.lost else gap / 2)
+        left -= answer.seconds
         packed = case.by_slack(steps.chosen(case, answer.x))
         best = max(best, packed, key=case.worth)
         if not steps.lost:
             bound = most = min(bound, answer.bound)
             held = best
-    return best, bound
+    return best, bound, left
 
 
 def _latest_work(steps: _Steps, case: Case) -> tuple[IntColumn, IntColumn, FloatColumn]:

@@ -26,7 +26,6 @@ A job may be **fixed** to a step, because that was promised: it ends by it, or e
 what an earlier plan gave them rather than lose their step.
 """
 
-import time
 from typing import NamedTuple
 
 import numpy as np
@@ -44,14 +43,13 @@ class Selection(NamedTuple):
     """A plan, and what it is worth.
 
     step: (jobs,) the step that each job reaches, -1 for none, which has no slots. value: the sum of theirs.
-    bound: no plan is worth more. seconds: that it took, on the clock.
+    bound: no plan is worth more.
     """
 
     plan: Plan
     step: IntColumn
     value: float
     bound: float
-    seconds: float
 
     @property
     def gap(self) -> float:
@@ -70,29 +68,25 @@ def select_by_deadline(
     direct: bool | None = None,
     relaxed: bool = False,
 ) -> Selection:
-    """The most valuable plan found: better than ``incumbent`` or a greedy one, in time whatever the solver
-    does.
+    """The most valuable plan found: better than ``incumbent`` or a greedy one, whatever the solver does.
 
     capacity: GPUs, one number or one by slot. incumbent: an earlier plan, from a window whose slots
-    fall on those of this one. gap: a plan this close to the bound will do. seconds: for all programs
-    together, on the clock. relaxed: solve only the linear relaxation of the aggregated program; with infinite
-    ``seconds`` the answer does not depend on the clock then. direct: whether the direct program is solved
-    too (None: where that pays). Of plans that keep more fixed jobs to their steps than others the most
-    valuable is returned. Raises ValueError where the jobs cannot be such, `Problem` where the solver is not
-    installed.
+    fall on those of this one. gap: a plan this close to the bound will do. seconds: of work for all
+    programs together. relaxed: solve only the linear relaxation of the aggregated program. direct: whether
+    the direct program is solved too (None: where that pays). Of plans that keep more fixed jobs to their
+    steps than others the most valuable is returned. Raises ValueError where the jobs cannot be such,
+    `Problem` where the solver is not installed.
     """
-    began = time.monotonic()
     case = Case.of(jobs, window, np.broadcast_to(np.float64(capacity), window.slots).copy())
     starts = [case.greedy()] if incumbent is None else [case.carried(incumbent), case.greedy()]
     best = max(starts, key=case.worth)
     bound = float(case.worths.max(axis=1, initial=0.0).sum())
     if case.is_open(best, bound, gap):
-        best, bound = by_steps(case, best, bound, gap, seconds, relaxed=relaxed)
-        left = seconds - (time.monotonic() - began)
+        best, bound, left = by_steps(case, best, bound, gap, seconds, relaxed=relaxed)
         if direct is None:
             direct = case.pays_direct and not relaxed
         if direct and left > 0.0 and case.is_open(best, bound, gap):
             best, bound = by_slots(case, best, bound, gap, left)
     value = case.value(best)
     plan = Plan(window, jobs.number, best * jobs.gpus[:, None])
-    return Selection(plan, case.steps(best), value, max(bound, value), time.monotonic() - began)
+    return Selection(plan, case.steps(best), value, max(bound, value))

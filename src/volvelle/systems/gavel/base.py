@@ -167,7 +167,7 @@ class GavelProgram(Gavel):
     """Base of those that solve programs."""
 
     time_limit: Annotated[Seconds, Field(gt=0)] = Field(
-        10.0, description="seconds of real time for each program solved"
+        10.0, description="seconds of solver work for each program, by its steps"
     )
 
     _gaps: SolverGaps = PrivateAttr(default_factory=SolverGaps)

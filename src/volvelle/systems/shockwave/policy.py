@@ -60,7 +60,7 @@ class Shockwave(PlanPolicy):
         5e-4, description="how much better than a plan another might be, relative to it"
     )
     time_limit: Annotated[Seconds, Field(gt=0)] = Field(
-        10.0, description="seconds of real time for each plan"
+        10.0, description="seconds of solver work for each plan, by its steps"
     )
 
     _courses: Courses = PrivateAttr(default_factory=dict)

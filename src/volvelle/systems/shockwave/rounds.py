@@ -21,7 +21,6 @@ most of them. The linear program is rounded first. Where that is not good enough
 one (`volvelle.systems.shockwave.exchange`), and only then whole numbers are asked for.
 """
 
-import time
 from typing import NamedTuple
 
 import numpy as np
@@ -68,14 +67,13 @@ class RoundShare(NamedTuple):
     """A plan, and what it is worth.
 
     rounds: (jobs,) that each job has in it. value: of the objective, over that of nobody having any.
-    bound: no plan is worth more. seconds: that it took, on the clock.
+    bound: no plan is worth more.
     """
 
     plan: Plan
     rounds: IntColumn
     value: float
     bound: float
-    seconds: float
 
     @property
     def gap(self) -> float:
@@ -93,19 +91,18 @@ def share_rounds(
     seconds: float = 2.0,
     direct: bool = False,
 ) -> RoundShare:
-    """The best plan found for ``gpus`` GPUs: better than a greedy one, in time whatever the solver does.
+    """The best plan found for ``gpus`` GPUs: better than a greedy one, whatever the solver does.
 
     makespan_weight: what a second of the makespan's bound costs (lambda / Z0). gap: a plan this close to
-    the bound will do. seconds: for all programs together, on the clock. direct: decide X[j, t] by the
+    the bound will do. seconds: of work for all programs together. direct: decide X[j, t] by the
     solver instead of counts; for small windows, as a check. Raises ValueError where the jobs cannot be
     such, `Problem` where the solver is not installed.
     """
-    began = time.monotonic()
+    left = seconds
     case = Case.of(jobs, window, gpus, makespan_weight)
     best = case.packed(case.topped_up(np.zeros(len(jobs.number), dtype=np.int64)))
     bound = np.inf if case.most.any() else 0.0
     for whole in (True,) if direct else (False, True):
-        left = seconds - (time.monotonic() - began)
         if left <= 0.0 or relative_gap(case.value(best), bound) <= gap:
             break
         model = _by_slots(case) if direct else _by_counts(case)
@@ -117,6 +114,7 @@ def share_rounds(
             left,
             gap / 2,
         )
+        left -= answer.seconds
         bound = min(bound, answer.bound)
         if direct:
             found = model.schedule(answer.x)
@@ -131,7 +129,7 @@ def share_rounds(
     value = case.value(best)
     bound = max(min(bound, case.most_value), value)
     plan = Plan(window, jobs.number, best * case.gpus[:, None])
-    return RoundShare(plan, best.sum(axis=1), value, bound, time.monotonic() - began)
+    return RoundShare(plan, best.sum(axis=1), value, bound)
 
 
 class Case(NamedTuple):

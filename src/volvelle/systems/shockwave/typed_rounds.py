@@ -13,7 +13,6 @@ cells (slot, type) in turn, widest gangs first; cells are then chosen anew one b
 (`volvelle.systems.shockwave.exchange`) where that is not good enough.
 """
 
-import time
 from typing import NamedTuple
 
 import numpy as np
@@ -54,13 +53,12 @@ def share_typed_rounds(
     `volvelle.systems.shockwave.rounds.share_rounds`. Raises ValueError where jobs or speeds cannot be such,
     `Problem` where the solver is not installed.
     """
-    began = time.monotonic()
+    left = seconds
     _check(jobs, speed, ran_on, gpus)
     case = _TypedCase.of(jobs, speed, ran_on, window, gpus, makespan_weight)
     best = case.packed(np.zeros(speed.shape, dtype=np.int64))
     bound = np.inf if case.alike.most.any() else 0.0
     for whole in (False, True):
-        left = seconds - (time.monotonic() - began)
         if left <= 0.0 or relative_gap(case.value(best), bound) <= gap:
             break
         model = _model(case)
@@ -71,6 +69,7 @@ def share_typed_rounds(
             left,
             gap / 2,
         )
+        left -= answer.seconds
         bound = min(bound, answer.bound)
         best = max(best, case.packed(model.counts(case, answer.x)), key=case.value)
         if relative_gap(case.value(best), bound) > gap:
@@ -81,7 +80,7 @@ def share_typed_rounds(
     bound = max(min(bound, case.alike.most_value), value)
     plan = Plan.of_cells(window, jobs.number, case.alike.gpus, best)
     rounds = np.count_nonzero(plan.gpus, axis=1)
-    return RoundShare(plan, rounds, value, bound, time.monotonic() - began)
+    return RoundShare(plan, rounds, value, bound)
 
 
 class _TypedCase(NamedTuple):

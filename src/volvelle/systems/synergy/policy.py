@@ -149,7 +149,7 @@ class SynergyOpt(Synergy):
     divides: ClassVar[bool] = True
 
     time_limit: Annotated[Seconds, Field(gt=0)] = Field(
-        10.0, description="seconds of real time for each program solved"
+        10.0, description="seconds of solver work for each program, by its steps"
     )
     _gaps: SolverGaps = PrivateAttr(default_factory=SolverGaps)
 

@@ -151,10 +151,10 @@ def _recorded(duration: float, start: float | None, end: float | None) -> Record
 
 def _unsuited(gpus: float, duration: float) -> Broken | Unfit | None:
     if gpus <= 0:
-        return Unfit("no GPUs")
+        return Unfit("no GPUs", "gpus", f"{gpus:g}")
     if gpus > MOST_GPUS:
         return Broken("impossibly large gpus", "gpus", gpus)
-    return Unfit("never ran") if duration <= 0 else None
+    return Unfit("never ran", "duration", f"{duration:g}") if duration <= 0 else None
 
 
 def required_text(row: Row, column: str) -> str:

@@ -12,8 +12,9 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from volvelle.core.events import JobSubmitted, NodeChanged
+from volvelle.core.events import JobChanged, JobSubmitted, NodeChanged
 from volvelle.core.journal import Entry, entry_decoder, read_header
+from volvelle.core.user_changes import resubmitted
 from volvelle.metrics.outcomes import JobStatus, Outcomes
 from volvelle.metrics.recorder import Recorder, recorded
 from volvelle.model.job import Job, JobSpec, Truth
@@ -62,8 +63,7 @@ class JournalTrace(TraceFormat):
                 for event in entry.events:
                     if isinstance(event, NodeChanged) and event.node is not None:
                         nodes.setdefault(event.name, event.node)
-                news = [event for event in entry.events if isinstance(event, JobSubmitted)]
-                submitted.extend((line, event) for event in news)
+                note_declarations(submitted, line, entry)
                 yield entry
 
         try:
@@ -77,6 +77,17 @@ class JournalTrace(TraceFormat):
             ) from None
         overheads = Overheads.model_validate(header.overheads)
         yield from jobs_as_they_were(submitted, outcomes, nodes.values(), overheads, ledger)
+
+
+def note_declarations(submitted: list[tuple[int, JobSubmitted]], line: int, entry: Entry) -> None:
+    """Add the submissions of ``entry``; of a job that its user changed the last declaration holds."""
+    for event in entry.events:
+        if isinstance(event, JobSubmitted):
+            submitted.append((line, event))
+        elif isinstance(event, JobChanged):
+            place = max(i for i, (_, job) in enumerate(submitted) if job.number == event.number)
+            first, job = submitted[place]
+            submitted[place] = first, resubmitted(job, event)
 
 
 def jobs_as_they_were(

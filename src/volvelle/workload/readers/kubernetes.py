@@ -2,8 +2,8 @@
 
 A list of one kind, or one object a line. GPUs are what containers request of ``nvidia.com/gpu`` and the like,
 times the number of pods. A Workload's queue becomes the pool, its flavors the GPU types, its fewest pods
-(``minCount``) the fewest GPUs. Times are creation, admission (or start) and the end; what has not ended is
-dropped.
+(``minCount``) the fewest GPUs. The GPU types of a Job or Pod are those that its node selector or its required
+affinity names. Times are creation, admission (or start) and the end; what has not ended is dropped.
 """
 
 import json
@@ -20,6 +20,12 @@ from volvelle.workload.readers.rows import MOST_GPUS, read_number, read_timestam
 from volvelle.workload.readers.text import Sample, text_lines
 
 GPU_RESOURCES = ("nvidia.com/gpu", "amd.com/gpu", "gpu.intel.com/i915", "gpu.intel.com/xe")
+
+GPU_LABELS = (
+    "nvidia.com/gpu.product", "amd.com/gpu.product-name", "cloud.google.com/gke-accelerator",
+    "karpenter.k8s.aws/instance-gpu-name", "accelerator",
+)  # fmt: skip
+"""Labels of nodes that name their GPUs, the first that a pod selects by counts."""
 
 _LIST = re.compile(r'"items"\s*:\s*\[')
 _BETWEEN = re.compile(r"[\s,\[]*")
@@ -149,8 +155,16 @@ def _batch_job(fields: Mapping[str, Any]) -> Job:
     conditions = _conditions(status)
     end = status.get("completionTime") or conditions.get("Failed")
     labels = fields["metadata"].get("labels") or {}
-    asked = _asked(spec["template"]["spec"]).times(_count(spec.get("parallelism", 1)))
-    return _rigid(fields, asked, status.get("startTime"), end, pool=str(labels.get(_QUEUE) or ""))
+    pod = spec["template"]["spec"]
+    asked = _asked(pod).times(_count(spec.get("parallelism", 1)))
+    return _rigid(
+        fields,
+        asked,
+        status.get("startTime"),
+        end,
+        pool=str(labels.get(_QUEUE) or ""),
+        gpu_types=_selected(pod),
+    )
 
 
 def _pod(fields: Mapping[str, Any]) -> Job:
@@ -162,7 +176,11 @@ def _pod(fields: Mapping[str, Any]) -> Job:
     ]
     over = bool(ends) and all(ends)
     return _rigid(
-        fields, _asked(fields["spec"]), status.get("startTime"), max(ends) if over else None
+        fields,
+        _asked(fields["spec"]),
+        status.get("startTime"),
+        max(ends) if over else None,
+        gpu_types=_selected(fields["spec"]),
     )
 
 
@@ -205,6 +223,19 @@ def _asked(pod: Mapping[str, Any]) -> _Asked:
             )
         )
     return total
+
+
+def _selected(pod: Mapping[str, Any]) -> tuple[str, ...]:
+    """The GPU types that the pod's node selector or its required node affinity names; none: any will do."""
+    wanted = {label: [value] for label, value in (pod.get("nodeSelector") or {}).items()}
+    affinity = (pod.get("affinity") or {}).get("nodeAffinity") or {}
+    required = affinity.get("requiredDuringSchedulingIgnoredDuringExecution") or {}
+    for term in required.get("nodeSelectorTerms") or ():
+        for one in term.get("matchExpressions") or ():
+            if one.get("operator") == "In":
+                wanted.setdefault(one["key"], []).extend(one.get("values") or ())
+    named = next((wanted[label] for label in GPU_LABELS if label in wanted), ())
+    return tuple(dict.fromkeys(map(str, named)))
 
 
 def _quantity(written: Any) -> float:

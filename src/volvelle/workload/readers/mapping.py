@@ -3,13 +3,10 @@
 A unit or a number after the last colon multiplies; a column whose own name has that colon is taken first.
 Mappings of published tables are kept as profiles, files in ``workload/profiles``; one's own is named by its
 path.
-Where nothing is mapped yet, `suggested` guesses a ready ``--map`` from names alone.
 """
 
-import difflib
 import re
-import shlex
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
 from functools import partial
 from pathlib import Path
@@ -33,35 +30,11 @@ UNITS: dict[str, float] = {
 }
 """Units of mapped columns: times become seconds, memory GB, ``milli`` and ``percent`` shares."""
 
-_SYNONYMS: dict[str, tuple[str, ...]] = {
-    "id": ("id", "job_id", "jobid", "job", "job_name", "app_id", "uuid", "task_id"),
-    "submit_time": (
-        "submit_time", "submit", "submitted", "submitted_at", "submission_time", "arrival",
-        "arrival_time", "created", "created_at", "creation_time", "queued_at", "timestamp", "time",
-    ),
-    "gpus": (
-        "gpus", "gpu", "num_gpu", "num_gpus", "gpu_num", "gpu_count", "n_gpus", "ngpus",
-        "gpu_request", "requested_gpus", "num_replicas", "workers", "scale_factor",
-    ),
-    "duration": (
-        "duration", "runtime", "run_time", "elapsed", "elapsed_time", "execution_time", "length",
-        "job_duration", "walltime", "seconds", "minutes", "hours",
-    ),
-    "start_time": ("start_time", "start", "started", "started_at", "begin", "begin_time"),
-    "end_time": ("end_time", "end", "ended", "ended_at", "finished", "finished_at", "finish_time"),
-}  # fmt: skip
-_UNIT_SUFFIXES = {
-    "ms": "ms", "millis": "ms", "min": "min", "mins": "min", "minutes": "min", "h": "h",
-    "hr": "h", "hrs": "h", "hours": "h", "days": "d", "s": "", "sec": "", "secs": "", "seconds": "",
-    "milli": "milli",
-}  # fmt: skip
 TIMES = ("submit_time", "start_time", "end_time")
 """Our columns that are points in time."""
 
 _PROFILES = Path(__file__).parent.parent / "profiles"
-_NEAR, _SURE = 0.75, 0.9  # likeness from which a name is taken, and from which another fits too
 _FACTOR = re.compile(r"\d+(\.\d+)?")
-_WORDS = re.compile(r"[A-Z]?[a-z0-9]+|[A-Z0-9]+(?![a-z])")
 
 
 def parse_map(entries: Iterable[str]) -> dict[str, str]:
@@ -169,77 +142,3 @@ def _located(header: ColumnNames, ours: str, theirs: str) -> tuple[int, float | 
         f"--map {ours}={theirs}: {header.file} has no column {name or theirs!r}"
         f"{nearest(name or theirs, header.names)}; its columns are {', '.join(header.names)}"
     )
-
-
-def suggested(names: Sequence[str]) -> str:
-    """A ``--map`` line for a file with the columns ``names``; ``?`` where no name is near."""
-    found = _paired(names)
-    if "duration" in found or not {"start_time", "end_time"} <= found.keys():
-        found = {
-            ours: name for ours, name in found.items() if ours not in ("start_time", "end_time")
-        }
-        found.setdefault("duration", "?")
-    parts = []
-    for ours in _SYNONYMS:
-        name = found.get(ours, "?" if ours in ("submit_time", "gpus") else ours)
-        if name != ours:
-            unit = _unit_of(name)
-            parts.append(f"{ours}={name}" + (f":{unit}" if unit else ""))
-    line = ",".join(parts)
-    return "--map " + (line if "?" in line and " " not in line else shlex.quote(line))
-
-
-def rivals(names: Sequence[str]) -> str:
-    """A hint where several columns fit a required one of ours; empty where none does."""
-    found = _paired(names)
-    others = {
-        ours: [
-            name
-            for name in names
-            if name not in found.values() and _likeness(name, _SYNONYMS[ours]) >= _SURE
-        ]
-        for ours in found
-    }
-    said = [
-        f"{ours} may also be {' or '.join(fitting)}" for ours, fitting in others.items() if fitting
-    ]
-    return f" ({'; '.join(said)})" if said else ""
-
-
-def _paired(names: Sequence[str]) -> dict[str, str]:
-    """Our columns and the names nearest to them, the surest pair first, each name once."""
-    pairs = sorted(
-        (
-            (_likeness(name, synonyms), -place, ours, name)
-            for place, (ours, synonyms) in enumerate(_SYNONYMS.items())
-            for name in names
-        ),
-        reverse=True,
-    )
-    found: dict[str, str] = {}
-    for score, _, ours, name in pairs:
-        if score >= _NEAR and ours not in found and name not in found.values():
-            found[ours] = name
-    return found
-
-
-def _likeness(name: str, synonyms: Sequence[str]) -> float:
-    """From 0 to 1, the name's unit suffix left aside; earlier synonyms win where two are as near."""
-    plain = _plain(name)
-    return max(
-        difflib.SequenceMatcher(None, plain, known).ratio() - 1e-3 * place
-        for place, known in enumerate(synonyms)
-    )
-
-
-def _plain(name: str) -> str:
-    words = [word.lower() for word in _WORDS.findall(name)]
-    if len(words) > 1 and words[-1] in _UNIT_SUFFIXES:
-        words.pop()
-    return "_".join(words)
-
-
-def _unit_of(name: str) -> str:
-    words = [word.lower() for word in _WORDS.findall(name)]
-    alone = len(words) == 1 and len(words[0]) < 4  # h or s alone is a name, not a unit
-    return "" if not words or alone else _UNIT_SUFFIXES.get(words[-1], "")

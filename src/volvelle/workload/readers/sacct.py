@@ -65,7 +65,13 @@ class Sacct(ColumnFormat):
     def read(self, path: Path, ledger: Ledger, options: Any) -> Iterator[Job]:
         """A job for each row that is no step."""
         blocks = csv_columns(path, ledger, required=self.required, delimiter="|", quoted=False)
-        return jobs_of(blocks, self.jobs, ledger)
+
+        def jobs(columns: Columns) -> Sequence[Job | None]:
+            found = self.jobs(columns)
+            _note_nodes(columns, found, ledger)
+            return found
+
+        return jobs_of(blocks, jobs, ledger)
 
     def jobs(self, columns: Columns) -> Sequence[Job | None]:
         """Rigid jobs. Raises `Problem` where the table lacks the columns that say of how many GPUs."""
@@ -119,6 +125,17 @@ def _jobs(columns: Columns, numbers: Sequence[str]) -> list[Job | None]:
         )
     ]
     return rigid_jobs(columns, specs, ran, "Start", "End")
+
+
+def _note_nodes(columns: Columns, jobs: Sequence[Job | None], ledger: Ledger) -> None:
+    """The most GPUs that a job had on each of its nodes, by type, for the report of the import."""
+    if "NNodes" not in columns.header:
+        return
+    most, counts = ledger.report.node_gpus, columns.texts("NNodes")
+    for job, nodes in zip(jobs, counts, strict=True):
+        if job is not None and nodes.isdecimal() and int(nodes) > 0:
+            kind = (job.spec.gpu_types or ("",))[0]
+            most[kind] = max(most.get(kind, 0.0), job.spec.gpus / int(nodes))
 
 
 def parse_tres(text: str) -> Tres:

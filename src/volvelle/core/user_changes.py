@@ -1,0 +1,107 @@
+"""What users do with jobs that they have submitted: hold, release, change, requeue."""
+
+from collections import deque
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from volvelle.core.beliefs import DECLARED_COLUMNS
+from volvelle.core.entry import HeldJob, drop, enter, queue_submission, withdraw
+from volvelle.core.events import JobChanged, JobHeld, JobReleased, JobRequeued, JobSubmitted
+from volvelle.core.forward.jobs import stop
+from volvelle.core.forward.log import log_decision
+from volvelle.core.parts import KnownJob
+from volvelle.core.state import DIRTY, KNOWN_COLUMNS
+
+if TYPE_CHECKING:
+    from volvelle.core.scheduler import Scheduler
+
+
+def held(scheduler: "Scheduler", event: JobHeld) -> None:
+    """Take a job out of the system until it is released; its GPUs are free after its checkpoint."""
+    s, number = scheduler.state, event.number
+    row = scheduler.row_of(number)
+    if row is None:
+        if (dependent := scheduler.dependents.aside.get(number)) is not None:
+            scheduler.dependents.aside[number] = dependent._replace(held=True)
+        elif (submission := withdraw(scheduler, number)) is not None:
+            scheduler.held[number] = submission
+        return
+    if s.jobs.held[row] > 0.0:
+        stop(s, scheduler.rules, row, scheduler.now)
+        log_decision(s, scheduler.rules, row)
+    scheduler.held[number] = _out_of_the_system(scheduler, row)
+
+
+def released(scheduler: "Scheduler", event: JobReleased) -> None:
+    """Let a held job be where it would be had it not been held."""
+    if (dependent := scheduler.dependents.aside.get(event.number)) is not None:
+        scheduler.dependents.aside[event.number] = dependent._replace(held=False)
+        return
+    job = scheduler.held.pop(event.number, None)
+    if isinstance(job, JobSubmitted):
+        queue_submission(scheduler, job)
+    elif job is not None:
+        enter(scheduler, list(job.values), job.known)
+
+
+def changed(scheduler: "Scheduler", event: JobChanged) -> None:
+    """Let another declaration hold of a job that waits, wherever it does.
+
+    A job in the system leaves it and comes back, so that no part goes by what it knew of the job.
+    """
+    number, aside, out = event.number, scheduler.dependents.aside, scheduler.held
+    row = scheduler.row_of(number)
+    if row is not None:
+        if scheduler.state.jobs.held[row] == 0.0:
+            job = _redeclared(scheduler, _out_of_the_system(scheduler, row), event)
+            enter(scheduler, list(job.values), job.known)
+    elif (dependent := aside.get(number)) is not None:
+        aside[number] = dependent._replace(event=resubmitted(dependent.event, event))
+    elif isinstance(waits := out.get(number), JobSubmitted):
+        out[number] = resubmitted(waits, event)
+    elif waits is not None:
+        out[number] = _redeclared(scheduler, waits, event)
+    else:
+        scheduler.queue = deque(
+            resubmitted(one, event) if one.number == number else one for one in scheduler.queue
+        )
+
+
+def requeued(scheduler: "Scheduler", event: JobRequeued) -> None:
+    """Stop a running job, and let it wait where its policy serves it next."""
+    s, row = scheduler.state, scheduler.row_of(event.number)
+    if row is None or s.jobs.held[row] == 0.0:
+        return
+    stop(s, scheduler.rules, row, scheduler.now)
+    s.count[DIRTY] = 1
+    if s.jobs.pinned[row] == 1.0:
+        scheduler.count_capacity()
+
+
+def _out_of_the_system(scheduler: "Scheduler", row: int) -> HeldJob:
+    """The job in ``row``, which leaves it."""
+    jobs = scheduler.state.jobs
+    values = tuple(float(column[row]) for column in jobs.floats[:KNOWN_COLUMNS])
+    job = HeldJob(values, scheduler.known[int(jobs.number[row])])
+    drop(scheduler, row, through=False)
+    return job
+
+
+def resubmitted(submission: JobSubmitted, event: JobChanged) -> JobSubmitted:
+    """The submission as if its user had declared so at once."""
+    spec = msgspec.structs.replace(submission.spec, **event.changes)
+    return msgspec.structs.replace(submission, spec=spec)
+
+
+def _redeclared(scheduler: "Scheduler", job: HeldJob, event: JobChanged) -> HeldJob:
+    """The job with what its new declaration says, and what is believed of it where that changes."""
+    before, believed = job.known
+    spec = msgspec.structs.replace(before, **event.changes)
+    columns = {name: float(getattr(spec, field) or 0.0) for name, field in DECLARED_COLUMNS}
+    if spec.estimate_seconds != before.estimate_seconds:
+        submission = JobSubmitted(spec.submit_time, event.number, spec)
+        belief = scheduler.composition.estimator.believe(submission, scheduler.seed)
+        believed = belief.truth
+        columns |= {"total": believed.work, "scale": belief.scale}
+    return job.having(columns)._replace(known=KnownJob(spec, believed))

@@ -1,0 +1,97 @@
+// Every GPU as a cell, coloured by what becomes of its holder: a column of eight is a node, or a part of one.
+
+import { finishText, atRisk, startOf } from "./queue.js";
+import { counted, h, number } from "./dom.js";
+
+const TALL = 8, GAP = 2;
+const BORROWS = "on GPUs that its pool borrows"; // as the server says it
+
+const KINDS = { held: "in use", borrowed: "borrowed", risk: "guarantee at risk", free: "free", out: "out of use" };
+
+// By GPU type: GPUs in all, held, free, of these on nodes beside jobs, and out of use.
+export function gpusByType(nodes) {
+  const types = new Map();
+  for (const node of nodes) {
+    const sums = types.get(node.gpu_type) ?? { type: node.gpu_type, gpus: 0, held: 0, free: 0, beside: 0, out: 0, nodes: [] };
+    types.set(node.gpu_type, sums);
+    sums.gpus += node.gpus;
+    sums.nodes.push(node);
+    if (node.state === "down") { sums.out += node.gpus; continue; }
+    sums.held += node.gpus - node.free;
+    if (node.state !== "up") { sums.out += node.free; continue; }
+    sums.free += node.free;
+    if (node.free < node.gpus) sums.beside += node.free;
+  }
+  return [...types.values()].sort((a, b) => b.gpus - a.gpus);
+}
+
+// Maps of all types in `root`; `draw` after each change.
+export function gpuMap(root, cluster, go) {
+  const draw = () => {
+    const holders = new Map(), seen = new Set();
+    for (const job of cluster.jobs.values()) for (const [node, gpus] of job.grants) for (const gpu of gpus) holders.set(`${node}:${gpu}`, job);
+    const types = gpusByType(cluster.nodes.values()), columns = types.reduce((sum, type) => sum + columnsOf(type), 0);
+    const wide = Math.max(5, Math.min(30, Math.floor(2 * root.clientWidth / Math.max(1, columns))));
+    const maps = types.map((type) => typeMap(type, holders, wide, root.clientWidth, seen, go));
+    root.replaceChildren(h("div", { class: "types" }, maps), h("ul", { class: "legend" }, Object.keys(KINDS).filter((kind) => seen.has(kind))
+      .map((kind) => h("li", {}, h("i", { class: kind }), KINDS[kind]))));
+  };
+  const observer = new ResizeObserver(draw);
+  observer.observe(root);
+  addEventListener("theme", draw);
+  return { draw, close: () => { observer.disconnect(); removeEventListener("theme", draw); hideTip(); } };
+}
+
+const columnsOf = (type) => type.nodes.reduce((sum, node) => sum + Math.ceil(node.gpus / TALL), 0);
+
+function kindOf(job, node) {
+  if (!job) return node.state === "up" ? "free" : "out";
+  return atRisk(job) ? "risk" : job.reason === BORROWS ? "borrowed" : "held";
+}
+
+function typeMap(type, holders, wide, most, seen, go) {
+  const cells = [], across = Math.max(1, Math.floor(most / wide)), high = Math.max(4, Math.min(12, Math.round(0.6 * wide)));
+  const deep = Math.min(TALL, Math.max(...type.nodes.map((node) => node.gpus))) * high + 6;
+  let column = 0;
+  for (const node of type.nodes) {
+    for (let gpu = 0; gpu < node.gpus; gpu++) {
+      if (gpu && gpu % TALL === 0) column += 1;
+      const job = holders.get(`${node.name}:${gpu}`), kind = kindOf(job, node);
+      seen.add(kind);
+      cells.push({ x: (column % across) * wide, y: Math.floor(column / across) * deep + (gpu % TALL) * high, node, gpu, job, kind });
+    }
+    column += 1;
+  }
+  const canvas = h("canvas", { role: "img", "aria-label": `GPUs of type ${type.type || "GPU"} by their holders; the views Nodes and Queue say the same in words.` });
+  paint(canvas, cells, Math.min(column, across) * wide, Math.ceil(column / across) * deep, wide, high);
+  const at = (event) => cells.find(({ x, y }) => event.offsetX >= x && event.offsetX < x + wide && event.offsetY >= y && event.offsetY < y + high);
+  canvas.addEventListener("pointermove", (event) => {
+    const cell = at(event);
+    if (cell) showTip(words(cell), event); else hideTip();
+    canvas.classList.toggle("leads", Boolean(cell?.job));
+  });
+  canvas.addEventListener("pointerleave", hideTip);
+  canvas.addEventListener("click", (event) => { const job = at(event)?.job; if (job) go(`#/job/${job.number}`); });
+  const rest = [`${number(type.free)} free${type.beside ? `, ${number(type.beside)} of them beside jobs` : ""}`, type.out ? `${number(type.out)} out of use` : ""];
+  return h("div", {}, h("p", { class: "type" }, h("a", { href: "#/nodes" }, type.type || "GPU"),
+    ` ${number(type.held)} of ${number(type.gpus)} in use on ${counted(type.nodes.length, "node")}; ${rest.filter(Boolean).join("; ")}`), canvas);
+}
+
+function paint(canvas, cells, width, height, wide, high) {
+  const ratio = devicePixelRatio || 1, pen = canvas.getContext("2d"), style = getComputedStyle(document.documentElement);
+  const color = (role) => style.getPropertyValue(`--${role}`);
+  const colors = { held: color("state-running"), borrowed: color("state-borrowed"), risk: color("state-risk"), free: color("state-free"), out: color("axis") };
+  canvas.width = Math.round(width * ratio);
+  canvas.height = Math.round(height * ratio);
+  canvas.style.width = `${width}px`;
+  canvas.style.height = `${height}px`;
+  pen.scale(ratio, ratio);
+  for (const { x, y, kind } of cells) {
+    pen.fillStyle = colors[kind];
+    pen.fillRect(x, y, wide - GAP, high - (high > 5 ? GAP : 1));
+  }
+}
+
+const words = ({ node, gpu, job }) => (job
+  ? `${job.number} ${job.name}\n${job.user}, ${counted(job.gpus, "GPU")}\n${node.name}, since ${startOf(job)}\nfinishes ${finishText(job)}`
+  : `${node.name}, GPU ${gpu}\n${node.state === "up" ? "free" : node.state}`);

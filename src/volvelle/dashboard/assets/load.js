@@ -1,0 +1,99 @@
+// GPUs in use and jobs waiting: what was, and what the forecasts of the jobs that are here come to.
+
+import { h, moment, now, number, svg, tickLabel, ticks } from "./dom.js";
+
+const LEFT = 48, RIGHT = 12, TOP = 34, PANEL = 128, SMALL = 74, BETWEEN = 30, FOOT = 24;
+const DAY = 86400;
+
+// Steps [time, value] of a sum of changes [time, by] from `start` on.
+function summed(start, changes, from, most = Infinity) {
+  let value = start;
+  const steps = [[from, Math.min(most, start)]];
+  for (const [time, by] of changes.sort((a, b) => a[0] - b[0])) {
+    value += by;
+    if (steps.at(-1)[0] === time) steps.pop();
+    steps.push([time, Math.min(most, value)]);
+  }
+  return steps;
+}
+
+// What the forecasts come to: GPUs in use if all end at their P50, and at their P90; jobs that wait. `unknown`: jobs
+// without a forecast, which stay as they are.
+export function outlook(jobs, gpus, time) {
+  const p50 = [], p90 = [], starts = [];
+  let held = 0, waiting = 0, unknown = 0, last = time;
+  for (const job of jobs) {
+    const holds = job.grants.length > 0;
+    if (holds) held += job.gpus;
+    if (job.state === "waiting") waiting += 1;
+    if (!holds && job.state !== "waiting") continue;
+    if (!job.predicted_p50 || !(holds || job.predicted_start)) { unknown += 1; continue; }
+    const start = holds ? time : Math.max(time, job.predicted_start);
+    if (!holds) { p50.push([start, job.gpus]); p90.push([start, job.gpus]); starts.push([start, -1]); }
+    p50.push([Math.max(start, job.predicted_p50), -job.gpus]);
+    p90.push([Math.max(start, job.predicted_p90 ?? job.predicted_p50), -job.gpus]);
+    last = Math.max(last, job.predicted_p90 ?? job.predicted_p50);
+  }
+  const step = Math.max(1, (last - time) / 400); // an end and the start that it lets in are one change
+  for (const changes of [p50, p90, starts]) for (const change of changes) change[0] = time + Math.round((change[0] - time) / step) * step;
+  return { p50: summed(held, p50, time, gpus), p90: summed(held, p90, time, gpus), waiting: summed(waiting, starts, time), unknown, last };
+}
+
+const valueAt = (steps, time) => {
+  let found = null;
+  for (const [at, value] of steps) { if (at > time) break; found = value; }
+  return found;
+};
+
+// past: rows of /v1/load.
+export function loadChart(past, cluster, width) {
+  const time = now(), gpus = [...cluster.nodes.values()].reduce((sum, node) => sum + node.gpus, 0);
+  const coming = outlook(cluster.jobs.values(), gpus, time);
+  const from = Math.max(time - DAY, Math.min(past[0]?.[0] ?? time, time - 300)), to = Math.min(time + DAY, Math.max(coming.last, time + 300));
+  const x = (at) => LEFT + (Math.min(to, Math.max(from, at)) - from) / (to - from) * (width - LEFT - RIGHT);
+  const height = TOP + PANEL + BETWEEN + SMALL + FOOT, second = TOP + PANEL + BETWEEN;
+  const before = (column) => { const rows = past.filter(([at]) => at <= time).map((row) => [row[0], row[column]]); return [...rows.filter(([at]) => at < from).slice(-1), ...rows.filter(([at]) => at >= from)]; };
+  const held = before(1), waited = before(2);
+  const most = Math.max(1, ...waited.map(([, value]) => value), ...coming.waiting.map(([, value]) => value));
+  const chart = svg("svg", { viewBox: `0 0 ${width} ${height}`, class: "chart load", role: "img" });
+  const text = (content, at, up, style = "") => svg("text", { x: at, y: up, class: style }, content);
+  const path = (d, style) => chart.append(svg("path", { d, class: style }));
+  const stepped = (steps, y, end) => steps.map(([at, value], place) => `${place ? "H" : "M"}${x(at).toFixed(1)}${place ? "V" : " "}${y(value).toFixed(1)}`).join("") + `H${x(end).toFixed(1)}`;
+  chart.append(svg("rect", { x: x(time), y: TOP, width: Math.max(0, width - RIGHT - x(time)), height: height - TOP - FOOT, class: "future" }));
+  const panel = (top, tall, high, title, was, after, band) => {
+    const y = (value) => top + tall - value / Math.max(1, high) * tall;
+    for (const value of high > 1 ? [0, high / 2, high] : [0, high]) {
+      path(`M${LEFT} ${y(value)}H${width - RIGHT}`, "grid");
+      chart.append(text(number(Math.round(value)), LEFT - 6, y(value) + 4, "end"));
+    }
+    chart.append(text(title, LEFT, top - 8));
+    if (was.length) {
+      path(`${stepped(was, y, time)}V${y(0)}H${x(was[0][0]).toFixed(1)}Z`, "area");
+      path(stepped(was, y, time), "was");
+    }
+    if (band) path(`${stepped(band, y, to)}V${y(0)}H${x(time)}ZM${x(time)} ${y(0)}${stepped(after, y, to).replace("M", "L")}V${y(0)}Z`, "band");
+    path(stepped(after, y, to), "ahead");
+  };
+  panel(TOP, PANEL, gpus, "GPUs in use", held, coming.p50, coming.p90);
+  panel(second, SMALL, most, "Jobs waiting", waited, coming.waiting);
+  for (const at of ticks(from, to, (width - LEFT) / 90)) {
+    path(`M${x(at)} ${TOP}V${TOP + PANEL}M${x(at)} ${second}V${second + SMALL}`, "grid");
+    chart.append(text(tickLabel(at), x(at), height - 6, "middle"));
+  }
+  path(`M${x(time)} 16V${second + SMALL}`, "now");
+  chart.append(text(`now ${moment(time)}`, x(time), 11, x(time) > width - 60 ? "end strong" : "middle strong"));
+  const rule = svg("path", { class: "grid strong" });
+  chart.append(rule);
+  const values = (at) => (at <= time ? [valueAt(held, at), valueAt(held, at), valueAt(waited, at)] : [valueAt(coming.p50, at), valueAt(coming.p90, at), valueAt(coming.waiting, at)]);
+  chart.addEventListener("pointermove", (event) => {
+    const box = chart.getBoundingClientRect(), at = from + (to - from) * Math.min(1, Math.max(0, ((event.clientX - box.left) / box.width * width - LEFT) / (width - LEFT - RIGHT)));
+    const [low, high, waiting] = values(at);
+    rule.setAttribute("d", `M${x(at)} ${TOP}V${second + SMALL}`);
+    if (low === null) return hideTip();
+    return showTip(`${moment(at)}${at > time ? ", predicted" : ""}\n${low === high ? number(low) : `${number(Math.min(low, high))} to ${number(Math.max(low, high))}`} of ${number(gpus)} GPUs in use\n${number(waiting)} waiting`, event);
+  });
+  chart.addEventListener("pointerleave", () => { hideTip(); rule.removeAttribute("d"); });
+  chart.setAttribute("aria-label", `GPUs in use and jobs waiting from ${moment(from)} to ${moment(to)}: now ${number(valueAt(coming.p50, time))} of ${number(gpus)} GPUs, ${number(valueAt(coming.waiting, time))} waiting.`);
+  const note = `Past solid. Dashed: the jobs that are here, each to its P50; pale: to its P90.${coming.unknown ? ` ${number(coming.unknown)} without a forecast stay as they are.` : ""}`;
+  return [chart, h("p", { class: "note" }, note)];
+}

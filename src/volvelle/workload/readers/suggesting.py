@@ -1,0 +1,147 @@
+"""Options with which a table may be read: ``--map`` by its columns' names, ``--dates`` by its times."""
+
+import difflib
+import re
+import shlex
+from collections.abc import Iterable, Sequence
+
+from volvelle.workload.readers.mapping import TIMES
+from volvelle.workload.workload import ImportReport
+
+_SYNONYMS: dict[str, tuple[str, ...]] = {
+    "id": ("id", "job_id", "jobid", "job", "job_number", "job_name", "app_id", "uuid", "task_id"),
+    "submit_time": (
+        "submit_time", "submit", "submitted", "submitted_at", "submission_time", "arrival",
+        "arrival_time", "created", "created_at", "creation_time", "queued_at", "requested_on",
+        "requested_at", "request_time", "timestamp", "time",
+    ),
+    "gpus": (
+        "gpus", "gpu", "num_gpu", "num_gpus", "gpu_num", "gpu_count", "n_gpus", "ngpus",
+        "gpu_request", "requested_gpus", "num_replicas", "workers", "scale_factor",
+    ),
+    "duration": (
+        "duration", "runtime", "run_time", "elapsed", "elapsed_time", "execution_time", "length",
+        "job_duration", "walltime", "seconds", "minutes", "hours",
+    ),
+    "start_time": ("start_time", "start", "started", "started_at", "begin", "begin_time"),
+    "end_time": ("end_time", "end", "ended", "ended_at", "finished", "finished_at", "finish_time"),
+}  # fmt: skip
+_UNIT_SUFFIXES = {
+    "ms": "ms", "millis": "ms", "min": "min", "mins": "min", "minutes": "min", "h": "h",
+    "hr": "h", "hrs": "h", "hours": "h", "days": "d", "s": "", "sec": "", "secs": "", "seconds": "",
+    "milli": "milli",
+}  # fmt: skip
+
+_NEAR, _SURE = 0.75, 0.9  # likeness from which a name is taken, and from which another fits too
+_WORDS = re.compile(r"[A-Z]{2,}s(?![a-z])|[A-Z]?[a-z0-9]+|[A-Z0-9]+(?![a-z])")
+_FILLERS = frozenset(("of", "the", "no", "nr"))
+_DATE = re.compile(
+    r"\b(?P<first>\d{1,2})(?P<mark>[/.-])(?P<second>\d{1,2})(?P=mark)(?P<year>\d{4}|\d{2})"
+    r"(?:(?P<gap>[ T])(?P<hour>\d{1,2}):\d\d(?P<seconds>:\d\d)?(?P<half> ?[AaPp][Mm])?)?\b"
+)
+_LARGE, _UNREADABLE = "impossibly large ", "unreadable "
+
+
+def suggested(names: Sequence[str]) -> str:
+    """A ``--map`` line for a file with the columns ``names``; ``?`` where no name is near."""
+    found = _paired(names)
+    if "duration" in found or not {"start_time", "end_time"} <= found.keys():
+        found = {
+            ours: name for ours, name in found.items() if ours not in ("start_time", "end_time")
+        }
+        found.setdefault("duration", "?")
+    parts = []
+    for ours in _SYNONYMS:
+        name = found.get(ours, "?" if ours in ("submit_time", "gpus") else ours)
+        if name != ours:
+            unit = _unit_of(name)
+            parts.append(f"{ours}={name}" + (f":{unit}" if unit else ""))
+    line = ",".join(parts)
+    return "--map " + (line if "?" in line and " " not in line else shlex.quote(line))
+
+
+def rivals(names: Sequence[str]) -> str:
+    """A hint where several columns fit a required one of ours; empty where none does."""
+    found = _paired(names)
+    others = {
+        ours: [
+            name
+            for name in names
+            if name not in found.values() and _likeness(name, _SYNONYMS[ours]) >= _SURE
+        ]
+        for ours in found
+    }
+    said = [
+        f"{ours} may also be {' or '.join(fitting)}" for ours, fitting in others.items() if fitting
+    ]
+    return f" ({'; '.join(said)})" if said else ""
+
+
+def _paired(names: Sequence[str]) -> dict[str, str]:
+    """Our columns and the names nearest to them, the surest pair first, each name once."""
+    pairs = sorted(
+        (
+            (_likeness(name, synonyms), -place, ours, name)
+            for place, (ours, synonyms) in enumerate(_SYNONYMS.items())
+            for name in names
+        ),
+        reverse=True,
+    )
+    found: dict[str, str] = {}
+    for score, _, ours, name in pairs:
+        if score >= _NEAR and ours not in found and name not in found.values():
+            found[ours] = name
+    return found
+
+
+def _likeness(name: str, synonyms: Sequence[str]) -> float:
+    """From 0 to 1, the name's unit suffix left aside; earlier synonyms win where two are as near."""
+    plain = _plain(name)
+    return max(
+        difflib.SequenceMatcher(None, plain, known).ratio() - 1e-3 * place
+        for place, known in enumerate(synonyms)
+    )
+
+
+def _plain(name: str) -> str:
+    words = [word.lower() for word in _WORDS.findall(name)]
+    if len(words) > 1 and words[-1] in _UNIT_SUFFIXES:
+        words.pop()
+    return "_".join(word for word in words if word not in _FILLERS) or name
+
+
+def _unit_of(name: str) -> str:
+    words = [word.lower() for word in _WORDS.findall(name)]
+    alone = len(words) == 1 and len(words[0]) < 4  # h or s alone is a name, not a unit
+    return "" if not words or alone else _UNIT_SUFFIXES.get(words[-1], "")
+
+
+def suggested_dates(texts: Iterable[str]) -> str:
+    """A ``--dates`` option for times like 11/24/2026 14:05 in ``texts``; empty where none is among them.
+
+    The month comes first, unless a number is too large for one or points stand between the numbers.
+    """
+    found = [match for text in texts for match in _DATE.finditer(text)]
+    if not found:
+        return ""
+    one = found[0]
+    mark, half = one["mark"], one["half"] or ""
+    day_first = mark == "." or any(int(match["first"]) > 12 for match in found)
+    parts = ["%d", "%m"] if day_first else ["%m", "%d"]
+    form = mark.join([*parts, "%Y" if len(one["year"]) == 4 else "%y"])
+    if one["hour"]:
+        form += f"{one['gap']}{'%I' if half else '%H'}:%M" + (":%S" if one["seconds"] else "")
+        form += half[:-2] + ("%p" if half else "")
+    sure = day_first or any(int(match["second"]) > 12 for match in found)
+    other = "" if sure else ", or with %d before %m where the day comes first"
+    return f"--dates {shlex.quote(form)}{other}"
+
+
+def import_hint(report: ImportReport) -> str:
+    """An option with which more rows of a table may be read, as a sentence; empty where none is known."""
+    column = next((r.removeprefix(_LARGE) for r in report.dropped if r.startswith(_LARGE)), "")
+    if column:  # most often it is in milliseconds
+        return f"if it is in milliseconds, say so: --map {column}={column}:ms"
+    times = [place for one in TIMES for place in report.examples.get(_UNREADABLE + one, ())]
+    dates = suggested_dates(times)
+    return f"say how its times are written: {dates}" if dates else ""

@@ -1,0 +1,138 @@
+"""Jobs that are changed while they wait, and put back while they run, on a fake cluster."""
+
+from pathlib import Path
+
+import pytest
+from fake_cluster import ControllerHarness, sleeping
+from test_controller import execute, state, submit
+
+from volvelle.core.events import JobChanged
+from volvelle.core.journal import Journal
+from volvelle.live.control.requests import Change, Hold, Release, Requeue
+from volvelle.live.job_change import JobChange
+from volvelle.live.status.view import JobState
+from volvelle.model.problems import Problem
+from volvelle.simulate.otherwise import had_otherwise
+from volvelle.workload.reading import read_trace
+
+
+@pytest.fixture
+def harness(tmp_path: Path) -> ControllerHarness:
+    made = ControllerHarness.at(tmp_path, policy="sjf", estimator="declared")
+    made.deliver()
+    return made
+
+
+def test_a_change_of_a_waiting_job_decides_also_through_a_restart(
+    harness: ControllerHarness,
+) -> None:
+    submit(harness, sleeping(5, 2))
+    first, second = submit(harness, sleeping(5, 2)), submit(harness, sleeping(5, 2))
+    execute(harness, Change(second, JobChange(estimate=2.0, priority=3), "dana"))
+    harness.crash()
+    harness.deliver()
+    view = harness.controller.status.jobs[second]
+    assert view.changed == {"estimate": (5.0, 2.0), "priority": (0, 3)}
+    assert view.request["estimate"] == 2.0
+    harness.step(6)
+    assert (state(harness, first), state(harness, second)) == ("waiting", "running")
+    harness.step(6)
+    record = harness.controller.store.jobs.find(second)
+    assert record is not None
+    assert record.status is not None
+    assert record.status["changed"] == {"estimate": [5.0, 2.0], "priority": [0, 3]}
+
+
+def test_a_change_is_in_a_snapshot(harness: ControllerHarness) -> None:
+    submit(harness, sleeping(50, 2))
+    number = submit(harness, sleeping(5, 2))
+    execute(harness, Change(number, JobChange(time_limit=60.0)))
+    harness.crash(snapshot=True)
+    harness.deliver()
+    assert harness.controller.status.jobs[number].request["time_limit"] == 60.0
+    assert harness.controller.status.jobs[number].changed == {"time_limit": (None, 60.0)}
+
+
+def test_a_change_that_was_repeated_is_one_event(harness: ControllerHarness) -> None:
+    submit(harness, sleeping(50, 2))
+    number = submit(harness, sleeping(5, 2))
+    for _ in range(2):
+        execute(harness, Change(number, JobChange(priority=3)))
+    events = [event for one in harness.controller.store.entries() for event in one.entry.events]
+    changes = [event.changes for event in events if isinstance(event, JobChanged)]
+    assert changes == [{"priority": 3}]
+
+
+def test_what_cannot_be_changed_says_why(harness: ControllerHarness) -> None:
+    number = submit(harness, sleeping(50, 2))
+    with pytest.raises(Problem, match="job 0 has its GPUs: what it declares changes only while"):
+        execute(harness, Change(number, JobChange(priority=3)))
+    execute(harness, Change(number, JobChange(priority=0)))  # as it is
+    harness.step(4)
+    execute(harness, Hold(number))
+    harness.step(1)
+    with pytest.raises(Problem, match="has run for 4s: a time limit of 3s is over already"):
+        execute(harness, Change(number, JobChange(time_limit=3.0)))
+    execute(harness, Change(number, JobChange(time_limit=9.0)))
+    execute(harness, Release(number))
+    harness.step(6)
+    record = harness.controller.store.jobs.find(number)
+    assert record is not None
+    assert record.reason == "its time limit of 9s is over"
+    with pytest.raises(Problem, match="job 0 is over"):
+        execute(harness, Change(number, JobChange(priority=3)))
+
+
+def test_a_requeued_job_goes_on_from_its_checkpoint_and_has_all_its_retries(
+    harness: ControllerHarness,
+) -> None:
+    number = submit(harness, sleeping(9, 2))
+    harness.step(3)
+    shorter = submit(harness, sleeping(2, 2))
+    execute(harness, Requeue(number, 1, "root"))
+    assert state(harness, number) == "stopping"
+    execute(harness, Requeue(number, 1))  # the same again
+    harness.step(1)
+    assert (state(harness, number), state(harness, shorter)) == ("waiting", "running")
+    with pytest.raises(Problem, match="job 0 has no GPUs to give up"):
+        execute(harness, Requeue(number))
+    execute(harness, Requeue(number, 1))
+    with pytest.raises(Problem, match="job 0 has had 1 attempts"):
+        execute(harness, Requeue(number, 2))
+    harness.crash()
+    harness.deliver()
+    harness.step(3)
+    run = harness.fake_cluster.runs[number]
+    assert (run.start.attempt, run.start.saved_iterations) == (2, 4)
+    job = harness.controller.status.jobs[number]
+    assert (job.state, job.failures, job.preemptions) == (JobState.RUNNING, 0, 1)
+    harness.step(7)
+    assert state(harness, number) == "finished"
+
+
+def test_a_requeued_job_that_is_alone_starts_anew(harness: ControllerHarness) -> None:
+    number = submit(harness, sleeping(9, 2))
+    harness.step(2)
+    execute(harness, Requeue(number))
+    harness.step(1)
+    assert harness.fake_cluster.runs[number].start.attempt == 2
+    assert not harness.controller._cycle.state.ledger.revoked
+
+
+def test_yesterday_under_another_policy_goes_by_the_last_declaration(
+    harness: ControllerHarness, tmp_path: Path
+) -> None:
+    first, second = submit(harness, sleeping(5, 2)), submit(harness, sleeping(5, 2))
+    execute(harness, Change(second, JobChange(priority=4)))
+    execute(harness, Requeue(first))
+    for _ in range(3):
+        harness.step(10)
+    journal = tmp_path / "journal.jsonl"
+    store = harness.controller.store
+    written = Journal(harness.controller._header)
+    written.entries += [stored.entry for stored in store.entries()]
+    written.write(journal)
+    jobs = read_trace(journal).jobs
+    assert [job.spec.priority for job in jobs] == [0, 4]
+    other = had_otherwise(journal, "srsf", "accept-all", 0.0, 100.0)
+    assert other.jobs == 2
