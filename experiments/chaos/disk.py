@@ -5,7 +5,7 @@ import subprocess
 from contextlib import suppress
 from pathlib import Path
 
-_MEGABYTES = 192  # an agent starts jobs again where twice the least that it wants is free, 128
+_MEGABYTES = 256  # of which a store keeps 32; an agent starts jobs again where 128 are free
 _PIECES = (1 << 20, 1 << 12, 1)
 
 

@@ -276,5 +276,7 @@ async def _frames(reader: asyncio.StreamReader) -> AsyncIterator[bytes]:
 
 def _subject(message: dict[str, Any]) -> tuple[str, Any]:
     """The kind of a message, and its attempt."""
+    if message["type"] in _CONNECTION_MESSAGES:
+        return message["type"], None
     inner = message.get("task") or message.get("start") or message
     return message["type"], (inner.get("number"), inner.get("attempt"))

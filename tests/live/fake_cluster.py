@@ -289,11 +289,15 @@ class ControllerHarness:
 
     def crash(self, *, snapshot: bool = True) -> None:
         """Crash the controller and start another one. ``snapshot``: one was taken just before."""
-        self.controller._snapshots.close(self.controller._cycle.state if snapshot else None)
-        self.controller.store.close()
+        self.close(snapshot=snapshot)
         self.controller = open_controller(
             self.folder, self.fake_cluster, self.header, self.notifications
         )
+
+    def close(self, *, snapshot: bool = False) -> None:
+        """End the controller, and what it writes in threads of its own."""
+        self.controller._snapshots.close(self.controller._cycle.state if snapshot else None)
+        self.controller.store.close()
 
     def deliver(self) -> None:
         """Deliver all reports to the controller, and those that follow from them."""

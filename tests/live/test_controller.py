@@ -484,7 +484,7 @@ def test_jobs_of_a_new_journal_do_not_find_the_checkpoints_of_an_old_one(tmp_pat
     folder = harness.controller.executor_context.folder
     harness.crash()
     assert harness.controller.executor_context.folder == folder
-    harness.controller.store.close()
+    harness.close()
     (tmp_path / "store.db").unlink()
     harness.fake_cluster.pass_time(60)
     harness.crash()

@@ -229,7 +229,7 @@ def test_nothing_is_lost_and_nothing_happens_twice(
             assert not chaos.harness.fake_cluster.ended, "an end was never forgotten"
             assert not chaos.harness.controller._cycle.state.ledger.occupied
         finally:
-            chaos.harness.controller.store.close()
+            chaos.harness.close()
 
 
 def test_an_order_to_a_node_reported_lost_is_not_sent(tmp_path: Path) -> None:
@@ -248,7 +248,7 @@ def test_an_order_to_a_node_reported_lost_is_not_sent(tmp_path: Path) -> None:
     harness.deliver()
     assert answer.result(0.0) == (0,)
     assert [run.start.attempt for run in harness.fake_cluster.runs.values()] == [2]
-    harness.controller.store.close()
+    harness.close()
 
 
 def test_an_attempt_started_while_its_node_is_lost_occupies_gpus_until_its_end_is_certain(
@@ -274,4 +274,4 @@ def test_an_attempt_started_while_its_node_is_lost_occupies_gpus_until_its_end_i
     assert harness.controller._cycle.state.ledger.occupied == {0: 0}
     harness.deliver()
     assert [run.start.attempt for run in harness.fake_cluster.runs.values()] == [2]
-    harness.controller.store.close()
+    harness.close()

@@ -275,11 +275,11 @@ def test_health_is_told_while_nodes_join(tmp_path: Path) -> None:
 
     problems["node-0"] = OfAJoiningNode("has joined twice")
     assert "has joined twice" in harness.controller.health.problems
-    harness.controller.store.close()
+    harness.close()
 
 
 def test_a_server_without_jobs_sleeps(tmp_path: Path) -> None:
     harness = ControllerHarness.at(tmp_path, "1x1")
     harness.deliver()
     assert harness.controller._seconds_to_sleep() > 0.0
-    harness.controller.store.close()
+    harness.close()

@@ -48,7 +48,7 @@ def lived(folder: Path, cluster: Cluster) -> None:
         harness.step(300.0)
     while harness.fake_cluster.runs:
         harness.step(1000.0)
-    harness.controller.store.close()
+    harness.close()
 
 
 @dataclass
