@@ -28,14 +28,14 @@ def harness(tmp_path: Path) -> ControllerHarness:
 
 def keep(harness: ControllerHarness) -> None:
     """Put the store aside as it is now."""
-    harness.close()
+    harness.controller.store.close()
     shutil.copy(harness.folder / "store.db", harness.folder / "kept.db")
     restart(harness)
 
 
 def restart(harness: ControllerHarness, *, set_back: bool = False) -> None:
     harness.deliver()
-    harness.close()
+    harness.controller.store.close()
     if set_back:
         for file in harness.folder.glob("store.db*"):
             file.unlink()
@@ -195,7 +195,7 @@ def test_no_attempt_is_started_again_that_store_and_node_have_forgotten(
     harness.controller.request(Submit("ada", sleeping(300)))
     harness.controller.step()
     (first,) = (run.start.key for run in harness.fake_cluster.runs.values())
-    harness.close()
+    harness.controller.store.close()
     shutil.copy(harness.folder / "store.db", harness.folder / "kept.db")
     restart(harness)
     for name in ("node-0", "node-1"):
@@ -214,7 +214,7 @@ def test_an_attempt_that_its_node_still_has_goes_on_in_a_store_of_its_start(
 ) -> None:
     harness.controller.request(Submit("ada", sleeping(300)))
     harness.controller.step()
-    harness.close()
+    harness.controller.store.close()
     shutil.copy(harness.folder / "store.db", harness.folder / "kept.db")
     restart(harness)
     (run,) = harness.fake_cluster.runs.values()
