@@ -219,7 +219,8 @@ def test_a_job_outlives_the_guard_of_its_supervisor(harness: ExecutorHarness) ->
     harness.start(command=("sleep", "1"))
     record = harness.attempt_folder(harness.nodes[0]) / "supervisor.json"
     supervisor = until(lambda: record.exists() and json.loads(record.read_text())["supervisor"])
-    (guard,) = (pid for pid in harness.supervisors(harness.nodes[0]) if pid != supervisor)
+    stat = Path(f"/proc/{supervisor}/stat").read_text()
+    guard = int(stat.rpartition(")")[2].split()[1])  # its parent
     harness.kill([guard])
     assert harness.end().outcome is Outcome.FINISHED
 
