@@ -133,6 +133,7 @@ class RunMoments:
             "predicted_p90": finish,
             "reason": "",
             "promised": _moment(None if promised is None else promised[job], self._origin),
+            "due": self._due(job),
             "attempt": earlier + (current is not None),
             "preemptions": earlier,
             "grants": [] if current is None else current.grants,
@@ -189,8 +190,16 @@ class RunMoments:
                 "first_started": _moment(outcomes.first_start[job], self._origin),
                 "ended": _moment(self._left[job], 0.0),
                 "promised": _moment(None if told is None else told[job], self._origin),
+                "due": self._due(job),
                 "preemptions": int(outcomes.preemptions[job]), "reason": outcomes.reason[job],
             }  # fmt: skip
+
+    def _due(self, job: int) -> int | None:
+        """The last moment at which a job's finish is worth anything; None without a deadline."""
+        rewards = self.outcomes.specs[job].rewards
+        return (
+            round(float(self._submitted[job]) + rewards[-1].deadline_seconds) if rewards else None
+        )
 
 
 def _moment(seconds: float | None, origin: float) -> int | None:
