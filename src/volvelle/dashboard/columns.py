@@ -31,6 +31,7 @@ JOB_TABLE = (
     JobColumn("reason"),
     JobColumn("promised", moment=True),
     JobColumn("guaranteed", moment=True),
+    JobColumn("due", moment=True),
     JobColumn("attempt", title="Attempt"),
     JobColumn("preemptions", title="Preempted"),
     JobColumn("progress"),

@@ -141,6 +141,7 @@ class RunMoments:
             "predicted_p90": finish,
             "reason": "",
             "promised": _moment(None if promised is None else promised[job], self._origin),
+            "due": self._due(job),
             "attempt": earlier + (current is not None),
             "preemptions": earlier,
             "grants": [] if current is None else current.grants,
@@ -204,9 +205,17 @@ class RunMoments:
                 "first_started": _moment(outcomes.first_start[job], self._origin),
                 "ended": _moment(self._left[job], 0.0),
                 "promised": _moment(None if told is None else told[job], self._origin),
+                "due": self._due(job),
                 "preemptions": int(outcomes.preemptions[job]), "reason": outcomes.reason[job],
                 "metrics": {name: column[job] for name, column in self._measured.items()},
             }  # fmt: skip
+
+    def _due(self, job: int) -> int | None:
+        """The last moment at which a job's finish is worth anything; None without a deadline."""
+        rewards = self.outcomes.specs[job].rewards
+        return (
+            round(float(self._submitted[job]) + rewards[-1].deadline_seconds) if rewards else None
+        )
 
 
 def _of_jobs(metric: Metric, outcomes: Outcomes) -> list[float]:
