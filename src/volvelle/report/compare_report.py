@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from volvelle.metrics.catalogue import METRICS
+from volvelle.metrics.catalogue import metrics
 from volvelle.metrics.outcomes import Outcomes
 from volvelle.metrics.summary import Summary, summarise
 from volvelle.report import against, run_charts
@@ -189,7 +189,7 @@ def group_table(
             jobs[name] = max(jobs.get(name, 0), group.jobs)
     kept = set(sorted(jobs, key=lambda name: -jobs[name])[:_MOST_GROUPS])
     groups = [name for name in jobs if name in kept]
-    described = METRICS[metric]
+    described = metrics.get(metric)
     heads = [
         Column(name or "(none)", _group_title(grouping, name), described.unit, described.better)
         for name in groups

@@ -5,7 +5,7 @@ against the runs.
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from volvelle.metrics.catalogue import METRICS
+from volvelle.metrics.catalogue import metrics
 from volvelle.metrics.outcomes import RECORDED
 from volvelle.report.table import format_cell
 
@@ -31,7 +31,7 @@ class Win(NamedTuple):
 
     def against(self, baseline: str) -> str:
         """As in ``mean completion time (2h 51m, 79 % less than under fifo)``."""
-        unit = METRICS[self.measure.partition(":")[0]].unit
+        unit = metrics.get(self.measure.partition(":")[0]).unit
         less = change(self.figure, self.of_baseline)
         said = f"{less} than {under(baseline)}" if baseline else less
         return f"{CONTESTS[self.measure]} ({format_cell(self.figure, unit)}, {said})"
