@@ -238,7 +238,7 @@ def final(harness: ControllerHarness, number: int) -> tuple[str, float]:
     """The final state of a job, and when it ended."""
     record = harness.controller.store.jobs.find(number)
     assert record is not None
-    assert record.ended is not None
+    assert record.ended is not None and record.state is not None
     return record.state, record.ended
 
 
