@@ -9,7 +9,7 @@ or, with ``round``, only at multiples of a period; a policy whose mind changes a
 
 import types
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -114,7 +114,7 @@ class QueueKernels(NamedTuple):
 class SolverGaps:
     """How much better, relative to it, an answer could at most be: the worst so far, and the latest."""
 
-    solved: int = field(default=0, repr=False)  # no part of what decides
+    solved: int = 0
     worst: float = 0.0
     latest: float = 0.0
 
