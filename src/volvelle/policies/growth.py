@@ -20,7 +20,8 @@ Ints = NDArray[np.int64]
 @kernel
 def then_by(order: Ints, keys: Floats) -> Ints:
     """Rows by rising ``keys``, equals as in ``order``."""
-    return order[np.argsort(keys[order], kind="mergesort")]
+    sorted_: Ints = order[np.argsort(keys[order], kind="mergesort")]
+    return sorted_
 
 
 @kernel
@@ -42,7 +43,8 @@ def give_least(
 @kernel
 def served_on(gpu_type: int, order: Ints, out: Floats) -> Ints:
     """The jobs that have GPUs of a type, in ``order``."""
-    return order[out[TARGET_TYPE][order] == gpu_type]
+    mine: Ints = order[out[TARGET_TYPE][order] == gpu_type]
+    return mine
 
 
 @compiled
