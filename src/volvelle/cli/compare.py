@@ -122,11 +122,8 @@ def _compare(
 ) -> None:
     from volvelle.cli.output import progress, remark_on_placements
     from volvelle.cli.reading import read_workloads, remark_on_record
-    from volvelle.metrics.catalogue import read_objective
     from volvelle.notebook.runs import make_comparison, planned_runs
 
-    for column in experiment.metrics:
-        read_objective(column)
     cluster = experiment.read_cluster()
     experiment.runs(cluster)  # mistakes are told before a long trace is read
     sources = read_workloads(experiment, cluster)

@@ -90,6 +90,7 @@ def show_verdict(runs: "Comparison") -> None:
     """Print what the runs come to, in sentences."""
     from volvelle.cli.output import show_sentences
 
+    show_sentences(map(str, runs.in_short))
     show_sentences(map(str, runs.verdict))
 
 

@@ -28,11 +28,13 @@ from volvelle.report import run_charts
 from volvelle.report.charts import Drawing, cdf
 from volvelle.report.charts.png import image
 from volvelle.report.compare_report import write_compare_report
+from volvelle.report.compositions import baseline_of
 from volvelle.report.grid import Grid, GridRun
+from volvelle.report.owner import in_short
 from volvelle.report.run_report import write_run_report
 from volvelle.report.sentences import Sentence
 from volvelle.report.table import Table, as_columns, comparison, to_html, to_text
-from volvelle.report.verdict import baseline_of, verdict
+from volvelle.report.verdict import verdict
 from volvelle.report.whole import whole_report
 from volvelle.simulate import run_directory
 from volvelle.simulate.compare import ComparedRun
@@ -152,8 +154,13 @@ class Comparison(Columnar):
         )
 
     @cached_property
+    def in_short(self) -> tuple[Sentence, ...]:
+        """What an owner asks first: idle GPUs, waits and their cost, and the best change."""
+        return in_short(self.grid, self.reference, self.price)
+
+    @cached_property
     def verdict(self) -> tuple[Sentence, ...]:
-        """Who is best for what, what that needs, who loses by it: as sentences."""
+        """Who is best for what, and who loses by it: as sentences."""
         return verdict(self.grid, self.reference, self.price)
 
     @cached_property
@@ -220,12 +227,14 @@ class Comparison(Columnar):
         return ax
 
     def __repr__(self) -> str:
-        said = "".join(f"- {sentence}\n" for sentence in self.verdict)
+        said = ["\n".join(f"- {each}" for each in those) for those in (self.in_short, self.verdict)]
         tables = [to_text(table, width=_WIDTH) for table in self.tables()]
-        return "\n\n".join(filter(None, [said.rstrip(), *tables]))
+        return "\n\n".join(filter(None, [*said, *tables]))
 
     def _repr_html_(self) -> str:
-        points = "".join(f"<li>{escape(str(sentence))}</li>" for sentence in self.verdict)
+        points = "".join(
+            f"<li>{escape(str(sentence))}</li>" for sentence in (*self.in_short, *self.verdict)
+        )
         return f"<ul>{points}</ul>{''.join(map(to_html, self.tables()))}{_embedded(self.picture())}"
 
 

@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from volvelle.core.registry import path_of
+from volvelle.metrics.catalogue import Metric, metrics
 from volvelle.metrics.summary import Summary
 from volvelle.model.problems import Problem
 from volvelle.simulate import run_directory
@@ -48,13 +50,17 @@ class ComparedRun:
 
 @dataclass
 class Stage:
-    """What parent and workers share: the workloads, jobs done in each run, and a stop sign."""
+    """What parent and workers share: the workloads, jobs done in each run, and a stop sign.
+
+    measured: the metrics of single files, which a worker reads with it.
+    """
 
     runs: Sequence[PlannedRun]
     sources: Mapping[WorkloadKey, Source]
     directories: Sequence[Path]
     done: Any
     stop: Any
+    measured: Sequence[Metric]
 
     def record(self, index: int) -> RunRecord:
         """The record with which run ``index`` begins."""
@@ -88,9 +94,9 @@ def compare(
     run_directory.prepare(directory, COMPARISON)
     directories = _directories(runs, directory)
     shared = context()
-    stage = Stage(
-        runs, sources, directories, shared.RawArray("d", len(runs)), shared.RawValue("i", 0)
-    )
+    done, stop = shared.RawArray("d", len(runs)), shared.RawValue("i", 0)
+    measured = tuple(one for one in metrics.all().values() if path_of(one))
+    stage = Stage(runs, sources, directories, done, stop, measured)
     for name in ("report.html", "runs.csv", "*.png"):
         for path in directory.glob(name):  # they are of an earlier comparison
             path.unlink()
