@@ -9,7 +9,7 @@ or, with ``round``, only at multiples of a period; a policy whose mind changes a
 
 import types
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -75,6 +75,21 @@ class Kernel(NamedTuple):
     rates: bool = True
 
 
+def interpreted(kernel: Kernel, view: View) -> Allocation:
+    """GPUs for every job in ``view`` as ``kernel`` decides, interpreted."""
+    jobs, ask_at = view.jobs, INFINITY
+    out = np.zeros((4, len(jobs)))
+    out[3] = np.arange(len(jobs))
+    if len(jobs):
+        rates = view.rates() if kernel.rates else np.zeros((0, 0, 0))
+        cluster = ClusterNow(view.now, view.capacity, view.quota, rates)
+        ask_at = float(kernel.decide(jobs.matrix, cluster, kernel.memory, out))
+    has = out[TARGET] > 0.0
+    types = np.where(has, out[TARGET_TYPE], -1.0)
+    reasons = np.where(has | (out[TARGET_REASON] > 0.0), out[TARGET_REASON], Reason.POLICY)
+    return Allocation(out[TARGET], types, reasons, out[3].astype(np.int64), ask_at=ask_at)
+
+
 class QueueKernels(NamedTuple):
     """A policy's whole decision as machine code over queues that are kept (`volvelle.core.state.Queues`).
 
@@ -99,7 +114,7 @@ class QueueKernels(NamedTuple):
 class SolverGaps:
     """How much better, relative to it, an answer could at most be: the worst so far, and the latest."""
 
-    solved: int = field(default=0, repr=False)  # no part of what decides
+    solved: int = 0
     worst: float = 0.0
     latest: float = 0.0
 
@@ -158,18 +173,7 @@ class Policy(JobPart):
         kernel = self.kernel(named=view.resources.named)
         if kernel is None:
             raise NotImplementedError
-        jobs, ask_at = view.jobs, INFINITY
-        out = np.zeros((4, len(jobs)))
-        out[3] = np.arange(len(jobs))
-        if len(jobs):
-            rates = view.rates() if kernel.rates else np.zeros((0, 0, 0))
-            cluster = ClusterNow(view.now, view.capacity, view.quota, rates)
-            ask_at = float(kernel.decide(jobs.matrix, cluster, kernel.memory, out))
-        has = out[TARGET] > 0.0
-        types = np.where(has, out[TARGET_TYPE], -1.0)
-        reasons = np.where(has | (out[TARGET_REASON] > 0.0), out[TARGET_REASON], Reason.POLICY)
-        order = out[3].astype(np.int64)
-        return Allocation(out[TARGET], types, reasons, order, ask_at=ask_at)
+        return interpreted(kernel, view)
 
     def kernel(self, *, named: bool) -> Kernel | None:
         """The decision as a function of arrays, by which compiled runs decide alone; None: by `allocate`.
