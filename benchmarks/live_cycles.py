@@ -27,12 +27,12 @@ from volvelle.live.messages import (
     AttemptEnded,
     AttemptKey,
     AttemptStarted,
-    Forget,
     NodeJoined,
     Order,
     Outcome,
     Report,
     Start,
+    Stop,
 )
 from volvelle.live.nodes.executor import Executor, ExecutorContext, OpenExecutor
 from volvelle.live.store import Store
@@ -67,7 +67,7 @@ class SimulatedAttempts:
         if isinstance(order, Start):
             self.running[order.number] = order.key
             self.report(AttemptStarted(*order.key))
-        elif not isinstance(order, Forget):
+        elif isinstance(order, Stop):
             self.running.pop(order.number, None)
             self._ended(order.key, Outcome.STOPPED)
 

@@ -45,6 +45,8 @@ _FORESEE = int, State, State, Rules, Rules, Floats, Ints
 """Signatures of the loops."""
 LOOP = advance, _ADVANCE
 """The forward loop, without which nothing runs as machine code."""
+PREDICTING_LOOP = foresee, _FORESEE
+"""The forward loop with a prediction at each arrival."""
 
 _POLICY = float(Reason.POLICY)
 
@@ -157,7 +159,7 @@ class Machine:
         now, then = _written(rules), _written(future)
         arrays = *words_of(predicted), *words_of(told)
         at = now.ctypes.data, then.ctypes.data
-        return int(called(foresee, _FORESEE)(self._at, ahead._at, *at, *arrays))
+        return int(called(*PREDICTING_LOOP)(self._at, ahead._at, *at, *arrays))
 
 
 _FIELDS = struct.Struct(

@@ -9,7 +9,7 @@ or, with ``round``, only at multiples of a period; a policy whose mind changes a
 
 import types
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -88,11 +88,28 @@ class Kernel(NamedTuple):
     yields: bool = False
 
 
+def interpreted(kernel: Kernel, view: View) -> Allocation:
+    """GPUs for every job in ``view`` as ``kernel`` decides, interpreted."""
+    if kernel.group is not None:
+        return _by_groups(kernel, kernel.group, view)
+    jobs, ask_at = view.jobs, INFINITY
+    out = np.zeros((4, len(jobs)))
+    out[3] = np.arange(len(jobs))
+    if len(jobs):
+        rates = view.rates() if kernel.rates else np.zeros((0, 0, 0))
+        cluster = ClusterNow(view.now, view.capacity, view.quota, rates)
+        ask_at = float(kernel.decide(jobs.matrix, cluster, kernel.memory, out))
+    has = out[TARGET] > 0.0
+    types = np.where(has, out[TARGET_TYPE], -1.0)
+    reasons = np.where(has | (out[TARGET_REASON] > 0.0), out[TARGET_REASON], Reason.POLICY)
+    return Allocation(out[TARGET], types, reasons, out[3].astype(np.int64), ask_at=ask_at)
+
+
 @dataclass
 class SolverGaps:
     """How much better, relative to it, an answer could at most be: the worst so far, and the latest."""
 
-    solved: int = field(default=0, repr=False)  # no part of what decides
+    solved: int = 0
     worst: float = 0.0
     latest: float = 0.0
 
@@ -151,20 +168,7 @@ class Policy(JobPart):
         kernel = self.kernel(named=view.resources.named)
         if kernel is None:
             raise NotImplementedError
-        if kernel.group is not None:
-            return _allocate_by_groups(view, kernel)
-        jobs, ask_at = view.jobs, INFINITY
-        out = np.zeros((4, len(jobs)))
-        out[3] = np.arange(len(jobs))
-        if len(jobs):
-            rates = view.rates() if kernel.rates else np.zeros((0, 0, 0))
-            cluster = ClusterNow(view.now, view.capacity, view.quota, rates)
-            ask_at = float(kernel.decide(jobs.matrix, cluster, kernel.memory, out))
-        has = out[TARGET] > 0.0
-        types = np.where(has, out[TARGET_TYPE], -1.0)
-        reasons = np.where(has | (out[TARGET_REASON] > 0.0), out[TARGET_REASON], Reason.POLICY)
-        order = out[3].astype(np.int64)
-        return Allocation(out[TARGET], types, reasons, order, ask_at=ask_at)
+        return interpreted(kernel, view)
 
     def kernel(self, *, named: bool) -> Kernel | None:
         """The decision as a function of arrays, by which compiled runs decide alone; None: by `allocate`.
@@ -227,11 +231,10 @@ class Policy(JobPart):
         return ""
 
 
-def _allocate_by_groups(view: View, kernel: Kernel) -> Allocation:
+def _by_groups(kernel: Kernel, of: Callable[..., int], view: View) -> Allocation:
     """As ``kernel`` decides, about jobs that are in no groups yet."""
+    matrix, memory = view.jobs.matrix, kernel.memory
     rates = view.rates() if kernel.rates else np.zeros((0, 0, 0))
-    matrix, of, memory = view.jobs.matrix, kernel.group, kernel.memory
-    assert of is not None
     curve = matrix[CURVE].astype(np.int64)
     group = [of(matrix, COUNT, row, curve[row], rates, memory) for row in range(len(curve))]
     return allocate_by_groups(view, kernel, np.array(group, dtype=np.int64), rates)

@@ -17,7 +17,6 @@ import numpy as np
 
 from volvelle.core.answers import ANSWERS
 from volvelle.core.beliefs import rates, rates_basis, rates_beside
-from volvelle.core.compiled import machine_code_pays
 from volvelle.core.composition import Composition
 from volvelle.core.curves import RateCurves, ThroughputTables
 from volvelle.core.decision import Decision, IntArray, Promise
@@ -34,6 +33,7 @@ from volvelle.core.handlers import fold, follow
 from volvelle.core.log import Batch, Notes, drained
 from volvelle.core.orders import Key, compilable_keys, goes_by_time, interpreted_keys, never_rises
 from volvelle.core.parts import Estimator, KnownJob
+from volvelle.core.paying import machine_code_pays
 from volvelle.core.policy import Kernel, Policy, kept_order
 from volvelle.core.resources import Resources
 from volvelle.core.state import (

@@ -12,6 +12,8 @@ from functools import cache
 from types import CodeType, FunctionType
 from typing import Any, TypeVar
 
+import numpy as np
+
 F = TypeVar("F", bound=Callable[..., Any])
 
 _kernels: set[Any] = set()
@@ -100,6 +102,8 @@ def stamp(loop: Any, *more: str) -> str:
             value = each.__globals__.get(name)
             if isinstance(value, int | float | tuple):
                 digest.update(f"{name}={value!r}".encode())
+            elif isinstance(value, np.ndarray):
+                digest.update(f"{name}={value.tolist()!r}".encode())
         for cell in each.__closure__ or ():
             digest.update(repr(cell.cell_contents).encode())
     return digest.hexdigest()[:32]

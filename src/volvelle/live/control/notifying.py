@@ -168,6 +168,4 @@ def _due(job: LiveJob) -> float | None:
     """By when it has to be done: what it was guaranteed, or else the last moment worth anything."""
     if job.guarantee is not None and job.guarantee.finish_by is not None:
         return job.guarantee.finish_by
-    if job.request.deadline is None:
-        return None
-    return job.submitted + max(each.deadline_seconds for each in job.request.deadline.rewards)
+    return job.due

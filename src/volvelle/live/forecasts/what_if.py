@@ -5,8 +5,10 @@ from dataclasses import dataclass
 
 import msgspec
 
+from volvelle.core.decision import Promise
 from volvelle.core.events import Event, JobSubmitted, NodeChanged, Recomposed, WakeUp
-from volvelle.core.fork import Forecast, Fork
+from volvelle.core.forecast import Forecast
+from volvelle.core.fork import Fork
 from volvelle.core.scheduler import Scheduler
 from volvelle.live.forecasts.calibration import ForecastCalibration
 from volvelle.live.forecasts.job_forecast import JobForecast
@@ -14,8 +16,9 @@ from volvelle.live.job_request import JobRequest
 from volvelle.live.measured_rates import MeasuredRates
 from volvelle.live.scheduler_queries import gpus_decided, gpus_held, holds_gpus, job_numbers
 from volvelle.live.status.reasons import waiting_reasons
-from volvelle.live.status.view import Guarantee
+from volvelle.live.status.view import NO_GUARANTEES, Guarantee
 from volvelle.model.cluster import NodeState
+from volvelle.model.job import JobSpec
 from volvelle.model.node import Node
 from volvelle.model.problems import Problem, nearest
 
@@ -72,8 +75,14 @@ def forecast_request(
         deadline_share=_deadline_share(calibration, request, finish, now),
         ahead=_started_before(fork, result.upcoming, min(starts, default=0.0), numbers),
         reason=waiting_reasons(fork, result.upcoming, first).get(first, "") if waits else "",
-        guarantee=None if guarantee is None else Guarantee.of(guarantee, epoch),
+        guarantee=_guarantee(guarantee, spec, epoch),
     )
+
+
+def _guarantee(promised: Promise | None, spec: JobSpec, epoch: float) -> Guarantee | None:
+    if promised is not None:
+        return Guarantee.of(promised, epoch)
+    return NO_GUARANTEES if spec.rewards else None
 
 
 def _started_before(
