@@ -58,7 +58,7 @@ def job(number: int, gpus: float = 1.0, minutes: float = 10.0, **more: Any) -> J
 
 def controller_of(site: Site, *jobs: Job, now: float = 0.0) -> Controller:
     """A controller in which these jobs wait."""
-    controller = Controller(Rules(site), now)
+    controller = Controller.of(Rules(site), now)
     records = {one.key: one for one in jobs}
     for number, one in enumerate(jobs):
         controller.enter(entry_of(number, one, controller.rules, now, dependencies(one, records)))

@@ -108,7 +108,7 @@ export function job(root, { cluster, session, path }) {
   const observer = new ResizeObserver(drawPictures);
   observer.observe(plan);
   read().then(() => { if (details) readLog(); });
-  return { update: () => { if (cluster.jobs.has(wanted) || (details && !OVER.includes(details.state))) cluster.jobs.has(wanted) ? draw() : read(); }, close: () => { stopped.abort(); observer.disconnect(); } };
+  return { update: () => { if (cluster.jobs.has(wanted)) draw(); else if (details && !OVER.includes(shownState)) read(); }, close: () => { stopped.abort(); observer.disconnect(); } };
 }
 
 function factsOf(job) {

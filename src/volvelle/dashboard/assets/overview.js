@@ -1,6 +1,6 @@
 // The cluster at a glance: a sentence first, then what it goes by.
 
-import { get } from "./api.js";
+import { get, named } from "./api.js";
 import { counted, duration, h, moment, now, number, svg } from "./dom.js";
 import { gpuMap, gpusByType } from "./gpus.js";
 import { loadChart } from "./load.js";
@@ -20,7 +20,7 @@ export function overview(root, { cluster, session, go }) {
     card("", "Shares", parts.shares, "GPUs in use"), card("", "Do forecasts hold?", parts.hold)));
   const map = gpuMap(parts.map, cluster, go);
   let read = { load: null, failed: [], pools: [] }, readAt = -Infinity, closed = false;
-  const drawLoad = () => { if (read.load && parts.load.clientWidth) parts.load.replaceChildren(...loadChart(read.load.points, cluster, parts.load.clientWidth)); };
+  const drawLoad = () => { if (read.load && parts.load.clientWidth) parts.load.replaceChildren(...loadChart(named(read.load.columns, read.load.points), cluster, parts.load.clientWidth)); };
   const draw = () => {
     const jobs = [...cluster.jobs.values()];
     lead.replaceChildren(...leading(jobs, cluster));

@@ -7,7 +7,7 @@ import numpy as np
 
 from volvelle.incumbents.slurm.fair_share import FairShare, Weights
 from volvelle.incumbents.slurm.limits import Book
-from volvelle.incumbents.slurm.shapes import Bools, Hardware, Shape, Share, shape_of, shares
+from volvelle.incumbents.slurm.shapes import Bools, Floats, Hardware, Shape, Share, shape_of, shares
 from volvelle.incumbents.slurm.site import Job, Partition, Qos, Reservation, Site
 from volvelle.incumbents.slurm.text import duration
 from volvelle.model.problems import Problem
@@ -48,15 +48,19 @@ class Entry:
         return self.start + self.limit
 
 
+@dataclass(eq=False)
 class Rules:
     """Constants of a controller: the site, its nodes by number, and how its scheduler was told to work.
 
     kinds: of each node, where a job has to keep to nodes of one kind.
     """
 
-    def __init__(self, site: Site, kinds: Sequence[int] | None = None) -> None:
-        self.site = site
-        self.hardware = Hardware(site.nodes, kinds)
+    site: Site
+    kinds: Sequence[int] | None = None
+
+    def __post_init__(self) -> None:
+        site = self.site
+        self.hardware = Hardware(site.nodes, self.kinds)
         self.weights = Weights(site)
         self.partitions = {one.name: one for one in site.partitions}
         self.qos: Mapping[str, Qos] = {one.name: one for one in site.qos}
@@ -88,54 +92,69 @@ class Rules:
         self.limit_stops = "assoc_limit_stop" in flags
         self.up = np.array([node.usable for node in site.nodes], dtype=np.bool_)
 
-    def __repr__(self) -> str:
-        """The cluster's name."""
-        return f"Rules({self.site.cluster!r})"
 
-
+@dataclass(eq=False)
 class Controller:
-    """The state that changes: `volvelle.incumbents.slurm.passes` read it, and start and stop jobs in it."""
+    """The state that changes: `volvelle.incumbents.slurm.passes` read it, and start and stop jobs in it.
 
-    def __init__(self, rules: Rules, now: float) -> None:
-        self.rules = rules
-        self.now = now
-        self.entries: dict[int, Entry] = {}
-        self.running: dict[int, Entry] = {}
-        self.keys: dict[str, int] = {}
-        """Numbers of the jobs that are here, by key."""
-        self.free = rules.hardware.capacity.copy()
-        self.up = rules.up
-        self.book = Book(rules.site)
-        self.fair = FairShare(rules.site.associations, rules.site.config)
-        self.factors = self.fair.factors()
-        self.licences = dict(rules.site.licences)
-        self.reservations: tuple[Reservation, ...] = rules.site.reservations
-        self.tasks: dict[int, int] = {}
-        """How many tasks of an array run, by its id."""
-        self.calculated = now
-        self.changed = True
-        """Whether anything happened since the last pass."""
-        self.cancelled: list[int] = []
-        """Jobs that were stopped for others and do not come again."""
+    keys: numbers of the jobs that are here, by key. tasks: how many tasks of an array run, by its id.
+    changed: whether anything happened since the last pass. cancelled: jobs that were stopped for others and
+    do not come again.
+    """
 
-    def __repr__(self) -> str:
-        """Its knowledge of jobs and nodes: two controllers are alike where these are."""
-        return f"Controller({self.now}, {self.entries}, {self.free.tolist()}, {self.book.held})"
+    rules: Rules
+    now: float
+    free: Floats
+    up: Bools
+    book: Book
+    fair: FairShare
+    factors: dict[tuple[str, str], float]
+    licences: dict[str, float]
+    reservations: tuple[Reservation, ...]
+    calculated: float
+    entries: dict[int, Entry] = field(default_factory=dict)
+    running: dict[int, Entry] = field(default_factory=dict)
+    keys: dict[str, int] = field(default_factory=dict)
+    tasks: dict[int, int] = field(default_factory=dict)
+    changed: bool = True
+    cancelled: list[int] = field(default_factory=list)
+
+    @classmethod
+    def of(cls, rules: Rules, now: float) -> "Controller":
+        """The controller of a site without jobs."""
+        site, fair = rules.site, FairShare.of(rules.site.associations, rules.site.config)
+        return cls(
+            rules,
+            now,
+            free=rules.hardware.capacity.copy(),
+            up=rules.up,
+            book=Book.of(site),
+            fair=fair,
+            factors=fair.factors(),
+            licences=dict(site.licences),
+            reservations=site.reservations,
+            calculated=now,
+        )
+
+    def __post_init__(self) -> None:
+        self.running = {number: self.entries[number] for number in self.running}
 
     def fork(self) -> "Controller":
         """A copy that goes its own way."""
-        copy = object.__new__(Controller)
-        copy.__dict__.update(self.__dict__)
-        copy.entries = {number: replace(entry) for number, entry in self.entries.items()}
-        copy.running = {number: copy.entries[number] for number in self.running}
-        copy.keys, copy.tasks = self.keys.copy(), self.tasks.copy()
-        copy.free = self.free.copy()
-        copy.book, copy.fair = self.book.fork(), self.fair.fork()
-        copy.licences = self.licences.copy()
-        copy.cancelled = self.cancelled.copy()
-        for entry in copy.entries.values():
-            entry.priority = entry.priority.copy()
-        return copy
+        return replace(
+            self,
+            free=self.free.copy(),
+            book=self.book.fork(),
+            fair=self.fair.fork(),
+            licences=self.licences.copy(),
+            entries={
+                number: replace(entry, priority=entry.priority.copy())
+                for number, entry in self.entries.items()
+            },
+            keys=self.keys.copy(),
+            tasks=self.tasks.copy(),
+            cancelled=self.cancelled.copy(),
+        )
 
     # ------------------------------------------------------------------ jobs come and go
 

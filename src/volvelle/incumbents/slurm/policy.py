@@ -118,7 +118,7 @@ class Slurm(Policy):
             rules, self._controller = Rules(site, kinds), None
             self._rules, self._given = rules, bool(self.config)
         if self._controller is None:
-            self._controller = Controller(rules, view.now)
+            self._controller = Controller.of(rules, view.now)
         return self._controller
 
     def _follow(self, view: View, controller: Controller) -> None:
