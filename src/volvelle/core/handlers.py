@@ -96,6 +96,7 @@ def complete(scheduler: "Scheduler", row: int, time: float) -> None:
     scheduler.composition.estimator.learn(spec, float(jobs.attained[row]) + last_run)
     service = float(jobs.attained_gpu[row]) + last_run * held
     scheduler.composition.policy.learn(spec, service)
+    scheduler.remember()
     note_end(scheduler, spec.id, ok=True)
     drop(scheduler, row)
 
