@@ -15,10 +15,10 @@ import numpy as np
 import pytest
 
 from volvelle.core import machine
-from volvelle.core.compiled import COMPILED_FROM, LOADED_FROM, machine_code_pays
 from volvelle.core.machine_code import compiling, files, loading
 from volvelle.core.machine_code.kernels import kernel, kernels_reached, stamp
 from volvelle.core.machine_code.loading import NoCompiler, NotCompilable, address, called
+from volvelle.core.paying import COMPILED_FROM, LOADED_FROM, machine_code_pays
 
 FACTOR = 3.0
 NUMBERS = np.array([1.0, 2.0])

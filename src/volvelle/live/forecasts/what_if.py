@@ -7,7 +7,8 @@ import msgspec
 
 from volvelle.core.decision import Promise
 from volvelle.core.events import Event, JobSubmitted, NodeChanged, Recomposed, WakeUp
-from volvelle.core.fork import Forecast, Fork
+from volvelle.core.forecast import Forecast
+from volvelle.core.fork import Fork
 from volvelle.core.scheduler import Scheduler
 from volvelle.live.forecasts.calibration import ForecastCalibration
 from volvelle.live.forecasts.job_forecast import JobForecast
