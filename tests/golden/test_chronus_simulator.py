@@ -2,8 +2,8 @@
 
 Best effort waits no longer either. GPUs are only counted, resumes cost what they cost there, leases are as
 long. Its other departures from the paper are not imitated, so runs are compared by what comes out and not job
-by job. Of 60 jobs on 4 nodes two in 55 rewards are missed where the reference misses 1.8: over ``period``, three
-hours, little comes there, and with six it is as in the reference. Three miss less on Philly's jobs.
+by job. Of 60 jobs on 4 nodes two in 55 rewards are missed, in the reference 1.8: over a ``period`` of
+three hours little comes there. With six it is as in the reference; on Philly's jobs three miss less.
 """
 
 from pathlib import Path
