@@ -2,6 +2,7 @@
 
 import re
 import tempfile
+from functools import cache
 from pathlib import Path
 
 from systems_here import SYSTEMS
@@ -10,6 +11,7 @@ PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "write-a-policy.md"
 BLOCK = re.compile(r"```python file=(\S+)\n(.*?)```", re.DOTALL)
 
 
+@cache
 def documented_policies() -> dict[str, str]:
     """Paths of files with the page's policies, by their names there.
 
