@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from api_fixtures import ApiFixture
+from fake_cluster import wait_for
 from httpx import ASGITransport, AsyncClient, Response
 
 from volvelle.core.snapshot import read_snapshot
@@ -176,6 +177,7 @@ def test_what_is_followed_ends_when_its_token_is_revoked(
 
 
 def test_problems_are_named_to_operators_only(api: ApiFixture) -> None:
+    wait_for(lambda: {node.state for node in api.controller.status.nodes} == {"up"})
     problems = api.controller._cycle.node_problems
     problems["node-0"] = "node 'node-0' takes no new jobs: the disk of /var is full"
     assert api.client("root").get("/healthz").json()["problems"] == problems["node-0"]

@@ -17,7 +17,7 @@ from volvelle.model.cluster import parse_cluster
 from volvelle.model.problems import Problem
 from volvelle.notebook.chosen import MANY_JOBS, chosen_policies, left_out
 from volvelle.notebook.jobs import Jobs
-from volvelle.notebook.runs import Comparison
+from volvelle.notebook.results import Comparison
 from volvelle.notebook.server import Server
 from volvelle.policies.orders import LeastAttainedService
 from volvelle.report.table import as_columns

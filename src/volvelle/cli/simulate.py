@@ -124,7 +124,7 @@ def _go_on(
     from volvelle.core.fronts import resolved
     from volvelle.core.snapshot import read_snapshot
     from volvelle.metrics.catalogue import read_objective
-    from volvelle.notebook.runs import Run
+    from volvelle.notebook.results import Run
     from volvelle.simulate import run_directory
     from volvelle.simulate.onward import onward, setting_of
     from volvelle.simulate.run_directory import RunRecord

@@ -54,14 +54,14 @@ _LATE = "it is not finished at the time that was promised"
 def _allocate(scheduler: "Scheduler") -> None:
     """Ask the policy for an allocation; write what it changes."""
     s, policy = scheduler.state, scheduler.composition.policy
-    if scheduler.rules.hands_over:
-        said = policy.look(scheduler.view(s.ranked[: s.count[RANKED]]))
+    if scheduler.rules.yields:
+        said = policy.refresh(scheduler.view(s.ranked[: s.count[RANKED]]))
         if said is not None:
             if said:
                 scheduler.notes.notices[int(s.count[MOMENTS])] = said
             s.count[PHASE], s.count[DIRTY] = DECISION, 1
             return
-    view = scheduler.view(None if scheduler.rules.hands_over else s.order[: s.count[JOBS]])
+    view = scheduler.view(None if scheduler.rules.yields else s.order[: s.count[JOBS]])
     asked = f"it was asked at {view.now:g} s about {len(view.jobs)} jobs"
     try:
         allocation = policy.allocate(view)

@@ -18,6 +18,7 @@ from volvelle.core.entry import (
     reject,
 )
 from volvelle.core.events import (
+    UNRECORDED,
     ArrivalsForetold,
     BatchSizeChanged,
     Event,
@@ -124,6 +125,8 @@ def _finished(scheduler: "Scheduler", event: JobFinished) -> None:
     if row is not None and scheduler.state.jobs.attempt[row] == attempt:
         drop_stop(scheduler.state, number, attempt)
         complete(scheduler, row, event.time)
+    elif attempt == UNRECORDED:
+        _leave(scheduler, number, ok=True)
 
 
 def _stopped(scheduler: "Scheduler", event: JobStopped) -> None:
@@ -165,7 +168,11 @@ def _failed(scheduler: "Scheduler", event: JobFailed) -> None:
 
 
 def _cancelled(scheduler: "Scheduler", event: JobCancelled) -> None:
-    number = event.number
+    _leave(scheduler, event.number, ok=False)
+
+
+def _leave(scheduler: "Scheduler", number: int, *, ok: bool) -> None:
+    """A job leaves, wherever it is; nothing is learnt from it. ok: it did all that it was to do."""
     row = scheduler.row_of(number)
     if row is not None:
         spec = scheduler.spec(number)
@@ -178,7 +185,7 @@ def _cancelled(scheduler: "Scheduler", event: JobCancelled) -> None:
         spec = submission.spec
     else:
         return
-    scheduler.admissions.note_end(spec.id, ok=False)
+    scheduler.admissions.note_end(spec.id, ok=ok)
 
 
 def _batch_size_changed(scheduler: "Scheduler", event: BatchSizeChanged) -> None:

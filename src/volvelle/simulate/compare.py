@@ -78,12 +78,14 @@ def compare(
     workers: int | None = None,
     resume: bool = False,
     progress: Callable[[int, int], None] | None = None,
+    made: Callable[[Sequence[ComparedRun]], None] | None = None,
 ) -> list[ComparedRun]:
     """Make ``runs`` on their workloads, each in a folder of ``directory``/runs.
 
     workers: processes (default: one for each CPU we may use).
     resume: keep finished runs of the same configuration that are there already.
-    progress: told jobs done and jobs in all, a few times a second.
+    progress: told jobs done and jobs in all, a few times a second. made: told the runs that are over
+    whenever these are more, while others go on.
     Ctrl-C stops early: finished runs are kept, the others are marked interrupted. Raises `Problem`
     before anything runs where the parts do not go together.
     """
@@ -109,7 +111,13 @@ def compare(
         index: ComparedRun(runs[index].name, directories[index], RunStatus.FINISHED, reused=True)
         for index in kept
     }
-    results |= _make(stage, waiting, workers or usable_cpus(), progress)
+
+    def tell(now: dict[int, ComparedRun]) -> None:
+        if made is not None:
+            over = results | now
+            made([over[index] for index in sorted(over)])
+
+    results |= _make(stage, waiting, workers or usable_cpus(), progress, tell)
     return [results[index] for index in range(len(runs))]
 
 
@@ -128,6 +136,7 @@ def _make(
     waiting: Sequence[int],
     workers: int,
     progress: Callable[[int, int], None] | None,
+    tell: Callable[[dict[int, ComparedRun]], None],
 ) -> dict[int, ComparedRun]:
     if not waiting:
         return {}
@@ -139,9 +148,12 @@ def _make(
         try:
             pending = set(futures)
             while pending:
-                _, pending = wait(pending, timeout=0.1)
+                done, pending = wait(pending, timeout=0.1)
                 if progress is not None:
                     progress(int(sum(stage.done)), jobs)
+                if done and pending:
+                    over = [each for each in futures if each.done()]
+                    tell({futures[each]: _result(stage, futures[each], each) for each in over})
         except KeyboardInterrupt:
             stage.stop.value = 1
             pool.end(futures, _PATIENCE_SECONDS)

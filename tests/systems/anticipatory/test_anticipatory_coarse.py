@@ -132,7 +132,7 @@ def test_queues_that_are_kept_decide_as_a_look_at_all_jobs(
             patch.setattr(memory, "_ROOM", room)
             patch.setattr(queues, "_FULL", most)
             kept = simulate(Workload(tuple(jobs)), setting, compiled=True)
-            assert kept.scheduler.rules.hands_over
+            assert kept.scheduler.rules.yields
             np.testing.assert_array_equal(kept.outcomes.first_start, asked.outcomes.first_start)
             np.testing.assert_array_equal(kept.outcomes.finish, asked.outcomes.finish)
             ours, theirs = (predicted(run.scheduler.composition.policy) for run in (kept, asked))
@@ -149,7 +149,7 @@ def test_machine_code_keeps_queues_as_its_plain_twin_does() -> None:
     plain, kept = (
         simulate(Workload(tuple(jobs)), setting, compiled=each) for each in (False, True)
     )
-    assert kept.scheduler.rules.hands_over
+    assert kept.scheduler.rules.yields
     np.testing.assert_array_equal(kept.outcomes.first_start, plain.outcomes.first_start)
     np.testing.assert_array_equal(kept.outcomes.finish, plain.outcomes.finish)
 

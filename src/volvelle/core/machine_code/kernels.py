@@ -25,6 +25,17 @@ def kernel(loop: F) -> F:
     return loop
 
 
+def completed(loop: Any, **called: Any) -> Any:
+    """A kernel as ``loop`` that calls these kernels where it names others; the first is whose it is."""
+    first = next(iter(called.values()))
+    made = FunctionType(
+        loop.__code__, {**loop.__globals__, **called}, f"{first.__name__}{loop.__name__}"
+    )
+    made.__module__, made.__qualname__ = first.__module__, made.__name__
+    made.__annotations__ = loop.__annotations__
+    return kernel(made)
+
+
 def kernels_called(loop: Any, *, directly: bool = True) -> Iterator[tuple[str, FunctionType]]:
     """The kernels that ``loop`` names, by the names it has for them.
 

@@ -1,6 +1,6 @@
 """What machine code of `anticipatory` knows beside the jobs: numbers in one array.
 
-Queues that hand over (`volvelle.core.policy.QueueKernels`) begin it with when to ask Python. Then come what
+It begins with when to ask Python (`volvelle.core.policy.Kernel`, yields). Then come what
 their jobs have in common, what pools own, what is expected, and notes of who came and who left, which are
 taken in when Python is asked.
 """
