@@ -4,7 +4,6 @@ import math
 from collections.abc import Container
 from typing import assert_never
 
-from volvelle.core.beliefs import measured_seconds_left
 from volvelle.core.events import (
     UNRECORDED,
     BatchSizeChanged,
@@ -234,7 +233,9 @@ class ReportIngestion:
                 job.total_iterations,
                 job.iteration_seconds,
             )
-            if measured_seconds_left(self._state.scheduler, progress, now) is not None:
+            beliefs = self._state.scheduler.beliefs
+            left = beliefs.measured_seconds_left(progress, now, composition.estimator)
+            if left is not None:
                 events.append(progress)
         if composition.policy.tunes_batch_size and job.training is not None:
             self._add_training_event(attempt, job, report)
