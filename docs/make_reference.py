@@ -111,8 +111,8 @@ COMMANDS = """Results go to standard output, progress and remarks to standard er
 
 CLIENT = """What a training script calls: `import volvelle.client as vc`
 ([how to use it](../how-to/make-a-script-preemptible.md)). It imports the standard library alone, and works
-without a scheduler. `pip install volvelle-client` installs nothing else (from a clone: `pip install
-./packages/client`). The distribution `volvelle` contains the same files."""
+without a scheduler. `pip install ./packages/client` installs nothing else. The distribution `volvelle`
+contains the same files."""
 
 
 def made() -> dict[str, str]:

@@ -279,6 +279,19 @@ def test_a_change_that_cannot_be_is_refused_with_its_reason(
     assert said in refused.json()["detail"]
 
 
+def test_asking_says_what_submitting_would(api: ApiFixture) -> None:
+    job = TRAIN | {"estimate": "2h", "time_limit": "1h"}
+    asked = api.client("dana").post("/v1/forecast", json=job).json()
+    (notice,) = asked["notices"]
+    assert notice == "by its estimate it takes 2h 00m; its time limit ends it after 1h 00m"
+    assert api.client("dana").post("/v1/jobs", json=job).json()["notices"] == asked["notices"]
+    high = TRAIN | {"priority": 10**6}
+    answers = [api.client("dana").post(where, json=high) for where in ("/v1/forecast", "/v1/jobs")]
+    assert {(each.status_code, each.json()["detail"]) for each in answers} == {
+        (answers[0].status_code, answers[0].json()["detail"])
+    }
+
+
 def test_a_change_answers_with_what_its_user_should_know(api: ApiFixture) -> None:
     dana = api.client("dana")
     dana.post("/v1/jobs", json=TRAIN | {"gpus": 8, "array": 2})

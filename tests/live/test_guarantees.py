@@ -126,7 +126,13 @@ def test_a_server_that_promises_nothing_says_so_at_once_and_what_was_missed(tmp_
 def test_a_guarantee_that_the_forecast_exceeds_is_said_to_be_at_risk(
     p50: float | None, p90: float | None, said: str
 ) -> None:
-    job = {"guarantee": {"finish_by": 100.0}, "predicted_p50": p50, "predicted_p90": p90}
+    job = {
+        "guarantee": {"finish_by": 100.0},
+        "predicted_p50": p50,
+        "predicted_p90": p90,
+        "guessed": False,
+    }
     assert formatting.format_risk(job) == said
     assert formatting.format_risk(job | {"guarantee": None, "due": 100.0}) == said
     assert formatting.format_risk(job | {"guarantee": {"finish_by": None}}) == ""
+    assert formatting.format_risk(job | {"predicted_p50": 90.0, "guessed": True}) == ""

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from measured_training import EPOCH_ITERATIONS, EPOCHS, application, seconds, training_job
+from systems_here import needs
 
 from volvelle.core.events import JobFailed, TrainingReported
 from volvelle.core.journal import replay
@@ -107,6 +108,7 @@ class TestProgress:
         assert job.training is not None
         assert 0 < failed[0].work_done < job.training.declared[-1]
 
+    @needs("optimus")
     def test_the_journal_replays_without_the_tables(self) -> None:
         jobs = [training_job(n, 10.0 * n, 2.0, most=4.0) for n in range(4)]
         done = happen(run(*jobs, policy="optimus:round=20"))
@@ -140,7 +142,7 @@ class TestStepTimes:
     def test_without_scipy_the_mend_is_named(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setitem(__import__("sys").modules, "scipy.interpolate", None)
         steps = StepTimes({"1": [(8, 0.1, 0.0)]}, [(6, 6, 8, 0.2, 0.1)])
-        with pytest.raises(Problem, match=r"volvelle\[goodput\]"):
+        with pytest.raises(Problem, match=r"-e '.\[goodput\]'"):
             steps.at((4, 4, 4, 4, 4), 8)
 
     def test_equal_tables_make_equal_jobs(self) -> None:

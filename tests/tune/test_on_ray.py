@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 from ray_cluster import RayTestCluster, shared_ray_cluster
+from systems_here import needs
 from waiting import until
 
 from volvelle.core.composition import WrittenComposition
@@ -22,6 +23,8 @@ from volvelle.simulate.run import Setting
 from volvelle.simulate.sources import generated
 from volvelle.tune.front import Front, read_evaluated
 from volvelle.tune.search import Search, SearchProgress, tune
+
+pytestmark = needs("pcs")
 
 HISTORY = generated("lognormal:jobs=120,load=1.5", 3, 16).workload
 PCS = Setting(cluster=parse_cluster("2x8"), composition=WrittenComposition("pcs"))
@@ -174,7 +177,7 @@ def test_where_no_ray_cluster_is_nothing_is_searched(ground: RayTestCluster) -> 
 
 def test_without_the_extra_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "ray", None)
-    with pytest.raises(Problem, match=r"package ray is needed.*pip install 'volvelle\[ray\]'"):
+    with pytest.raises(Problem, match=r"package ray is needed.*-e '.\[ray\]'"):
         tune(HISTORY, PCS, SMALL, ray="auto")
 
 

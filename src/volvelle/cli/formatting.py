@@ -68,11 +68,9 @@ def format_forecast(forecast: dict[str, Any], now: datetime) -> str:
         parts.append("starts now" if soon else f"starts about {format_moment(start, now)}")
     if p50 is not None:
         parts.append(f"finishes {format_moment(p50, now)} (P50)")
-        if p90 is None:
-            parts[-1] += ", P90 is not known before some jobs have finished"
-        elif format_moment(p90, now) != format_moment(p50, now):
+        if format_moment(p90, now) != format_moment(p50, now):
             parts[-1] += f" to {format_moment(p90, now)} (P90)"
-    return ", ".join(parts) + ("; its run time is a guess" if forecast["guessed"] else "")
+    return ", ".join(parts) + ("; P90 is a guess" if forecast["guessed"] else "")
 
 
 def format_guarantee(guarantee: dict[str, Any], now: datetime) -> str:
@@ -119,6 +117,8 @@ def format_risk(job: Job) -> str:
     needed = job.get("due") if job["guarantee"] is None else job["guarantee"]["finish_by"]
     needed = job.get("due") if needed is None else needed
     for expected, how in (("predicted_p50", "expected"), ("predicted_p90", "at risk: up to")):
+        if expected == "predicted_p90" and job["guessed"]:
+            continue
         if needed is not None and job[expected] is not None and job[expected] > needed:
             return f", {how} {format_duration(job[expected] - needed)} too late"
     return ""

@@ -292,7 +292,8 @@ class OrderPolicy(Policy):
         """Serve the jobs in order of `key`; where all can be served nobody asks for it."""
         if enough := all_served(view, elastic=self.elastic):
             return enough
-        keys = np.asarray(self.key(view.jobs, view.now), dtype=np.float64)
+        jobs = view.jobs.declaring(view.spec)
+        keys = np.asarray(self.key(jobs, view.now), dtype=np.float64)
         if keys.shape != (len(view.jobs),) or np.isnan(keys).any():
             what = f"policy {self.name!r} gave keys of shape {keys.shape}, or NaN, for {len(view.jobs)} jobs"
             raise wrong_keys(self.order_key, what)

@@ -150,7 +150,6 @@ class ToldTimes(Generic[Key]):
         now: float,
         observed: Observed,
         predicted_seconds: float,
-        *,
         limit_seconds: float | None = None,
     ) -> Told:
         """Quantiles for a job that is not noted. limit_seconds: a declared limit of its run time.
@@ -166,7 +165,6 @@ class ToldTimes(Generic[Key]):
         now: float,
         observed: Observed,
         predicted_seconds: float,
-        *,
         limit_seconds: float | None = None,
     ) -> Told:
         """Quantiles for a job of which more will be heard.
@@ -179,10 +177,21 @@ class ToldTimes(Generic[Key]):
         if slots is not None:
             self._open.expected[slots] = now + predicted_seconds
             if not self._due(slots, now, observed):
-                return self._again(slots[-1], predicted_seconds)
+                p50, p90 = self.again([key], np.array([predicted_seconds]))
+                return Told(float(p50[0]), float(p90[0]), self.prior)
         answer = self._ask(observed, predicted_seconds, limit_seconds)
         self._note(key, now, observed, predicted_seconds, answer)
         return answer.told
+
+    def again(
+        self, keys: Iterable[Key], predicted_seconds: FloatColumn
+    ) -> tuple[FloatColumn, FloatColumn]:
+        """P50 and P90 of jobs that were told before, as of then: by the scores of their last telling."""
+        o, slots = self._open, [self._slots[key][-1] for key in keys]
+        raw = np.maximum(predicted_seconds + self._offset, _LEAST_SECONDS)
+        scores = o.base[:, slots] + self._corrections(o.terms[:, slots]) * o.spread[slots]
+        p50, p90 = np.maximum(raw * np.exp(scores) - self._offset, 0.0)
+        return p50, np.maximum(p50, p90)
 
     def foresee(self, expected: Mapping[Key, float]) -> None:
         """Take these times as those at which the events of open jobs are expected now."""
@@ -244,13 +253,6 @@ class ToldTimes(Generic[Key]):
         p50, p90 = (max(raw * math.exp(score) - self._offset, 0.0) for score in scores.tolist())
         return p50, max(p50, p90)
 
-    def _again(self, slot: int, predicted_seconds: float) -> Told:
-        """Quantiles of a job that is told again, by the scores of an earlier telling."""
-        o = self._open
-        raw, spread = self._raw(predicted_seconds), float(o.spread[slot])
-        told = self._seconds(raw, o.base[:, slot], spread, o.terms[:, slot])
-        return Told(*told, self.prior)
-
     # ------------------------------------------------------------------ open tellings
 
     def _due(self, slots: list[int], now: float, observed: Observed) -> bool:
@@ -279,6 +281,7 @@ class ToldTimes(Generic[Key]):
     def _let_go(self, slot: int) -> None:
         self._open.waits[slot] = False
         self._open.free.append(slot)
+        self._now = -math.inf
 
     def _learn(self, slot: int, now: float) -> None:
         """A hit counts only if the present correction keeps it too, as ends may be known late."""

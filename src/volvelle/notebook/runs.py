@@ -31,8 +31,8 @@ Part = Any
 
 def simulate(
     jobs: Jobs | Path | str | HasArrow,
-    *,
     cluster: Cluster | str,
+    *,
     policy: Part = "fifo",
     out: Path | str | None = None,
     journal: bool = True,
@@ -59,8 +59,8 @@ def simulate(
 
 def compare(
     jobs: Jobs | Path | str | HasArrow,
-    *,
     cluster: Cluster | str,
+    *,
     policies: Sequence[Part] = (),
     price: float | None = None,
     out: Path | str | None = None,

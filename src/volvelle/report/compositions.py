@@ -11,6 +11,7 @@ from volvelle.metrics import series
 from volvelle.metrics.catalogue import read_objective
 from volvelle.metrics.outcomes import RECORDED, Outcomes, Steps
 from volvelle.metrics.summary import figure
+from volvelle.model.problems import Problem
 from volvelle.report.grid import Grid, GridRun
 from volvelle.report.sentences import PartOfTheLoad
 from volvelle.report.table import finished_jobs
@@ -69,9 +70,10 @@ class Composition:
     @property
     def needs_durations(self) -> bool:
         """Whether its policy reads how long jobs take."""
-        written = self.runs[0].parts.get("policy", "")
-        kind = policies.all().get(written.partition(":")[0])
-        return kind is None or kind.needs_durations
+        try:
+            return policies.make(self.runs[0].parts.get("policy", "")).needs_durations
+        except Problem:  # of another installation, or a file that is gone
+            return True
 
     @property
     def preempts(self) -> bool:

@@ -111,5 +111,6 @@ def _longest_waits(now: Composition) -> tuple[tuple[str, float, float], ...]:
         means = np.where(jobs >= min(_FEW, jobs.max()), waits / np.maximum(jobs, 1), -1.0)
         most = int(means.argmax())
         name = labelled.names[most] or "none"
-        found.append((words.format(name), float(means[most]), float(jobs[most] / jobs.sum())))
+        named = words.format(name).replace("of 1 GPUs", "of 1 GPU")
+        found.append((named, float(means[most]), float(jobs[most] / jobs.sum())))
     return tuple(found)

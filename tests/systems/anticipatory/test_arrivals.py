@@ -128,7 +128,7 @@ def test_without_lightgbm_training_names_the_extra(monkeypatch: pytest.MonkeyPat
     monkeypatch.setitem(sys.modules, "lightgbm", None)
     with pytest.raises(Problem, match="needs LightGBM") as told:
         ArrivalModel.train(every_hour(), (300.0,))
-    assert "volvelle[arrivals]" in told.value.mend
+    assert "-e '.[arrivals]'" in told.value.mend
 
 
 def test_a_past_too_short_to_learn_from_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:

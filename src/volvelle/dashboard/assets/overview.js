@@ -124,7 +124,7 @@ function shareBars(jobs, cluster, pools) {
 function forecastsHold(load) {
   if (!load) return [];
   const judged = load.p90_held + load.p90_missed;
-  if (!judged) return [h("p", { class: "note" }, "Not known yet: no job that was told a P90 has ended since the server started.")];
+  if (!judged) return [h("p", { class: "note" }, "Not known yet: no job that was told a P90 has ended since the server started. P90 is a guess until 20 jobs have finished.")];
   const share = load.p90_held / judged;
   return [h("p", {}, h("b", { class: "big" }, `${Math.floor(100 * share)} %`), " ended by the P90 they were told; 90 % is the aim."),
     svg("svg", { viewBox: "0 0 200 14", preserveAspectRatio: "none", class: "bar", "aria-hidden": "true" }, svg("rect", { width: 200, height: 14, class: "track" }),

@@ -53,6 +53,7 @@ function jobForm(go) {
       ...(found.deadline_share === null ? [] : [["Deadline", `kept in ${Math.round(100 * found.deadline_share)} % of forecasts`]]),
       ...(found.guarantee ? [["Guarantee", found.guarantee.finish_by ? `by ${moment(found.guarantee.finish_by)}` : `none: ${found.guarantee.reason}`]] : []),
       ...(found.reason ? [["Because", found.reason]] : []),
+      ...(found.notices.length ? [["Note", found.notices.join("; ")]] : []),
     ];
     return [h("dl", { class: "facts" }, facts.flatMap(([title, text]) => [h("dt", {}, title), h("dd", {}, text)]))];
   });

@@ -87,7 +87,7 @@ class CycleNotifications:
         for number in changed if self._settings.any else ():
             job = self._state.jobs[number]
             due = _due(job)
-            expected = job.predicted_p90 or job.predicted_p50
+            expected = job.predicted_p50 if job.guessed else job.predicted_p90 or job.predicted_p50
             shown = published.jobs.get(number)
             if due is None or expected is None or expected <= due or shown is None:
                 continue

@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from volvelle.core.compiled import compiled
+from volvelle.model.extras import install
 from volvelle.model.problems import Problem
 from volvelle.systems.anticipatory.past import FEATURES, LONGEST_SPAN, Earlier, Past
 from volvelle.systems.anticipatory.quanta import DEFAULT, read_quanta
@@ -264,7 +265,7 @@ def _lightgbm() -> ModuleType:
     except (ImportError, OSError) as error:  # OSError: no OpenMP on this machine
         raise Problem(
             f"training needs LightGBM, which cannot be loaded: {error}",
-            mend="pip install 'volvelle[arrivals]'; a model that is trained needs no LightGBM",
+            mend=f"{install('arrivals')}; a model that is trained needs no LightGBM",
         ) from None
     module: ModuleType = lightgbm
     return module
