@@ -12,7 +12,6 @@ import msgspec
 import numpy as np
 
 from volvelle.core.answers import ANSWERS, divide_cpus
-from volvelle.core.beliefs import rate_now
 from volvelle.core.events import (
     BatchSizeChanged,
     Event,
@@ -253,7 +252,7 @@ class Course:
         if trainer is not None:
             rate = trainer.rate(done)
         else:
-            rate = rate_now(self.scheduler, row, execution.job.truth, done)
+            rate = self.scheduler.beliefs.rate_now(row, execution.job.truth, done)
         execution.milestone = milestone = execution.next_milestone(done)
         jobs.true_rate[row] = rate
         jobs.token[row] += 1.0

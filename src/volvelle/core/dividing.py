@@ -21,7 +21,7 @@ def divide(scheduler: "Scheduler") -> list[int]:
     s, resources = scheduler.state, scheduler.resources
     jobs = s.jobs
     stock = resources.stock if resources.named else resources.stock_by_type()
-    served = rows_by_submission(s) if scheduler.served is None else scheduler.served
+    served = rows_by_submission(s) if scheduler.grants.served is None else scheduler.grants.served
     rows = [int(row) for row in served if jobs.held[row] > 0.0]
     if stock is None or resources.stock is None or not rows:
         return []

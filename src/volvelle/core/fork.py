@@ -18,11 +18,10 @@ from dataclasses import dataclass, replace
 import msgspec
 import numpy as np
 
-from volvelle.core.beliefs import newcomer, true_columns
 from volvelle.core.course import Course
 from volvelle.core.decision import Promise
-from volvelle.core.dependents import Dependents, End
-from volvelle.core.entry import admit, waiting_for_admission
+from volvelle.core.dependents import Dependents
+from volvelle.core.entry import admit
 from volvelle.core.events import Event, JobSubmitted, NodeChanged
 from volvelle.core.execution import Execution
 from volvelle.core.forecast import Forecast
@@ -230,22 +229,24 @@ class Fork:
         s = ahead.state
         table = _Table(ahead)
         if self.queue:
-            queue = waiting_for_admission(ahead)
-            aside = ahead.dependents.submissions()
+            queue = ahead.admissions.waiting
+            aside = ahead.admissions.dependents.submissions()
             for event in queue:
                 table.add(msgspec.structs.replace(event.spec, after=()), event)
             for event in list(aside):
-                blocked = ahead.dependents.aside[event.number]
-                ahead.dependents.aside[event.number] = blocked._replace(place=len(table.events))
+                blocked = ahead.admissions.dependents.aside[event.number]
+                ahead.admissions.dependents.aside[event.number] = blocked._replace(
+                    place=len(table.events)
+                )
                 table.add(event.spec, event)
         else:
-            ahead.dependents = Dependents()
+            ahead.admissions.dependents = Dependents()
         come = len(table.events)
         if self.arrivals is not None:
             table.add_arrivals(self.arrivals)
         jobs = table.write(self.ratios)
-        ahead.queue.clear()
-        ahead.dependents.returned.clear()
+        ahead.admissions.queue.clear()
+        ahead.admissions.dependents.returned.clear()
         s.count[QUEUED], s.count[COME], s.count[RETURNED] = 0, come, 0
         return jobs
 
@@ -281,7 +282,7 @@ class _Table:
         if values:
             verdict = OBSTACLE
         else:
-            values = newcomer(ahead, number, spec, Belief(truth))
+            values = ahead.beliefs.newcomer(number, spec, Belief(truth))
             if isinstance(values, str):
                 verdict = NO_PROGRESS
             elif spec.after:
@@ -323,35 +324,27 @@ class _Table:
 
     def write(self, ratios: Ratios | None) -> dict[int, Job]:
         """Let the scheduler know of them; returns those of which only Python knows what happens next."""
-        ahead, s = self._ahead, self._ahead.state
+        ahead = self._ahead
         columns = np.asfortranarray(np.array(self._columns, dtype=np.float64).T)
         if not self.events:
             columns = np.zeros((ARRIVAL_COLUMNS, 0), order="F")
         works = np.array([self._known[event.number].believed.work for event in self.events])
         if ratios is not None and len(works):
             works = np.maximum(works * ratios(np.zeros(len(works))), 0.0)
-        jobs = {}
+        jobs, reports = {}, ahead.composition.loss_every is not None
         for place, event in enumerate(self.events):
             spec, believed = self._known[event.number]
             job = Job(spec, msgspec.structs.replace(believed, work=float(works[place])))
             if self._verdict[place] != OBSTACLE:
-                columns[TRUTH, place] = true_columns(ahead, job)
+                columns[TRUTH, place] = ahead.beliefs.true_columns(job, reports=reports)
             if columns[_PLACE["truly_asked"], place]:
                 jobs[event.number] = job
-        ahead.coming, ahead.prepared = self.events.__getitem__, True
-        ahead.foretold = ahead.notes.foretold = self._foretold
-        ahead.known.ask(self._known.__getitem__, self._known)
         verdict = np.array(self._verdict, dtype=np.int64)
-        dependents = ahead.dependents
-        dependents.watched = bool((verdict == DEPENDS).any())
-        if dependents.watched:
-            for place in np.flatnonzero(verdict == OBSTACLE).tolist():
-                spec = self.events[place].spec
-                dependents.ended[spec.id] = End(spec.submit_time, ok=False)
-        s.arrivals, s.verdict = columns, verdict
-        if not s.compiled:
-            s.arrivals, s.verdict = columns.tolist(), verdict.tolist()
-        ahead.renew()
+        ahead.notes.foretold = self._foretold
+        ahead.known.ask(self._known.__getitem__, self._known)
+        ahead.admissions.foresee(
+            self.events.__getitem__, columns, verdict, prepared=True, foretold=self._foretold
+        )
         return jobs
 
 

@@ -8,19 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from volvelle.core.beliefs import believe_rate, believed_mean_rate, measured_seconds_left
 from volvelle.core.decision import Decision
 from volvelle.core.dependencies import stand_aside, take_in_dependents
-from volvelle.core.dependents import note_end
 from volvelle.core.entry import (
     admit,
     drop,
     enter,
     give_up_on,
-    queue_submission,
     reject,
-    waiting_for_admission,
-    withdraw,
 )
 from volvelle.core.events import (
     UNRECORDED,
@@ -55,7 +50,6 @@ from volvelle.core.forward.waiting import wait_no_more
 from volvelle.core.limits import end_overrun
 from volvelle.core.parts import Belief, KnownJob, admissions
 from volvelle.core.policy import policies
-from volvelle.core.promises import promise
 from volvelle.core.state import (
     COMMIT,
     CONCLUDED,
@@ -97,7 +91,8 @@ def complete(scheduler: "Scheduler", row: int, time: float) -> None:
     scheduler.composition.estimator.learn(spec, float(jobs.attained[row]) + last_run)
     service = float(jobs.attained_gpu[row]) + last_run * held
     scheduler.composition.policy.learn(spec, service)
-    note_end(scheduler, spec.id, ok=True)
+    scheduler.remember()
+    scheduler.admissions.note_end(spec.id, ok=True)
     drop(scheduler, row)
 
 
@@ -107,7 +102,7 @@ def _submitted(scheduler: "Scheduler", event: JobSubmitted) -> None:
     elif event.spec.after:
         stand_aside(scheduler, event)
     else:
-        queue_submission(scheduler, event)
+        scheduler.admissions.submit(event)
 
 
 def _started(scheduler: "Scheduler", event: JobStarted) -> None:
@@ -123,9 +118,9 @@ def _started(scheduler: "Scheduler", event: JobStarted) -> None:
 def _finished(scheduler: "Scheduler", event: JobFinished) -> None:
     """Also of a job that was to stop, or to be held, and was done before it did."""
     number, attempt = event.number, event.attempt
-    held = scheduler.held.get(number)
+    held = scheduler.admissions.held.get(number)
     if held is not None and not isinstance(held, JobSubmitted) and held.attempt == attempt:
-        del scheduler.held[number]
+        del scheduler.admissions.held[number]
         enter(scheduler, list(held.values), held.known)
     row = scheduler.row_of(number)
     if row is not None and scheduler.state.jobs.attempt[row] == attempt:
@@ -138,11 +133,11 @@ def _finished(scheduler: "Scheduler", event: JobFinished) -> None:
 def _stopped(scheduler: "Scheduler", event: JobStopped) -> None:
     number = event.number
     drop_stop(scheduler.state, number, event.attempt)
-    row, held = scheduler.row_of(number), scheduler.held.get(number)
+    row, held = scheduler.row_of(number), scheduler.admissions.held.get(number)
     if row is not None:
         note_checkpoint(scheduler.state, row, number, event.work_done)
     elif held is not None and not isinstance(held, JobSubmitted):
-        scheduler.held[number] = held.having({"done": event.work_done})
+        scheduler.admissions.held[number] = held.having({"done": event.work_done})
 
 
 def _failed(scheduler: "Scheduler", event: JobFailed) -> None:
@@ -183,15 +178,15 @@ def _leave(scheduler: "Scheduler", number: int, *, ok: bool) -> None:
     if row is not None:
         spec = scheduler.spec(number)
         drop(scheduler, row)
-    elif (dependent := scheduler.dependents.aside.pop(number, None)) is not None:
+    elif (dependent := scheduler.admissions.dependents.aside.pop(number, None)) is not None:
         spec = dependent.event.spec
-    elif (held := scheduler.held.pop(number, None)) is not None:
+    elif (held := scheduler.admissions.held.pop(number, None)) is not None:
         spec = held.spec if isinstance(held, JobSubmitted) else held.known.spec
-    elif (submission := withdraw(scheduler, number)) is not None:
+    elif (submission := scheduler.admissions.withdraw(number)) is not None:
         spec = submission.spec
     else:
         return
-    note_end(scheduler, spec.id, ok=ok)
+    scheduler.admissions.note_end(spec.id, ok=ok)
 
 
 def _batch_size_changed(scheduler: "Scheduler", event: BatchSizeChanged) -> None:
@@ -204,7 +199,7 @@ def _batch_size_changed(scheduler: "Scheduler", event: BatchSizeChanged) -> None
     _adapt(scheduler, row, event.work_done, event.batch_size)
     _go_on(scheduler, row, event.work_done)
     if jobs.held[row] > 0.0:
-        believe_rate(scheduler, row)
+        scheduler.beliefs.believe_rate(row)
     _order_again(scheduler, row)
 
 
@@ -229,7 +224,9 @@ def _go_on(scheduler: "Scheduler", row: int, work_done: float) -> None:
     types = int(jobs.types[row])
     first_type = scheduler.resources.types[(types & -types).bit_length() - 1]
     for column, gpus in ((jobs.full_rate, spec.most_gpus), (jobs.request_rate, spec.gpus)):
-        column[row] = believed_mean_rate(scheduler, believed, gpus, first_type, work_done)
+        column[row] = scheduler.beliefs.eligibility.best_mean_rate(
+            believed, gpus, first_type, work_done
+        )
 
 
 def _training_reported(scheduler: "Scheduler", event: TrainingReported) -> None:
@@ -248,7 +245,9 @@ def _progress_reported(scheduler: "Scheduler", event: ProgressReported) -> None:
     if row is None or not (rate := float(jobs.rate[row])):
         return
     settle_work(scheduler.state, row, scheduler.now)
-    left = measured_seconds_left(scheduler, event, scheduler.now)
+    left = scheduler.beliefs.measured_seconds_left(
+        event, scheduler.now, scheduler.composition.estimator
+    )
     if left is not None:
         known = scheduler.known[event.number]
         truth = msgspec.structs.replace(known.believed, work=float(jobs.done[row]) + left * rate)
@@ -295,7 +294,7 @@ def _recomposed(scheduler: "Scheduler", event: Recomposed) -> None:
         scheduler.composition = composition._replace(policy=policy)
         scheduler.state.jobs.set_more(policy.columns)
         scheduler.count_pools()
-        scheduler.eligibility = scheduler.judge_nodes()
+        scheduler.judge_nodes()
         scheduler.state.clock[NAMED_WAKE] = INFINITY
         scheduler.state.count[DIRTY] = 1
     if admission.label != composition.admission.label:
@@ -312,8 +311,8 @@ def _arrivals_foretold(scheduler: "Scheduler", event: ArrivalsForetold) -> None:
 
 def _node_changed(scheduler: "Scheduler", event: NodeChanged) -> None:
     scheduler.resources.change(event.name, event.state, event.node)
-    scheduler.renew()
-    scheduler.eligibility = scheduler.judge_nodes()
+    scheduler.state.machine = None
+    scheduler.judge_nodes()
     scheduler.count_capacity()
     scheduler.state.count[DIRTY] = 1
 
@@ -330,16 +329,16 @@ def follow(scheduler: "Scheduler", decision: Decision) -> None:
     if s.clock[ELIGIBLE] <= s.clock[NOW]:
         take_in_dependents(scheduler)
     for given in decision.promises:
-        promise(scheduler, given)
+        scheduler.promises.give(given, scheduler.notes)
     for number in sorted(
         {one.number for one in decision.rejected} | {one.number for one in decision.concluded}
     ):
         fold(scheduler, JobCancelled(scheduler.now, number))
     numbers = decision.job.tolist()
     promised = [given.number for given in decision.promises if given.finish_by is not None]
-    for event in waiting_for_admission(scheduler):
+    for event in scheduler.admissions.waiting:
         if event.number in numbers or event.number in promised:
-            withdraw(scheduler, event.number)
+            scheduler.admissions.withdraw(event.number)
             admit(scheduler, event)
     rows = [scheduler.row_of(number) for number in numbers]
     for i, row in enumerate(rows):
@@ -350,7 +349,7 @@ def follow(scheduler: "Scheduler", decision: Decision) -> None:
             s.jobs.partner[row] = partner = int(decision.partner[i])
             if partner in scheduler.known:
                 name = scheduler.spec(partner).name
-                scheduler.neighbours = {**scheduler.neighbours, partner: name}
+                scheduler.grants.neighbours = {**scheduler.grants.neighbours, partner: name}
         if decision.gpus[i] > 0.0 and s.jobs.held[row] == 0.0 and scheduler.rules.decides == ORDER:
             wait_no_more(s, row)
         change(s, row)

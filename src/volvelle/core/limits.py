@@ -2,7 +2,6 @@
 
 from typing import TYPE_CHECKING
 
-from volvelle.core.dependents import note_end
 from volvelle.core.entry import drop
 from volvelle.core.forward.jobs import stop
 from volvelle.core.forward.log import log_event
@@ -33,7 +32,7 @@ def end_overrun(scheduler: "Scheduler") -> None:
         limit = format_duration(float(s.jobs.time_limit[row]))
         scheduler.notes.reasons[number] = f"its time limit of {limit} is over"
         log_event(s, scheduler.rules, TIMED_OUT, number, 0.0, 0.0)
-        note_end(scheduler, scheduler.spec(number).id, ok=False)
+        scheduler.admissions.note_end(scheduler.spec(number).id, ok=False)
         stop(s, scheduler.rules, row, now)
         drop(scheduler, row)
     s.clock[TIMED] = soonest

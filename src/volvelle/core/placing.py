@@ -70,7 +70,7 @@ def _place_one(scheduler: "Scheduler", row: int, gpus: int) -> bool:
 
 def _place_as_named(scheduler: "Scheduler", row: int) -> bool:
     """Place a job where the policy says; False where it is to have whole nodes, and these are others'."""
-    taken, node_gpus = scheduler.nodes_wanted[row], scheduler.resources.node_gpus
+    taken, node_gpus = scheduler.grants.nodes[row], scheduler.resources.node_gpus
     if scheduler.state.jobs.exclusive[row] == 1.0 and ((taken > 0) & (taken < node_gpus)).any():
         return False
     _hold(scheduler, row, taken)

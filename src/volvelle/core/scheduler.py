@@ -9,32 +9,33 @@ The handlers (`volvelle.core.handlers`) let the state follow what happened. The 
 in Python. A simulated world runs the same loop over the same state, with a clock.
 """
 
-from collections import deque
-from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
+from volvelle.core.admissions import Admissions
 from volvelle.core.answers import ANSWERS
-from volvelle.core.beliefs import rates, rates_basis, rates_beside
+from volvelle.core.beliefs import Beliefs
 from volvelle.core.composition import Composition
-from volvelle.core.curves import RateCurves, ThroughputTables
-from volvelle.core.decision import Decision, IntArray, Promise
-from volvelle.core.dependents import Dependents
+from volvelle.core.decision import Decision
 from volvelle.core.eligibility import Eligibility
-from volvelle.core.entry import HeldJob
 from volvelle.core.events import Event, JobSubmitted
 from volvelle.core.forward.advance import advance, begin_moment, jobs_left, room, wake_at
 from volvelle.core.forward.believe import believe, expect_ends
 from volvelle.core.forward.groups import by_groups
 from volvelle.core.forward.jobs import order_anew
 from volvelle.core.forward.log import log_event
+from volvelle.core.grants import Grants
 from volvelle.core.handlers import fold, follow
+from volvelle.core.known_jobs import KnownJobs
 from volvelle.core.log import Batch, Notes, drained
 from volvelle.core.orders import Key, compilable_keys, goes_by_time, interpreted_keys, never_rises
-from volvelle.core.parts import Estimator, KnownJob
+from volvelle.core.parts import Estimator
 from volvelle.core.paying import machine_code_pays
 from volvelle.core.policy import Kernel, Policy, kept_order
+from volvelle.core.promises import Promises
 from volvelle.core.resources import Resources
 from volvelle.core.state import (
     AHEAD,
@@ -54,7 +55,6 @@ from volvelle.core.state import (
     ORDER,
     PHASE,
     ROWS_FULL,
-    VERSION,
     Groups,
     Jobs,
     Rules,
@@ -76,9 +76,8 @@ class Scheduler:
     cluster: what there is to give. overheads: what starts and stops are believed to cost. seed: of every
     random choice. All times are seconds on the world's clock.
 
-    state, rules: of the forward loop. queue: submissions that wait to be admitted (`volvelle.core.entry`).
-    held: jobs that their users hold, from the system or from the queue, by number. known: what is known of
-    the jobs in the system.
+    state, rules: of the forward loop. admissions, beliefs, grants, promises: each owns what it is named for.
+    notes: what Python adds to the log.
     """
 
     def __init__(
@@ -96,38 +95,24 @@ class Scheduler:
         self.state = State(self.composition.policy.columns)
         self.resources = Resources(cluster, self.state, named=composition.placement.names_gpus)
         self.state.pools.grow(len(cluster.pools))
-        self.pools = {pool.name: index for index, pool in enumerate(cluster.pools)}
-        self.known = KnownJobs(self.state)
-        self.queue: deque[JobSubmitted] = deque()
-        self.coming: Callable[[int], JobSubmitted] | None = None
-        """In a world that knows what comes: the submissions in the table of arrivals."""
-        self.prepared = False
-        """Whether that table says what is believed of them."""
-        self.foretold: dict[int, str] = {}
-        """Why some of them will be turned away, by number."""
-        self.served: list[int] | None = None
-        """Rows in the order in which the last allocation served them; None: by submission."""
-        self.nodes_wanted: dict[int, IntArray] = {}
-        """GPUs on each node by row, where the last allocation said so."""
-        self.neighbours: dict[int, str] = {}
-        """The names of jobs beside which others run on the same GPUs, by number, until the next decision."""
-        self.held: dict[int, HeldJob | JobSubmitted] = {}
-        self.dependents = Dependents()
-        """Submissions that stand aside until other jobs are through."""
-        self.promises: dict[int, Promise] = {}
-        """What jobs in the system were promised last, by number; a few that are through may be there too."""
-        self.notes = Notes(self.foretold)
-        self.curves = RateCurves()
+        self.admissions = Admissions(self.state)
+        self.promises = Promises(self.state)
+        self.grants = Grants()
+        self.notes = Notes()
         kernel = self.composition.policy.kernel(named=self.resources.named)
-        self.tabulates = kernel is not None and kernel.rates
-        """Whether rates of linear jobs are in tables too, for a policy's machine code."""
-        self.tables = ThroughputTables(linear=self.tabulates)
+        self.beliefs = Beliefs(
+            self.state,
+            self.resources,
+            self.grants,
+            self.overheads,
+            [pool.name for pool in cluster.pools],
+            tabulates=kernel is not None and kernel.rates,
+        )
         self.count_pools()
-        self.eligibility = self.judge_nodes()
+        self.judge_nodes()
         self.rules = Rules()
         self._ordered: tuple[Any, ...] | None = None
         """By what jobs are kept in order: the policy, and the rules that matter to it."""
-        self._machine: Machine | None = None
         self.count_capacity()
         self.apply_rules()
 
@@ -160,8 +145,9 @@ class Scheduler:
         self.state.count[PHASE] = AHEAD
         self.make_room()
         begin_moment(self.state, now)
-        if not (self.dependents.watched or self.dependents.news):
-            self.dependents.ended.clear()
+        dependents = self.admissions.dependents
+        if not (dependents.watched or dependents.news):
+            dependents.ended.clear()
 
     def _decided(self) -> Decision:
         """What was decided at this moment."""
@@ -185,7 +171,7 @@ class Scheduler:
             if not self.state.compiled:
                 why = advance(self.state, self.rules, until, moments)
             else:
-                why = self._machine_code().advance(self.rules, until, moments)
+                why = _machine_of(self.state).advance(self.rules, until, moments)
             if why != ROWS_FULL:
                 return why
             self.grow(why)
@@ -211,7 +197,7 @@ class Scheduler:
         while len(s.expected) < s.count[EXPECTED] + s.count[JOBS] + 8:
             self.grow(ROWS_FULL)
         if s.compiled:
-            self._machine_code().believe()
+            _machine_of(s).believe()
         else:
             believe(s)
         if self.composition.loss_every is not None:
@@ -222,16 +208,9 @@ class Scheduler:
     def expect_ends(self) -> None:
         """Expect the ends of jobs that run, by the truth about them."""
         if self.state.compiled:
-            self._machine_code().expect_ends()
+            _machine_of(self.state).expect_ends()
         else:
             expect_ends(self.state)
-
-    def _machine_code(self) -> "Machine":
-        if self._machine is None:
-            from volvelle.core.machine import Machine  # noqa: PLC0415 - loads llvmlite
-
-            self._machine = Machine(self.state)
-        return self._machine
 
     def grow(self, full: int) -> None:
         """Make room where something is full."""
@@ -239,11 +218,6 @@ class Scheduler:
             self.state.grow_log()
         else:
             self.state.grow_rows()
-        self.renew()
-
-    def renew(self) -> None:
-        """An array of the state was replaced: machine code is to see the new one."""
-        self._machine = None
 
     def compile(self) -> None:
         """Let machine code run the forward loop from now on."""
@@ -257,11 +231,17 @@ class Scheduler:
         """
         if order_anew:
             self._ordered = None
+        self._own(state)
+        self.judge_nodes()
+        self.apply_rules()
+
+    def _own(self, state: State) -> None:
+        """Let this be the state of all owners."""
         self.state = state
         self.resources = self.resources.fork(state)
-        self.known = self.known.of(state)
-        self.eligibility = self.judge_nodes()
-        self.apply_rules()
+        self.admissions, self.promises = self.admissions.of(state), self.promises.of(state)
+        self.grants = replace(self.grants)
+        self.beliefs = self.beliefs.of(state, self.resources, self.grants)
 
     def compile_where_it_pays(self) -> None:
         """Let machine code run the forward loop if so many jobs are there that it is worth loading."""
@@ -278,7 +258,7 @@ class Scheduler:
 
     def drain(self) -> Batch:
         """What is in the log; it is empty afterwards."""
-        notes, self.notes = self.notes, Notes(self.foretold)
+        notes, self.notes = self.notes, Notes(self.admissions.foretold)
         return drained(self.state, notes)
 
     def apply_rules(self, **changed: Any) -> None:
@@ -299,8 +279,8 @@ class Scheduler:
                 else KERNEL,
                 "keeps_place": placement.shrinks_in_place,
                 "admits": self.composition.admission.limit(0.0) is None
-                or not self.prepared
-                or self.dependents.watched,
+                or not self.admissions.prepared
+                or self.admissions.dependents.watched,
                 "learns": self.learns,
                 "divides": policy.divides,
                 **changed,
@@ -308,7 +288,7 @@ class Scheduler:
         )
         if placement.kernel is not None:
             s.place = placement.kernel
-        self.renew()
+        s.machine = None
         ordered = type(policy), policy.label, self.rules.decides, self.rules.elastic
         if ordered != self._ordered:
             self._ordered = ordered
@@ -350,8 +330,7 @@ class Scheduler:
             kernel = self.composition.policy.kernel(named=self.resources.named)
         if kernel is None or kernel.memory is self.state.memory:
             return False
-        self.state.memory = kernel.memory
-        self.renew()
+        self.state.memory, self.state.machine = kernel.memory, None
         return True
 
     def _rates_are_known(self) -> bool:
@@ -359,13 +338,15 @@ class Scheduler:
         table = Jobs.float_columns.index("table")
         coming = np.asarray(self.state.arrivals[table])
         here = JobView(self.state, self.now).column("table")
-        told = self.prepared or self.coming is None
-        return self.tabulates and told and bool((here >= 0.0).all() and (coming >= 0.0).all())
+        told = self.admissions.prepared or self.admissions.coming is None
+        return (
+            self.beliefs.tabulates and told and bool((here >= 0.0).all() and (coming >= 0.0).all())
+        )
 
     @property
     def learns(self) -> bool:
         """Whether some part is to be told how long jobs that ended ran, or Python that they ended."""
-        if self.dependents.watched:
+        if self.admissions.dependents.watched:
             return True
         estimator, policy = type(self.composition.estimator), type(self.composition.policy)
         return estimator.learn is not Estimator.learn or policy.learn is not Policy.learn
@@ -393,14 +374,14 @@ class Scheduler:
             np.array([pool.quota for pool in self.cluster.pools], dtype=np.float64),
             np.array([pool.lends for pool in self.cluster.pools], dtype=np.bool_),
             np.array([pool.weight for pool in self.cluster.pools], dtype=np.float64),
-            lambda: rates(self, jobs),
-            lambda: rates_basis(self, jobs),
+            lambda: self.beliefs.rates(jobs),
+            lambda: self.beliefs.rates_basis(jobs),
             self.spec,
             self.resources,
-            lambda number, other: rates_beside(self, number, other),
+            self.beliefs.rates_beside,
             lambda number: self.known[number].believed,
             self.promises,
-            tuple(self.pools),
+            tuple(pool.name for pool in self.cluster.pools),
         )
 
     @property
@@ -409,6 +390,11 @@ class Scheduler:
         from volvelle.core.fork import Fork  # noqa: PLC0415 - it runs schedulers
 
         return Fork(self).without_queue()
+
+    @property
+    def known(self) -> KnownJobs:
+        """What is known of the jobs in the system, by number."""
+        return self.beliefs.known
 
     def spec(self, number: int) -> JobSpec:
         """The declaration of the user of a job in the system."""
@@ -420,15 +406,11 @@ class Scheduler:
 
     def slots_of(self, row: int) -> list[int]:
         """The GPUs that the job in ``row`` holds by name, ascending."""
-        slots, slot = [], int(self.state.jobs.slot[row])
-        while slot >= 0:
-            slots.append(slot)
-            slot = int(self.state.slots.next[slot])
-        return slots
+        return self.resources.slots_of(row)
 
     def obstacle(self, spec: JobSpec) -> str:
         """Why a job could not run here even on an empty cluster; nothing if it could."""
-        return self.eligibility.obstacle(spec)
+        return self.beliefs.eligibility.obstacle(spec)
 
     def wake_at(self) -> float | None:
         """When to be woken though nothing happens; None for never."""
@@ -440,23 +422,16 @@ class Scheduler:
         copy = object.__new__(type(self))
         copy.__dict__.update(self.__dict__)
         copy.composition = self.composition.fork()
-        copy.state = self.state.copy()
-        copy.resources = self.resources.fork(copy.state)
-        copy.known = self.known.of(copy.state)
-        copy.queue, copy.held = self.queue.copy(), self.held.copy()
-        copy.dependents = self.dependents.copy()
-        copy.promises = self.promises.copy()
-        copy.notes = Notes(copy.foretold)
-        copy.curves = self.curves.fork()
-        copy._machine = None
+        copy._own(self.state.copy())
+        copy.notes = Notes(self.admissions.foretold)
         copy.remember()
         return copy
 
     # ------------------------------------------------------------------ nodes
 
-    def judge_nodes(self) -> Eligibility:
-        """Which jobs could run on the nodes there are."""
-        return Eligibility(
+    def judge_nodes(self) -> None:
+        """Work out anew which jobs could run on the nodes there are."""
+        self.beliefs.eligibility = Eligibility(
             self.resources,
             self.limits,
             whole_gpus=self.composition.placement.names_gpus,
@@ -464,6 +439,7 @@ class Scheduler:
                 self.composition.placement.names_gpus and not self.composition.policy.chooses_nodes
             ),
             elastic=self.composition.policy.resizes,
+            divides=self.composition.policy.divides,
         )
 
     @property
@@ -503,6 +479,12 @@ Answers = Mapping[int, Callable[[Scheduler], object]]
 """The answers to questions of the forward loop, by question (ASK_...)."""
 
 
+def _machine_of(s: State) -> "Machine":
+    from volvelle.core.machine import machine_of  # noqa: PLC0415 - loads llvmlite
+
+    return machine_of(s)
+
+
 def _rules_of_policy(policy: Policy, decides: int) -> dict[str, Any]:
     """The rules that follow from a policy, and who decides for it."""
     key = kept_order(policy) if decides == ORDER else None
@@ -531,73 +513,3 @@ def _compiled(key: Key) -> Callable[..., None] | None:
     except NotCompilable:
         return None
     return keys
-
-
-class KnownJobs(Mapping[int, KnownJob]):
-    """What is known of the jobs in the system beside their columns, by number."""
-
-    def __init__(self, state: State) -> None:
-        self._state = state
-        self._jobs: dict[int, KnownJob] = {}
-        self._source: Callable[[int], KnownJob] | None = None
-        self._rows: dict[int, int] = {}
-        self._version = -1
-
-    def of(self, state: State) -> "KnownJobs":
-        """The same for a copy of the state."""
-        copy = KnownJobs(state)
-        copy._jobs, copy._source = self._jobs.copy(), self._source
-        return copy
-
-    def ask(self, source: Callable[[int], KnownJob], numbers: Container[int]) -> None:
-        """Jobs of these numbers, of which nothing is noted here, are those of ``source``."""
-        before = self._source
-        self._source = lambda number: (
-            source(number) if before is None or number in numbers else before(number)
-        )
-
-    @property
-    def rows(self) -> Mapping[int, int]:
-        """The rows of the jobs in the system, by number."""
-        s = self._state
-        if self._version != s.count[VERSION]:
-            self._version = int(s.count[VERSION])
-            rows = rows_by_submission(s)
-            if s.compiled:
-                numbers = np.asarray(s.jobs.number)[rows].astype(np.int64)
-                self._rows = dict(zip(numbers.tolist(), rows.tolist(), strict=True))
-            else:
-                self._rows = {int(s.jobs.number[row]): row for row in rows}
-        return self._rows
-
-    def entered(self, number: int, row: int, known: KnownJob) -> None:
-        """A job has just entered the system."""
-        self._jobs[number] = known
-        self._rows[number] = row
-        self._version += 1
-
-    def left(self, number: int) -> None:
-        """A job has just left the system."""
-        self._jobs.pop(number, None)
-        if self._rows.pop(number, None) is not None:
-            self._version += 1
-
-    def __setitem__(self, number: int, known: KnownJob) -> None:
-        self._jobs[number] = known
-
-    def __getitem__(self, number: int) -> KnownJob:
-        known = self._jobs.get(number)
-        if known is not None:
-            return known
-        if self._source is None or number not in self.rows:
-            raise KeyError(number)
-        return self._source(number)
-
-    def __contains__(self, number: object) -> bool:
-        return number in self.rows
-
-    def __iter__(self) -> Iterator[int]:
-        return iter(self.rows)
-
-    def __len__(self) -> int:
-        return int(self._state.count[JOBS])

@@ -5,8 +5,9 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from volvelle.core.admissions import HeldJob
 from volvelle.core.beliefs import DECLARED_COLUMNS
-from volvelle.core.entry import HeldJob, drop, enter, queue_submission, withdraw
+from volvelle.core.entry import drop, enter
 from volvelle.core.events import JobChanged, JobHeld, JobReleased, JobRequeued, JobSubmitted
 from volvelle.core.forward.jobs import stop
 from volvelle.core.forward.log import log_decision
@@ -22,25 +23,25 @@ def held(scheduler: "Scheduler", event: JobHeld) -> None:
     s, number = scheduler.state, event.number
     row = scheduler.row_of(number)
     if row is None:
-        if (dependent := scheduler.dependents.aside.get(number)) is not None:
-            scheduler.dependents.aside[number] = dependent._replace(held=True)
-        elif (submission := withdraw(scheduler, number)) is not None:
-            scheduler.held[number] = submission
+        if (dependent := scheduler.admissions.dependents.aside.get(number)) is not None:
+            scheduler.admissions.dependents.aside[number] = dependent._replace(held=True)
+        elif (submission := scheduler.admissions.withdraw(number)) is not None:
+            scheduler.admissions.held[number] = submission
         return
     if s.jobs.held[row] > 0.0:
         stop(s, scheduler.rules, row, scheduler.now)
         log_decision(s, scheduler.rules, row)
-    scheduler.held[number] = _out_of_the_system(scheduler, row)
+    scheduler.admissions.held[number] = _out_of_the_system(scheduler, row)
 
 
 def released(scheduler: "Scheduler", event: JobReleased) -> None:
     """Let a held job be where it would be had it not been held."""
-    if (dependent := scheduler.dependents.aside.get(event.number)) is not None:
-        scheduler.dependents.aside[event.number] = dependent._replace(held=False)
+    if (dependent := scheduler.admissions.dependents.aside.get(event.number)) is not None:
+        scheduler.admissions.dependents.aside[event.number] = dependent._replace(held=False)
         return
-    job = scheduler.held.pop(event.number, None)
+    job = scheduler.admissions.held.pop(event.number, None)
     if isinstance(job, JobSubmitted):
-        queue_submission(scheduler, job)
+        scheduler.admissions.submit(job)
     elif job is not None:
         enter(scheduler, list(job.values), job.known)
 
@@ -50,7 +51,11 @@ def changed(scheduler: "Scheduler", event: JobChanged) -> None:
 
     A job in the system leaves it and comes back, so that no part goes by what it knew of the job.
     """
-    number, aside, out = event.number, scheduler.dependents.aside, scheduler.held
+    number, aside, out = (
+        event.number,
+        scheduler.admissions.dependents.aside,
+        scheduler.admissions.held,
+    )
     row = scheduler.row_of(number)
     if row is not None:
         if scheduler.state.jobs.held[row] == 0.0:
@@ -63,8 +68,9 @@ def changed(scheduler: "Scheduler", event: JobChanged) -> None:
     elif waits is not None:
         out[number] = _redeclared(scheduler, waits, event)
     else:
-        scheduler.queue = deque(
-            resubmitted(one, event) if one.number == number else one for one in scheduler.queue
+        scheduler.admissions.queue = deque(
+            resubmitted(one, event) if one.number == number else one
+            for one in scheduler.admissions.queue
         )
 
 

@@ -12,7 +12,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from volvelle.core.entry import submissions
 from volvelle.core.scheduler import Scheduler
 from volvelle.estimate.likeness import ARRIVALS_SECONDS, Observed
 from volvelle.estimate.told import ToldTimes
@@ -179,4 +178,4 @@ def _kinds(*, running: bool) -> tuple[str]:
 
 def _declared(scheduler: Scheduler) -> dict[int, JobSpec]:
     """Declarations of the jobs that wait for admission."""
-    return {event.number: event.spec for event in submissions(scheduler)}
+    return {event.number: event.spec for event in scheduler.admissions.submissions}
