@@ -66,7 +66,7 @@ def setup(app: Any) -> None:
     app.connect("build-finished", _with_home)
 
 
-class _Notebook(Parser):
+class _Notebook(Parser):  # type: ignore[misc, unused-ignore]
     """A notebook as a page: its Markdown, its code, and the outputs that it has."""
 
     supported = ("notebook",)
