@@ -89,6 +89,7 @@ def complete(scheduler: SchedulerState, row: int, time: float) -> None:
     scheduler.composition.estimator.learn(spec, float(jobs.attained[row]) + last_run)
     service = float(jobs.attained_gpu[row]) + last_run * held
     scheduler.composition.policy.learn(spec, service)
+    scheduler.remember()
     scheduler.admissions.note_end(spec.id, ok=True)
     drop(scheduler, row)
 
