@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any, get_args
 
+import python_api
 import typer
 from pydantic import BaseModel
 
@@ -130,6 +131,7 @@ def made() -> dict[str, str]:
         "metrics": ("Metrics", MEASURES, _metrics()),
         "experiment-file": ("The experiment file", EXPERIMENT, _experiment()),
         "client": ("The client library", CLIENT, _client()),
+        "python": ("Python", python_api.INTRO, python_api.sections()),
         "serve-file": ("The server file", SERVE, _serve()),
         "job-file": ("The job file", JOB, _model(JobRequest)),
         "http-api": ("The HTTP API", HTTP, _routes()),

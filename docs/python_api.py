@@ -1,0 +1,61 @@
+"""The reference of what ``import volvelle`` offers, for `make_reference`."""
+
+import inspect
+import re
+from collections.abc import Iterator
+from functools import cached_property
+from types import FunctionType
+from typing import Any
+
+import volvelle
+from volvelle.notebook.jobs import Jobs
+from volvelle.notebook.results import Comparison, Run
+from volvelle.notebook.search import Tuned
+from volvelle.notebook.server import Rows, Server
+from volvelle.simulate.experiment import Experiment
+
+INTRO = """What a script or a notebook calls: `import volvelle as vv`
+([a notebook](../how-to/work-in-a-notebook.ipynb)). Every function does what the command of its name does, by
+the same code. Its `settings` are the keys of [the experiment file](experiment-file.md). Mistakes raise
+`volvelle.model.problems.Problem`, whose text says what to do.
+
+`Jobs`, `Run`, `Comparison`, `Tuned` and `Rows` go to data frames as they are: `pandas.DataFrame.from_arrow(run)`,
+`polars.DataFrame(run)`, `pyarrow.table(run)`; and data frames come in where jobs do."""
+
+FUNCTIONS = ("read", "generate", "simulate", "compare", "tune", "connect")
+CLASSES = (Jobs, Run, Comparison, Tuned, Server, Rows)
+_DOCUMENTED = (FunctionType, property, cached_property)
+
+
+def sections() -> Iterator[str]:
+    """The lines of the page, below its introduction."""
+    for name in FUNCTIONS:
+        one = getattr(volvelle, name)
+        function = getattr(one, "_function", one)
+        yield from (f"## {name}", "", f"`vv.{name}{_untyped(function)}`", "", _text(function), "")
+    yield from ("## Cluster", "", "`vv.Cluster(nodes)`", "", _text(volvelle.Cluster), "")
+    for kind in CLASSES:
+        yield from (f"## {kind.__name__}", "", _text(kind), "")
+        for name, member in inspect.getmembers(kind):
+            if name.startswith("_") or not isinstance(member, _DOCUMENTED):
+                continue
+            shown = f"{name}{_untyped(member)}" if inspect.isfunction(member) else name
+            yield from (f"- `{shown}`: {' '.join(_text(member).split())}",)
+        yield ""
+    keys = ", ".join(f"`{name}`" for name in Experiment.model_fields)
+    yield from ("## Settings", "", f"Keys of an experiment: {keys}.", "")
+
+
+def _text(one: Any) -> str:
+    said = re.sub(r"``([^`]+)``", r"`\1`", inspect.getdoc(one) or "")
+    return re.sub(r"`volvelle\.(\w+)`", r"`\1`", said)
+
+
+def _untyped(function: Any) -> str:
+    signature = inspect.signature(function)
+    plain = [
+        each.replace(annotation=inspect.Parameter.empty)
+        for each in signature.parameters.values()
+        if each.name != "self"
+    ]
+    return str(inspect.Signature(plain))
