@@ -19,8 +19,9 @@ INTRO = """What a script or a notebook calls: `import volvelle as vv`
 the same code. Its `settings` are the keys of [the experiment file](experiment-file.md). Mistakes raise
 `volvelle.model.problems.Problem`, whose text says what to do.
 
-`Jobs`, `Run`, `Comparison`, `Tuned` and `Rows` go to data frames as they are: `pandas.DataFrame.from_arrow(run)`,
-`polars.DataFrame(run)`, `pyarrow.table(run)`; and data frames come in where jobs do."""
+`Jobs`, `Run`, `Comparison`, `Tuned` and `Rows` go to data frames as they are:
+`pandas.DataFrame.from_arrow(run)`, `polars.DataFrame(run)`, `pyarrow.table(run)`; and data frames come in where
+jobs do."""
 
 FUNCTIONS = ("read", "generate", "simulate", "compare", "tune", "connect")
 CLASSES = (Jobs, Run, Comparison, Tuned, Server, Rows)
