@@ -1,13 +1,17 @@
 """The state of Slurm's controller as its scheduler sees it: who runs where, who waits, and what is free."""
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from bisect import bisect_left, insort
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from operator import attrgetter
 
 import numpy as np
 
+from volvelle.incumbents.slurm.choosing import Demands, shares
 from volvelle.incumbents.slurm.fair_share import FairShare, Weights
+from volvelle.incumbents.slurm.holdings import NONE
 from volvelle.incumbents.slurm.limits import Book
-from volvelle.incumbents.slurm.shapes import Bools, Hardware, Shape, Share, shape_of, shares
+from volvelle.incumbents.slurm.shapes import Bools, Hardware, Share, shape_of
 from volvelle.incumbents.slurm.site import Job, Partition, Qos, Reservation, Site
 from volvelle.incumbents.slurm.text import duration
 from volvelle.model.problems import Problem
@@ -17,12 +21,33 @@ REQUEUE_HOLD = 121.0
 FOREVER = float("inf")
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
+class Place:
+    """A job in one of its partitions, as it stands in the queue.
+
+    demand: the number of what it takes there. line: what a backfill pass goes by (`planning.Lines`). key: by
+    which places are sorted, the first to be served first (``sort_job_queue``). plain: nothing but nodes and
+    amounts can keep it, once it comes into question.
+    """
+
+    entry: "Entry"
+    partition: Partition
+    demand: int
+    line: tuple[float, ...]
+    plain: bool
+    priority: float = 0.0
+    key: tuple[float, ...] = ()
+
+
+_KEY = attrgetter("key")
+
+
+@dataclass(slots=True, eq=False)
 class Entry:
     """A job in the controller. Times are seconds on the run's clock.
 
     limit: seconds. eligible: it does not start before. accrue: from when its age counts. after: jobs that
-    have to end first, by key. priority: by partition. shares: what it holds, None while it waits.
+    have to end first, by key. turn: the order of entering. shares: what it holds, None while it waits.
     """
 
     number: int
@@ -33,8 +58,8 @@ class Entry:
     accrue: float
     held: bool = False
     after: frozenset[str] = frozenset()
-    shapes: dict[str, Shape] = field(default_factory=dict)
-    priority: dict[str, float] = field(default_factory=dict)
+    turn: int = 0
+    places: tuple[Place, ...] = ()
     fixed_priority: float | None = None
     shares: list[Share] | None = None
     partition: str = ""
@@ -47,6 +72,16 @@ class Entry:
         """When it is believed to end at the latest, by its limit."""
         return self.start + self.limit
 
+    def place(self, partition: str) -> Place:
+        """The job in one of its partitions."""
+        return next(one for one in self.places if one.partition.name == partition)
+
+    def fork(self) -> "Entry":
+        """A copy that goes its own way."""
+        copy = replace(self)
+        copy.places = tuple(replace(place, entry=copy) for place in self.places)
+        return copy
+
 
 class Rules:
     """Constants of a controller: the site, its nodes by number, and how its scheduler was told to work.
@@ -57,6 +92,7 @@ class Rules:
     def __init__(self, site: Site, kinds: Sequence[int] | None = None) -> None:
         self.site = site
         self.hardware = Hardware(site.nodes, kinds)
+        self.demands = Demands(self.hardware)
         self.weights = Weights(site)
         self.partitions = {one.name: one for one in site.partitions}
         self.qos: Mapping[str, Qos] = {one.name: one for one in site.qos}
@@ -73,12 +109,16 @@ class Rules:
         number = config.scheduler_number
         self.backfills = "backfill" in config.text("SchedulerType", "sched/backfill")
         self.backfill_interval = max(number("bf_interval", 30.0), 1.0)
-        self.window = number("bf_window", 1440.0) * 60.0
         self.resolution = max(number("bf_resolution", 60.0), 1.0)
-        self.depth = int(number("bf_max_job_test", 500))
-        self.user_depth = int(number("bf_max_job_user", 0))
-        self.partition_depth = int(number("bf_max_job_part", 0))
-        self.array_reservations = int(number("bf_max_job_array_resv", 20))
+        self.backfill = (
+            self.resolution,
+            number("bf_window", 1440.0) * 60.0,
+            number("bf_max_job_test", 500),
+            number("bf_max_job_user", 0),
+            number("bf_max_job_part", 0),
+            number("bf_max_job_array_resv", 20),
+        )
+        """The numbers of a `planning.Plan`, without the time."""
         self.main_interval = max(number("sched_interval", 60.0), 1.0)
         self.main_depth = int(number("default_queue_depth", 100))
         self.reorders = int(number("preempt_reorder_count", 1))
@@ -87,6 +127,26 @@ class Rules:
         self.youngest_first = "preempt_youngest_first" in flags
         self.limit_stops = "assoc_limit_stop" in flags
         self.up = np.array([node.usable for node in site.nodes], dtype=np.bool_)
+        self.numbers: dict[Hashable, int] = {}
+        """Numbers of users, partitions, arrays and groups, in the order in which they were met."""
+        self.kinds: list[tuple[str, str]] = []
+        self.stops = np.zeros((0, 0), dtype=np.bool_)
+        """Which kinds may stop which."""
+
+    def number(self, of: Hashable) -> int:
+        """The number of what passes count by."""
+        return self.numbers.setdefault(of, len(self.numbers))
+
+    def kind(self, qos: str, partition: str) -> int:
+        """The number of a QOS in a partition, by which preemption goes."""
+        if (qos, partition) not in self.kinds:
+            self.kinds.append((qos, partition))
+        return self.kinds.index((qos, partition))
+
+    def exempt_seconds(self, qos: str) -> float:
+        """Seconds for which a job of a QOS runs before it is stopped for others."""
+        own = self.qos.get(qos)
+        return self.exempt if own is None or own.exempt_seconds is None else own.exempt_seconds
 
     def __repr__(self) -> str:
         """The cluster's name."""
@@ -101,9 +161,13 @@ class Controller:
         self.now = now
         self.entries: dict[int, Entry] = {}
         self.running: dict[int, Entry] = {}
+        self.entered = 0
         self.keys: dict[str, int] = {}
         """Numbers of the jobs that are here, by key."""
+        self.waiting: list[Place] = []
+        """Places of the jobs that wait, sorted."""
         self.free = rules.hardware.capacity.copy()
+        self.holdings = NONE
         self.up = rules.up
         self.book = Book(rules.site)
         self.fair = FairShare(rules.site.associations, rules.site.config)
@@ -126,15 +190,15 @@ class Controller:
         """A copy that goes its own way."""
         copy = object.__new__(Controller)
         copy.__dict__.update(self.__dict__)
-        copy.entries = {number: replace(entry) for number, entry in self.entries.items()}
+        copy.entries = {number: entry.fork() for number, entry in self.entries.items()}
         copy.running = {number: copy.entries[number] for number in self.running}
         copy.keys, copy.tasks = self.keys.copy(), self.tasks.copy()
         copy.free = self.free.copy()
         copy.book, copy.fair = self.book.fork(), self.fair.fork()
         copy.licences = self.licences.copy()
         copy.cancelled = self.cancelled.copy()
-        for entry in copy.entries.values():
-            entry.priority = entry.priority.copy()
+        waiting = (entry for entry in copy.entries.values() if entry.shares is None)
+        copy.waiting = sorted((one for entry in waiting for one in entry.places), key=_KEY)
         return copy
 
     # ------------------------------------------------------------------ jobs come and go
@@ -142,14 +206,37 @@ class Controller:
     def enter(self, entry: Entry, allowed: Bools | None = None) -> None:
         """A job was submitted. allowed: nodes that will do (None: all)."""
         self.entries[entry.number] = entry
+        self.entered += 1
+        entry.turn = self.entered
         self.keys[entry.job.key] = entry.number
-        for partition in entry.partitions:
-            shape = shape_of(entry.job, partition, self.rules.hardware, self.rules.site)
-            if allowed is not None:
-                shape = shape._replace(allowed=shape.allowed & allowed)
-            entry.shapes[partition.name] = shape
+        entry.places = tuple(self._place(entry, one, allowed) for one in entry.partitions)
         self._rate(entry)
+        self._queue(entry)
         self.changed = True
+
+    def _place(self, entry: Entry, partition: Partition, allowed: Bools | None) -> Place:
+        job, rules, name = entry.job, self.rules, partition.name
+        shape = shape_of(job, partition, rules.hardware, rules.site)
+        if allowed is not None:
+            shape = shape._replace(allowed=shape.allowed & allowed)
+        demand, number = rules.demands.number(shape), rules.number
+        asked = tuple(sorted(job.asked.items()))
+        group = "group", job.user, job.account, job.qos, name, asked
+        names = [one.name for one in self.reservations]
+        line = (
+            float(demand),
+            entry.limit,
+            float(number(("user", job.user))),
+            float(number(("partition", name))),
+            -1.0 if job.array is None else float(number(("array", job.array))),
+            float(names.index(job.reservation)) if job.reservation in names else -1.0,
+            float(rules.kind(job.qos, name)),
+            float(number(group)),
+            0.0,
+        )
+        counted = self.book.counts_jobs(job.user, job.account, job.qos, name)
+        plain = not (counted or job.licences or job.throttle or "singleton" in job.dependency)
+        return Place(entry, partition, demand, line, plain)
 
     def leave(self, number: int) -> None:
         """A job ended."""
@@ -158,20 +245,27 @@ class Controller:
             del self.keys[entry.job.key]
         if entry.shares is not None:
             self.release(entry)
+        self._leave_queue(entry)
         self.changed = True
 
-    def start(self, entry: Entry, partition: str, nodes: list[int]) -> None:
+    def start(self, place: Place, nodes: list[int]) -> None:
         """Let a job start on nodes that can serve it."""
-        shape = entry.shapes[partition]
-        self.hold(entry, partition, shares(shape, self.rules.hardware, self.free, nodes), self.now)
+        demands = self.rules.demands
+        shape = demands.shapes[place.demand]
+        held = shares(demands.ground, place.demand, shape, self.free, nodes)
+        self.hold(place.entry, place.partition.name, held, self.now)
 
     def hold(self, entry: Entry, partition: str, held: list[Share], start: float) -> None:
         """Let a job run on what it holds since ``start``."""
+        self._leave_queue(entry)
         entry.shares, entry.partition, entry.start = held, partition, start
         entry.counted, entry.reason = max(start, self.calculated), ""
-        job = entry.job
+        job, rules = entry.job, self.rules
         for share in held:
             self.free[:, share.node] -= (share.cpus, share.memory, share.gpus)
+        exempt = FOREVER if job.reservation else start + rules.exempt_seconds(job.qos)
+        kind = rules.kind(job.qos, partition)
+        self.holdings = self.holdings.plus(entry.number, held, entry.ends, kind, exempt)
         self.running[entry.number] = entry
         self.book.add(job.user, job.account, job.qos, partition, self.holds(entry), 1.0)
         if job.array is not None:
@@ -182,12 +276,14 @@ class Controller:
     def requeue(self, entry: Entry) -> None:
         """Stop a job that begins anew later: it is held for two minutes, and its age begins again."""
         self.release(entry)
+        self._leave_queue(entry)
         entry.eligible = entry.accrue = self.now + REQUEUE_HOLD
         entry.reason = "BeginTime"
         self._rate(entry)
+        self._queue(entry)
 
     def release(self, entry: Entry) -> None:
-        """A job holds nothing any more."""
+        """A job holds nothing any more, and waits."""
         held = self.holds(entry)
         job = entry.job
         self.book.add(job.user, job.account, job.qos, entry.partition, held, -1.0)
@@ -195,11 +291,22 @@ class Controller:
         for share in entry.shares or ():
             self.free[:, share.node] += (share.cpus, share.memory, share.gpus)
         entry.shares = None
+        self.holdings = self.holdings.without(entry.number)
         del self.running[entry.number]
+        self._queue(entry)
         if job.array is not None:
             self.tasks[job.array] -= 1
         for name, amount in job.licences.items():
             self.licences[name] = self.licences.get(name, 0.0) + amount
+
+    def _queue(self, entry: Entry) -> None:
+        for place in entry.places:
+            insort(self.waiting, place, key=_KEY)
+
+    def _leave_queue(self, entry: Entry) -> None:
+        for place in entry.places if entry.shares is None else ():
+            at = bisect_left(self.waiting, place.key, key=_KEY)
+            del self.waiting[self.waiting.index(place, at)]
 
     def holds(self, entry: Entry) -> dict[str, float]:
         """The resources that a running job holds, by Slurm's names."""
@@ -232,6 +339,7 @@ class Controller:
             if entry.shares is None:
                 entry.fixed_priority = None
                 self._rate(entry)
+        self.waiting.sort(key=_KEY)
 
     def _count_usage(self, entry: Entry) -> None:
         seconds = self.now - entry.counted
@@ -242,9 +350,10 @@ class Controller:
             entry.counted = self.now
 
     def _rate(self, entry: Entry) -> None:
-        """Work out the priority of a waiting job in each of its partitions."""
+        """Work out the priority of a waiting job in each of its partitions, and its place in the queue."""
         job, weights = entry.job, self.rules.weights
-        for partition in entry.partitions:
+        for place in entry.places:
+            partition = place.partition
             if entry.fixed_priority is not None:
                 value = entry.fixed_priority
             elif weights.basic:
@@ -259,7 +368,15 @@ class Controller:
                     qos=self.rules.qos.get(job.qos),
                     nice=job.nice,
                 )
-            entry.priority[partition.name] = value
+            place.priority = value
+            place.key = (
+                not job.reservation,
+                -partition.tier,
+                -int(value),
+                job.array if job.array is not None else job.id,
+                job.task if job.task is not None else -1,
+                entry.turn,
+            )
 
     # ------------------------------------------------------------------ who may start at all
 
