@@ -43,7 +43,7 @@ def forest(rng: np.random.Generator) -> Trees:
 
 def predictions() -> float:
     """CPU seconds to predict for all pools and quanta: the least of several."""
-    rng, past = np.random.default_rng(0), Past(POOLS, 0.0)
+    rng, past = np.random.default_rng(0), Past.of(POOLS, 0.0)
     model = ArrivalModel(QUANTA, FEATURES, (forest(rng), forest(rng), forest(rng)))
     for pool in range(POOLS):
         for at in np.sort(rng.uniform(0.0, 30 * 86400.0, 300)):

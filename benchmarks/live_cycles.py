@@ -2,8 +2,8 @@
 
 Agents are simulated at the protocol's level, in the same process; store, controller and scheduler are real.
 The cluster is filled and ``--jobs`` more are queued; then jobs end and are submitted at random, and every
-cycle is timed, with forecasts in the background. Prints percentiles in milliseconds, and how many submissions
-a second are accepted durably by one client that waits for each, and by many.
+cycle is timed, with forecasts in the background. Prints percentiles in milliseconds, how many submissions a
+second are accepted durably by one client that waits for each, and by many, and the processor time for each.
 """
 
 import argparse
@@ -27,12 +27,12 @@ from volvelle.live.messages import (
     AttemptEnded,
     AttemptKey,
     AttemptStarted,
-    Forget,
     NodeJoined,
     Order,
     Outcome,
     Report,
     Start,
+    Stop,
 )
 from volvelle.live.nodes.executor import Executor, ExecutorContext, OpenExecutor
 from volvelle.live.store import Store
@@ -67,7 +67,7 @@ class SimulatedAttempts:
         if isinstance(order, Start):
             self.running[order.number] = order.key
             self.report(AttemptStarted(*order.key))
-        elif not isinstance(order, Forget):
+        elif isinstance(order, Stop):
             self.running.pop(order.number, None)
             self._ended(order.key, Outcome.STOPPED)
 
@@ -97,8 +97,8 @@ def fill(controller: Controller, rng: random.Random, jobs: int) -> float:
     return time.perf_counter() - began
 
 
-def one_by_one(controller: Controller, rng: random.Random, clients: int, each: int) -> float:
-    """Submissions a second of ``clients`` that wait for each answer."""
+def one_by_one(controller: Controller, rng: random.Random, clients: int, each: int) -> None:
+    """Print submissions a second of ``clients`` that wait for each answer."""
 
     def client(seed: int) -> None:
         rng = random.Random(seed)
@@ -106,12 +106,16 @@ def one_by_one(controller: Controller, rng: random.Random, clients: int, each: i
             controller.request(Submit("ada", request(rng))).result()
 
     threads = [threading.Thread(target=client, args=(rng.random(),)) for _ in range(clients)]
-    began = time.perf_counter()
+    began, before = time.perf_counter(), time.process_time()
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    return clients * each / (time.perf_counter() - began)
+    rate = clients * each / (time.perf_counter() - began)
+    cpu = (time.process_time() - before) / (clients * each)
+    print(
+        f"{rate:.0f} submissions a second from {clients} clients, {cpu * 1e3:.2f} ms CPU for each"
+    )
 
 
 def churn(
@@ -158,7 +162,6 @@ def main() -> None:
     parser.add_argument("--cycles", type=int, default=500)
     parser.add_argument("--policy", default="fifo")
     given = parser.parse_args()
-    rng = random.Random(1)
     cluster = parse_cluster(f"{given.nodes}x8")
     written = WrittenComposition(given.policy, "consolidated", "accept-all", "declared")
     agents = SimulatedAttempts()
@@ -168,28 +171,33 @@ def main() -> None:
         context = ExecutorContext(cluster, Path(folder), "")
         controller = Controller(store, header, SimulatedExecutor(agents=agents), context)
         controller.start()
-        submitted = 0
-        while len(controller.status.jobs) - len(agents.running) < given.jobs:
-            fill(controller, rng, 500)
-            submitted += 500
-        print(f"{submitted:,} submitted, {len(agents.running):,} run, {given.nodes:,} nodes")
-        decisions, cycles = (
-            ObservationLog(controller.metrics.decision),
-            ObservationLog(controller.metrics.cycle),
-        )
-        commits, forecasts = (
-            ObservationLog(controller.metrics.commit),
-            ObservationLog(controller.metrics.forecast),
-        )
-        show("accepted", churn(controller, agents, rng, given.cycles))
-        show("decision", decisions.seconds)
-        show("commit", commits.seconds)
-        show("cycle", cycles.seconds)
-        if forecasts.seconds:
-            show("forecast", forecasts.seconds)
-        print(f"{one_by_one(controller, rng, 1, 200):.0f} submissions a second from one client")
-        print(f"{one_by_one(controller, rng, 32, 50):.0f} submissions a second from 32 clients")
-        controller.stop()
+        try:
+            measure(controller, agents, given.jobs, given.cycles)
+        finally:
+            controller.stop()
+
+
+def measure(controller: Controller, agents: SimulatedAttempts, jobs: int, cycles: int) -> None:
+    """Fill the cluster and queue so many jobs, and print what cycles take then."""
+    rng = random.Random(1)
+    submitted = 0
+    while len(controller.status.jobs) - len(agents.running) < jobs:
+        fill(controller, rng, 500)
+        submitted += 500
+    nodes = len(controller.status.nodes)
+    print(f"{submitted:,} submitted, {len(agents.running):,} run, {nodes:,} nodes")
+    metrics = controller.metrics
+    histograms = (metrics.decision, metrics.commit, metrics.cycle, metrics.forecast)
+    logs = [ObservationLog(histogram) for histogram in histograms]
+    before = time.process_time()
+    show("accepted", churn(controller, agents, rng, cycles))
+    cpu = time.process_time() - before
+    for name, log in zip(("decision", "commit", "cycle", "forecast"), logs, strict=True):
+        if log.seconds:
+            show(name, log.seconds)
+    print(f"{cpu / cycles * 1e3:.2f} ms CPU for an end and a submission, forecasts included")
+    one_by_one(controller, rng, 1, 200)
+    one_by_one(controller, rng, 32, 50)
 
 
 if __name__ == "__main__":

@@ -41,7 +41,6 @@ PATIENCE = 20
 """A process is given up after so many times --seconds."""
 DECIDES = {
     "ORDER": "a kept order",
-    "QUEUES": "kept queues",
     "KERNEL": "a kernel",
     "ASKED": "Python, asked for all jobs",
 }

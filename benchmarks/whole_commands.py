@@ -38,6 +38,7 @@ def run(command: Sequence[str], folder: Path, *, compiled: bool = True) -> Measu
     compiled: it finds machine code of earlier runs.
     """
     environment = dict(os.environ)
+    environment.pop("PYTHONDONTWRITEBYTECODE", None)  # an installation has its byte code
     if not compiled:
         environment["NUMBA_CACHE_DIR"] = tempfile.mkdtemp(dir=folder)
         environment["VOLVELLE_MACHINE_CODE"] = tempfile.mkdtemp(dir=folder)

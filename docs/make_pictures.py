@@ -1,6 +1,7 @@
 """The pictures of README.md and docs/, made by our own reports and dashboard: python docs/make_pictures.py.
 
-Those of the dashboard need Playwright and a Chromium on the PATH, and take two minutes.
+Pages are photographed on a desk and on a phone, light and dark, which needs Playwright and a Chromium on the
+PATH. All of it takes three minutes.
 """
 
 import json
@@ -9,9 +10,10 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import httpx
 from PIL import Image
@@ -27,27 +29,41 @@ MANY_COLOURS = 256
 DEMO = ["compare", "--demo"]
 SMALL = ["simulate", "--generate", "lognormal:jobs=60", "--cluster", "4x8", "--policy", "srsf"]
 SMALL += ["--placement", "consolidated"]
+SEARCH = ["tune", "--generate", "lognormal:jobs=400", "--cluster", "4x8", "--candidates", "64"]
+SEARCH += ["--samples", "2", "--jobs", "100"]
+
+SCREENS: dict[str, dict[str, Any]] = {
+    "desk": {"viewport": {"width": 1280, "height": 800}},
+    "phone": {"viewport": {"width": 390, "height": 844}, "has_touch": True, "is_mobile": True},
+}
+SCHEMES = ("light", "dark")
+VIEWS = (
+    *("overview", "queue", "timeline", "job", "submit"),
+    *("nodes", "shares", "history", "whatif", "policies"),
+)
+USERS = ("dana", "kim", "lee")
+NAMES = ("bert", "resnet50", "gpt-small", "t5", "whisper")
 
 
 def main() -> None:
-    """Run the demo and a small placed run, and keep three of their pictures."""
+    """Run the demo, a small placed run and a busy server, and keep pictures of them."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         for command, out in ((DEMO, folder / "demo"), (SMALL, folder / "run")):
             volvelle = Path(sys.executable).with_name("volvelle")
             subprocess.run([volvelle, *command, "--out", out, "--png"], check=True)
-        _keep(folder / "demo" / "jct_cdf.png", "demo-completion-times.png")
-        _keep(folder / "demo" / "queue.png", "demo-queues.png")
-        _keep(folder / "run" / "gantt.png", "who-held-the-gpus.png")
+        _keep(folder / "demo" / "jct_cdf.png", "demo-completion-times.png", scale=2 / 3)
+        _keep(folder / "demo" / "queue.png", "demo-queues.png", scale=2 / 3)
+        _keep(folder / "run" / "gantt.png", "who-held-the-gpus.png", scale=2 / 3)
+        reports = {
+            f"report-{made}": (folder / made / "report.html").as_uri() for made in ("demo", "run")
+        }
         with _busy_server(folder) as (url, token, job):
-            _photograph(url, token, folder, job)
-        for view in VIEWS:
-            _keep(folder / f"{view}.png", f"dashboard-{view}.png", MANY_COLOURS)
-
-
-VIEWS = ("overview", "queue", "timeline", "job")
-USERS = ("dana", "kim", "lee")
-NAMES = ("bert", "resnet50", "gpt-small", "t5", "whisper")
+            views = {
+                f"dashboard-{view}": f"{url}/dashboard/#/{view}{f'/{job}' if view == 'job' else ''}"
+                for view in VIEWS
+            }
+            _photograph(views | reports, folder, url, token)
 
 
 @contextmanager
@@ -68,7 +84,11 @@ def _busy_server(folder: Path) -> Iterator[tuple[str, str, int]]:
         url = str(json.loads(address.read_text())["url"])
         root = (folder / "serve" / "token").read_text().strip()
         numbers = _submit_jobs(url, root)
-        time.sleep(75.0)
+        until = time.monotonic() + 90.0
+        subprocess.run(
+            [volvelle, *SEARCH, "--out", folder / "serve" / "fronts" / "week"], check=True
+        )
+        time.sleep(max(0.0, until - time.monotonic()))
         yield url, root, numbers[-1]
         with httpx.Client(base_url=url, headers=_bearer(root), timeout=30.0) as client:
             for number in numbers:
@@ -86,7 +106,7 @@ def _submit_jobs(url: str, root: str) -> list[int]:
         for user in USERS:
             made = client.post("/v1/tokens", json={"user": user}, headers=_bearer(root)).json()
             for at in range(20):
-                seconds = 20 * (1 + 7 * at % 13) if at % 5 else 600
+                seconds = 10 * (1 + 7 * at % 13) if at % 5 else 600
                 job = {
                     "name": NAMES[(at + len(user)) % len(NAMES)], "gpus": 2 ** (at % 5),
                     "command": ["sleep", str(seconds)], "estimate": seconds,
@@ -105,33 +125,39 @@ def _bearer(token: str) -> dict[str, str]:
     return {"Authorization": f"Bearer {token}"}
 
 
-def _photograph(url: str, token: str, folder: Path, job: int) -> None:
-    """Pictures of the dashboard's views in ``folder``; of the jobs that of ``job``."""
+def _photograph(pages: Mapping[str, str], folder: Path, url: str, token: str) -> None:
+    """Keep pictures of ``pages``, URLs by name, on all screens, in the session of ``token``."""
     from playwright.sync_api import sync_playwright  # noqa: PLC0415 - only pictures need it
 
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(
             executable_path=shutil.which("chromium"), args=["--no-sandbox", "--disable-gpu"]
         )
-        page = browser.new_page(viewport={"width": 1200, "height": 760}, device_scale_factor=1.5)
-        page.goto(url)
-        page.get_by_label("Token").fill(token)
-        page.keyboard.press("Enter")
-        page.wait_for_selector("nav a")
-        for view in VIEWS:
-            page.goto(f"{url}/dashboard/#/{view}{f'/{job}' if view == 'job' else ''}")
-            page.wait_for_timeout(1500.0)
-            if view == "timeline":
-                page.get_by_role("button", name="Show everything").click()
-                page.wait_for_timeout(500.0)
-            page.screenshot(path=folder / f"{view}.png")
+        for screen, settings in SCREENS.items():
+            page = browser.new_page(**settings)
+            page.goto(url)
+            page.get_by_label("Token").fill(token)
+            page.keyboard.press("Enter")
+            page.wait_for_selector("nav a")
+            for name, address in pages.items():
+                page.goto(address)
+                page.wait_for_timeout(1500.0)
+                if name == "dashboard-timeline":
+                    page.get_by_role("button", name="Show everything").click()
+                if name == "dashboard-policies":
+                    page.get_by_label("Kept by the server").select_option("week")
+                for scheme in SCHEMES:
+                    page.emulate_media(color_scheme=scheme)
+                    page.wait_for_timeout(500.0)
+                    page.screenshot(path=folder / "page.png")
+                    _keep(folder / "page.png", f"{name}-{screen}-{scheme}.png", MANY_COLOURS)
         browser.close()
 
 
-def _keep(picture: Path, name: str, colours: int = COLOURS) -> None:
-    """Store a picture with few colours and two thirds of its size."""
+def _keep(picture: Path, name: str, colours: int = COLOURS, scale: float = 1.0) -> None:
+    """Store a picture with few colours, ``scale`` times as large."""
     with Image.open(picture) as image:
-        size = (image.width * 2 // 3, image.height * 2 // 3)
+        size = (round(image.width * scale), round(image.height * scale))
         small = image.convert("RGB").resize(size, Image.Resampling.LANCZOS)
     small.quantize(colours, dither=Image.Dither.NONE).save(PICTURES / name, optimize=True)
 

@@ -24,7 +24,6 @@ from volvelle.client.pollux import Tunable
 from volvelle.live.config import ServeConfig
 from volvelle.live.http.app import create_routes
 from volvelle.live.job_request import JobRequest
-from volvelle.metrics.catalogue import METRICS
 from volvelle.model.overheads import Overheads
 from volvelle.model.units import format_duration
 from volvelle.simulate.experiment import Experiment
@@ -75,7 +74,9 @@ Measures are `mean`, `min`, `max`, `total` and percentiles (`p50`, `p99.9`). A m
 has a number for each job, one over **time** is a series weighted by time, one of the **run** is a
 single number and has no measure. Percentiles of jobs interpolate linearly between ranks.
 `avg` is `mean`, and `pred_error`, PCS' name, is `eta_error`.
-A job without a number (it did not finish, it has no deadline) does not count."""
+A job without a number (it did not finish, it has no deadline) does not count.
+`--metric FILE.py[:NAME[:MEASURE]]` measures
+[what a file of your own registers](../how-to/plug-in-a-package.md#a-metric) beside these."""
 
 TABLE = """The columns of our own table of jobs, as CSV or Parquet. Needed are `submit_time`,
 `gpus`, and one of `duration`, `work`, or `start_time` with `end_time`. Where a file has other
@@ -110,8 +111,8 @@ COMMANDS = """Results go to standard output, progress and remarks to standard er
 
 CLIENT = """What a training script calls: `import volvelle.client as vc`
 ([how to use it](../how-to/make-a-script-preemptible.md)). It imports the standard library alone, and works
-without a scheduler. `pip install volvelle-client` installs nothing else (from a clone: `pip install
-./packages/client`). The distribution `volvelle` contains the same files."""
+without a scheduler. `pip install ./packages/client` installs nothing else. The distribution `volvelle`
+contains the same files."""
 
 
 def made() -> dict[str, str]:
@@ -238,13 +239,14 @@ def _metrics() -> Iterator[str]:
     of = {"job": "a job", "time": "time", "run": "the run"}
     rows = (
         (
-            f"`{name}`",
-            _markdown(metric.description).replace("|", "\\|"),
-            {"1": "", "s": "seconds", "GPU s": "GPU-seconds"}.get(metric.unit, metric.unit),
-            of[metric.kind],
-            metric.better if metric.better != "neither" else "",
+            f"`{metric['name']}`",
+            _markdown(metric["summary"]).replace("|", "\\|"),
+            {"1": "", "s": "seconds", "GPU s": "GPU-seconds"}.get(facts["unit"], facts["unit"]),
+            of[facts["of"]],
+            facts["better"] if facts["better"] != "neither" else "",
         )
-        for name, metric in METRICS.items()
+        for metric in _listed("metrics")
+        for facts in (metric["facts"],)
     )
     yield from _table(("metric", "meaning and source", "unit", "of", "better"), rows)
 

@@ -1,15 +1,25 @@
 """Fixtures and settings for all tests."""
 
 import signal
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from hypothesis import settings
 
+from volvelle.core.registry import forgotten_files
+
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs ignore it
 
 settings.register_profile("ci", derandomize=True, deadline=None, print_blob=True)
 settings.load_profile("ci")
+
+
+@pytest.fixture(autouse=True)
+def parts_of_files_are_forgotten() -> Iterator[None]:
+    """What a test loads from a file of its own is unknown to the next test."""
+    with forgotten_files():
+        yield
 
 
 @pytest.fixture(scope="session")

@@ -1,4 +1,4 @@
-"""A policy, a placement and a trace format in a package of their own (docs/how-to/plug-in-a-package.md)."""
+"""A policy, a placement, a trace format and a metric in a package (docs/how-to/plug-in-a-package.md)."""
 
 from typing import ClassVar
 
@@ -6,6 +6,8 @@ import numpy as np
 
 from volvelle import policy
 from volvelle.core.parts import Placement, take_in_turn
+from volvelle.metrics import per_job
+from volvelle.metrics.catalogue import metric
 from volvelle.model.job import JobSpec
 from volvelle.model.units import MINUTE
 from volvelle.workload.readers import RowFormat
@@ -44,3 +46,9 @@ class Lab(RowFormat):
         submitted = row.seconds("queued_min", MINUTE)
         spec = JobSpec(id=row.text("job"), submit_time=submitted, gpus=row.gpus("gpus"))
         return rigid_job(spec, row.seconds("ran_min", MINUTE))
+
+
+@metric("waiting_share", "%", "lower", title="share waited")
+def waiting_share(outcomes):
+    """Share of its stay that a finished job waits."""
+    return 100.0 * per_job.queueing_delay(outcomes) / per_job.jct(outcomes)

@@ -30,9 +30,7 @@ WHY = (
     "Why what does not hold does not. Least laxity (genie) lets best effort wait for all jobs with "
     "deadlines, which pays while these alone do not fill the cluster. EDF orders by deadlines: the smallest "
     "job waits for a large one that is due earlier, and Philly's jobs differ in size by four orders of "
-    "magnitude. srsf knows durations exactly and promises nothing, so the smallest job always goes first. "
-    "What chronus misses and srsf does not, on MIX2 at 120 % and seed 12, are mostly jobs of one GPU for "
-    "less than an hour, in a burst of six hours while the GPUs are promised to others: promises stand."
+    "magnitude. srsf knows durations exactly and promises nothing, so the smallest job always goes first."
 )
 
 

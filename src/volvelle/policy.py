@@ -4,6 +4,7 @@ from volvelle.core import columns
 from volvelle.core.columns import *  # noqa: F403 - all of them, as they are listed there
 from volvelle.core.compiled import kernel
 from volvelle.core.fill import TARGET, TARGET_REASON, TARGET_TYPE, ClusterNow, fill
+from volvelle.core.groups import Changes, Grouped, change
 from volvelle.core.policy import (
     Allocation,
     Kernel,
@@ -28,7 +29,9 @@ __all__ = [
     "TARGET_REASON",
     "TARGET_TYPE",
     "Allocation",
+    "Changes",
     "ClusterNow",
+    "Grouped",
     "Kernel",
     "OrderPolicy",
     "Period",
@@ -38,6 +41,7 @@ __all__ = [
     "Reason",
     "View",
     "Window",
+    "change",
     "fill",
     "fill_in_order",
     "kernel",

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from volvelle.model.extras import install
 from volvelle.model.problems import Problem
 
 NAMESPACE = "volvelle"
@@ -20,7 +21,7 @@ def connected(address: str) -> Any:
     except ImportError:
         raise Problem(
             "for a Ray cluster the package ray is needed",
-            mend="install it: pip install 'volvelle[ray]'",
+            mend=f"install it: {install('ray')}",
             usage=True,
         ) from None
     if not ray.is_initialized():

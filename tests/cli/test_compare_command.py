@@ -43,6 +43,36 @@ def test_the_best_of_each_column_is_starred_and_the_report_named(
     assert ran.out.rstrip().endswith("Pictures: volvelle-compare/report.html")
 
 
+SLOW = """
+import time
+
+from volvelle import policy
+
+
+@policy.order("slow")
+def slow(jobs, now):
+    "First come, first served, after some thought."
+    time.sleep(0.02)
+    return jobs.submit_time
+"""
+
+
+def test_a_first_table_is_shown_while_slow_policies_go_on(
+    volvelle: Volvelle, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("volvelle.cli.compare._QUICK_SECONDS", 0.0)
+    Path("slow.py").write_text(SLOW)
+    jobs = ("--generate", "lognormal:jobs=60", "-c", "2x8")
+    ran = volvelle("compare", *jobs, "-p", "slow.py", "-p", "fifo", "-p", "srsf", "--workers", "2")
+    assert ran.status == 0, ran.err
+    _, _, table = ran.err.partition("The quick policies first; 1 other to follow:")
+    assert [line.split()[0] for line in table.splitlines()[2:4]] == ["fifo", "srsf"]
+    assert "slow" not in table
+    assert "slow" in ran.out
+    quiet = volvelle("compare", *jobs, "-p", "slow.py", "-p", "fifo", "-o", "csv", "--force")
+    assert "first" not in quiet.err
+
+
 def test_a_report_made_again_from_the_files_says_the_same(volvelle: Volvelle) -> None:
     """The first one has the summaries from the processes that made them, and the jobs as read."""
     generated = ("--generate", "lognormal:jobs=60,users=3", "-c", "2x8", "--until", "1d")

@@ -7,6 +7,7 @@ from itertools import islice
 from pathlib import Path
 
 import numpy as np
+import pytest
 from command_line import Ran, Volvelle
 
 from volvelle.core.journal import read_journal, replay
@@ -168,6 +169,35 @@ def test_a_policy_file_plugs_in(volvelle: Volvelle, trace: Path) -> None:
     ran = volvelle("simulate", trace, "-c", "1x8", "-p", "widest.py")
     assert ran.status == 0, ran.err
     assert "widest-first: 6 finished" in ran.out
+
+
+def test_a_metric_file_is_measured_shown_and_kept_by_its_name(
+    volvelle: Volvelle, trace: Path
+) -> None:
+    (trace.parent / "late.py").write_text(
+        "from volvelle.metrics import per_job\n"
+        "from volvelle.metrics.catalogue import metric\n\n"
+        "@metric('late_share', '%', 'lower', title='share waited')\n"
+        "def late_share(outcomes):\n"
+        '    """Share of its stay that a job waits."""\n'
+        "    return 100.0 * per_job.queueing_delay(outcomes) / per_job.jct(outcomes)\n"
+    )
+    (trace.parent / "exp.toml").write_text('metric = "late.py:late_share:max"\ncluster = "1x8"\n')
+    volvelle("simulate", trace, "--cluster", "1x8", "--out", "plain")
+    jobs = read_jobs(Path("plain/jobs.csv"))
+    wanted = 100.0 * np.asarray(jobs.queueing_delay) / np.asarray(jobs.jct)
+    asked = volvelle("simulate", trace, "--config", "exp.toml", "--out", "asked", "-o", "json")
+    assert json.loads(asked.out)["rows"][0]["late_share:max"] == pytest.approx(wanted.max())
+    kept = json.loads(Path("asked/metrics.json").read_text())["metrics"]["late_share"]
+    assert (kept["unit"], kept["mean"]) == ("%", pytest.approx(wanted.mean()))
+    assert "Share waited" in Path("asked/report.html").read_text()
+    policies = ("-p", "fifo", "-p", "srtf")
+    compared = volvelle("compare", trace, "-c", "1x8", *policies, "-m", "late.py", "-o", "json")
+    assert json.loads(compared.out)["rows"][0]["late_share:mean"] == pytest.approx(wanted.mean())
+    shown = volvelle("report", "asked", "-m", "late.py:late_share:p50", "-o", "csv")
+    assert shown.out.splitlines()[0] == "run,late_share:p50 [%]"
+    wrong = volvelle("simulate", trace, "-c", "1x8", "-m", "late.py:latest")
+    assert (wrong.status, "did you mean" in wrong.err) == (2, True)
 
 
 def test_predictions_are_measured_and_kept(volvelle: Volvelle, trace: Path) -> None:

@@ -2,12 +2,14 @@
 
 import re
 import tempfile
+from functools import cache
 from pathlib import Path
 
 PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "write-a-policy.md"
 BLOCK = re.compile(r"```python file=(\S+)\n(.*?)```", re.DOTALL)
 
 
+@cache
 def documented_policies() -> dict[str, str]:
     """Paths of files with the page's policies, by their names there.
 

@@ -10,7 +10,7 @@ import pytest
 
 from volvelle.core import mistakes
 from volvelle.core.events import JobSubmitted
-from volvelle.core.fork import Fork
+from volvelle.core.forecast import LookAhead
 from volvelle.core.parts import Admission, Verdict
 from volvelle.core.policy import Allocation, OrderPolicy, Policy
 from volvelle.core.scheduler import Scheduler
@@ -81,7 +81,7 @@ def test_a_mistake_in_somebodys_admission_is_an_error_with_its_file_and_line() -
 
         name: ClassVar[str] = "mistaken"
 
-        def judge(self, event: JobSubmitted, view: View, ahead: Fork) -> Verdict:
+        def judge(self, event: JobSubmitted, view: View, ahead: LookAhead) -> Verdict:
             raise LookupError("no such thing")
 
     composition = SCENARIO.setting.composition.build()._replace(admission=Mistaken())

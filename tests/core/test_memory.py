@@ -1,56 +1,105 @@
-"""What parts remember, packed and read back."""
+"""What parts remember, written and read back."""
 
-from collections import Counter, OrderedDict, deque
 from dataclasses import dataclass, field
-from typing import Any
+from typing import NamedTuple
 
+import msgspec
 import numpy as np
 import pytest
+from numpy.typing import NDArray
+from pydantic import PrivateAttr
 
-from volvelle.core.memory import NoPlainData, packed, unpacked
+from volvelle.core.memory import memory_of, remind
+from volvelle.core.registry import Part
+from volvelle.model.problems import Problem
 from volvelle.model.throughput import Linear
+from volvelle.policies.drf import Drf
+
+
+class Seen(NamedTuple):
+    """A value that a part may remember."""
+
+    time: float
+    pools: frozenset[str] = frozenset()
 
 
 @dataclass
 class Noted:
-    """Something that a part may remember."""
+    """Another one."""
 
     values: dict[tuple[int, str], float] = field(default_factory=dict)
+    free: NDArray[np.float64] = field(default_factory=lambda: np.zeros(0))
+
+
+class Remembers(Part):
+    """A part with a memory."""
+
+    name = "remembers"
+    _notes: list[Noted] = PrivateAttr(default_factory=list)
+    _seen: Seen | None = PrivateAttr(None)
+    _table: NDArray[np.int64] = PrivateAttr(default_factory=lambda: np.zeros(0, dtype=np.int64))
+    _rate: Linear = PrivateAttr(Linear(1.0))
+    _inner: Part = PrivateAttr(default_factory=Drf)
+
+
+def test_what_is_declared_comes_back() -> None:
+    part = Remembers()
+    part._notes = [Noted({(1, "a"): np.float64(-0.5)}, np.array([[0.1], [np.inf]]))]
+    part._seen = Seen(float("-inf"), frozenset("ab"))
+    part._table = np.arange(6, dtype=np.int64).reshape(2, 3)
+    part._rate = Linear(0.25)
+    part._inner._users["a"] = np.int64(3)  # type: ignore[attr-defined]
+    again = Remembers()
+    remind(again, memory_of(part))
+    assert (again._seen, again._rate) == (part._seen, part._rate)
+    assert [type(one) for one in again._notes] == [Noted]
+    assert again._notes[0].values == {(1, "a"): -0.5}
+    np.testing.assert_array_equal(again._notes[0].free, part._notes[0].free, strict=True)
+    np.testing.assert_array_equal(again._table, part._table, strict=True)
+    again._table[0, 0] = 7
+    assert part._table[0, 0] == 0
+    assert again._inner._users == {"a": 3}  # type: ignore[attr-defined]
+
+
+class Plain:
+    """A class that declares no fields."""
+
+
+class Bare(Part):
+    """A part whose memory has no annotation."""
+
+    name = "bare"
+    _left = PrivateAttr(0)
+
+
+class Foreign(Part):
+    """A part whose memory is of a class without fields."""
+
+    name = "foreign"
+    _left: dict[str, Plain] = PrivateAttr(default_factory=dict)
+
+
+class Untrue(Part):
+    """A part that keeps something else than it declares."""
+
+    name = "untrue"
+    _left: NDArray[np.float64] = PrivateAttr(default_factory=lambda: np.array([len]))
 
 
 @pytest.mark.parametrize(
-    "value",
+    ("kind", "reason"),
     [
-        {(1, "a"): -0.5, None: [True, b"x", {2, 3}, frozenset("a")]},
-        deque([1, 2], maxlen=3),
-        Counter("abb"),
-        OrderedDict(a=1),
-        Noted({(1, "b"): 2.0}),
-        Linear(0.25),
-        float("inf"),
+        (Bare, "its annotation is missing"),
+        (Foreign, "Plain declares no fields"),
+        (Untrue, "holds a"),
     ],
 )
-def test_plain_data_come_back_as_they_were(value: Any) -> None:
-    again = unpacked(packed(value))
-    assert again == value
-    assert type(again) is type(value)
+def test_what_cannot_be_written_is_refused_with_its_name(kind: type[Part], reason: str) -> None:
+    with pytest.raises(Problem, match=rf"'{kind.name}' remembers in _left .*{reason}.*Annotate it"):
+        memory_of(kind())
 
 
-def test_arrays_and_values_that_are_shared_come_back_so() -> None:
-    table = np.arange(6, dtype=np.int64).reshape(2, 3)
-    again = unpacked(packed({"one": table, "other": (table, np.float64(0.5))}))
-    np.testing.assert_array_equal(again["one"], table)
-    assert again["one"] is again["other"][0]
-    again["one"][0, 0] = 7
-
-
-@pytest.mark.parametrize("value", [len, lambda: 1, open, iter([]), object.__new__])
-def test_what_is_no_data_is_refused(value: Any) -> None:
-    with pytest.raises(NoPlainData):
-        packed([value])
-
-
-@pytest.mark.parametrize("written", [b"", b"\xff\xff", packed([1, 2])[:-1], b"\x92\xa1?\x01"])
-def test_what_was_not_packed_is_refused(written: bytes) -> None:
-    with pytest.raises(NoPlainData):
-        unpacked(written)
+@pytest.mark.parametrize("memory", [b"", b"\xff\xff", msgspec.msgpack.encode({"_users": 3})])
+def test_what_was_not_written_is_refused(memory: bytes) -> None:
+    with pytest.raises(msgspec.DecodeError):
+        remind(Drf(), memory)

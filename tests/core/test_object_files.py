@@ -2,6 +2,7 @@
 
 import os
 import re
+import shutil
 import subprocess
 import sys
 import time
@@ -10,15 +11,17 @@ from importlib.metadata import PackageNotFoundError
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from volvelle.core import machine
-from volvelle.core.compiled import COMPILED_FROM, LOADED_FROM, machine_code_pays
 from volvelle.core.machine_code import compiling, files, loading
 from volvelle.core.machine_code.kernels import kernel, kernels_reached, stamp
 from volvelle.core.machine_code.loading import NoCompiler, NotCompilable, address, called
+from volvelle.core.paying import COMPILED_FROM, LOADED_FROM, machine_code_pays
 
 FACTOR = 3.0
+NUMBERS = np.array([1.0, 2.0])
 SIGNATURE = (float, float, int)
 
 
@@ -35,6 +38,11 @@ def scaled(base: float, exponent: int) -> float:
     return FACTOR * power(base, exponent) / (exponent - 1)
 
 
+@kernel
+def looked_up(place: int) -> float:
+    return float(NUMBERS[place])
+
+
 @pytest.fixture(autouse=True)
 def own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv(files.FOLDER, str(tmp_path / "kept"))
@@ -45,6 +53,7 @@ def own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def forget() -> None:
     """Be as a process that has loaded nothing."""
     loading._loaded.clear()
+    compiling._linked.clear()
     called.cache_clear()
 
 
@@ -124,14 +133,79 @@ def test_machine_code_is_made_at_every_start_where_it_cannot_be_kept(
     assert compilations == ["scaled", "scaled"]
 
 
-def test_machine_code_of_another_processor_is_not_loaded(
-    monkeypatch: pytest.MonkeyPatch, compilations: list[str]
+@pytest.mark.parametrize("differs", ["compiler", "platform"])
+def test_machine_code_of_another_compiler_or_for_another_platform_is_not_loaded(
+    monkeypatch: pytest.MonkeyPatch, compilations: list[str], own_folder: Path, differs: str
 ) -> None:
     address(scaled, SIGNATURE)
-    monkeypatch.setattr(files, "_made_by_and_for", lambda: "another")
+    (file,) = own_folder.iterdir()
+    name = files.kept_file(own_folder, "loop").name
+    if differs == "compiler":
+        monkeypatch.setattr(files, "_compiler", lambda: "another")
+    else:
+        monkeypatch.setattr(files, "_platform", lambda: "another")
+    assert files.kept_file(own_folder, "loop").name != name
     forget()
     address(scaled, SIGNATURE)
     assert compilations == ["scaled", "scaled"]
+    assert file.exists()
+
+
+@pytest.fixture
+def brought(
+    tmp_path: Path, own_folder: Path, monkeypatch: pytest.MonkeyPatch, compilations: list[str]
+) -> Path:
+    """The file of `scaled` that the package brings; the user's cache folder has none."""
+    address(scaled, SIGNATURE)
+    files.bring(tmp_path / "built")
+    shutil.rmtree(own_folder)
+    monkeypatch.setattr(files, "BUILT", tmp_path / "built")
+    monkeypatch.setattr(files, "_compiler", lambda: "another")
+    forget()
+    compilations.clear()
+    (file,) = files.BUILT.iterdir()
+    return file
+
+
+def test_what_the_package_brings_is_loaded_whatever_compiler_there_is(
+    own_folder: Path, brought: Path, compilations: list[str]
+) -> None:
+    assert loading.is_kept(scaled, SIGNATURE)
+    assert called(scaled, SIGNATURE)(2.0, 5) == scaled(2.0, 5)
+    assert compilations == []
+    assert not own_folder.exists(), "nothing is written"
+
+
+def test_what_the_package_brings_of_other_code_is_not_loaded(
+    brought: Path, compilations: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys.modules[__name__], "FACTOR", 4.0)
+    assert called(scaled, SIGNATURE)(2.0, 5) == scaled(2.0, 5)
+    assert compilations == ["scaled"]
+
+
+def test_a_damaged_file_of_the_package_is_left_alone_and_another_kept(
+    own_folder: Path, brought: Path, compilations: list[str]
+) -> None:
+    damaged = brought.read_bytes()[:-1]
+    brought.write_bytes(damaged)
+    for _ in range(2):
+        forget()
+        assert called(scaled, SIGNATURE)(2.0, 5) == scaled(2.0, 5)
+    assert compilations == ["scaled"]
+    assert brought.read_bytes() == damaged
+    assert len(list(own_folder.iterdir())) == 1
+
+
+def test_nothing_is_left_of_a_file_that_could_not_be_written_to_its_end(
+    own_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def replace(*_: object) -> None:
+        raise OSError("no space left on device")
+
+    monkeypatch.setattr(Path, "replace", replace)
+    assert called(scaled, SIGNATURE)(2.0, 5) == scaled(2.0, 5)
+    assert list(own_folder.iterdir()) == []
 
 
 def test_a_folder_to_which_others_may_write_is_not_used(
@@ -230,6 +304,12 @@ def test_the_stamp_follows_the_numbers_and_kernels_that_are_named(
     monkeypatch.setattr(sys.modules[__name__], "FACTOR", 3.0)
     assert stamp(scaled) == before
     assert stamp(scaled, "another signature") != before
+
+
+def test_the_stamp_follows_the_arrays_that_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    before = stamp(looked_up)
+    monkeypatch.setattr(sys.modules[__name__], "NUMBERS", np.array([1.0, 3.0]))
+    assert stamp(looked_up) != before
 
 
 def test_the_loop_is_loaded_for_fewer_jobs_than_it_is_compiled_for(

@@ -10,6 +10,8 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
+from volvelle.model.extras import CLIENT, install
+
 ROOT = Path(__file__).parents[2]
 LOCKS = ("requirements.lock", "requirements-dev.lock")
 FRAMEWORKS = "requirements-frameworks.lock"
@@ -92,3 +94,15 @@ def test_changelog_begins_with_this_version_or_what_comes_next() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     headings = re.findall(r"^## \[?([\w.]+)", text, re.MULTILINE)
     assert headings[0] in ("Unreleased", project["version"])
+
+
+def test_pages_say_how_to_install_as_the_program_does() -> None:
+    pages = [ROOT / "README.md", *(ROOT / "docs").rglob("*.md"), *(ROOT / "docs").rglob("*.ipynb")]
+    for page in pages:
+        if page.parent.name == "decisions":
+            continue
+        text = " ".join(page.read_text(encoding="utf-8").split())
+        for extras in re.findall(r"pip install [^`|;$]*\[([a-z,]+)\]'", text):
+            assert install(extras) in text, page
+        assert "'volvelle[" not in text, page
+        assert "install volvelle" not in text.replace(CLIENT, ""), page

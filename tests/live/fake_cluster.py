@@ -7,13 +7,14 @@ them.
 
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import Any, ClassVar, TypeVar
 
+import msgspec
 from sqlalchemy import event
 
 from volvelle.core.composition import WrittenComposition
@@ -27,6 +28,7 @@ from volvelle.live.messages import (
     AttemptKey,
     AttemptProgress,
     AttemptStarted,
+    EndsTold,
     Forget,
     JournalPosition,
     NodeJoined,
@@ -36,6 +38,8 @@ from volvelle.live.messages import (
     Report,
     Start,
     Stop,
+    TellEnds,
+    UnknownEnded,
 )
 from volvelle.live.nodes.executor import Executor, ExecutorContext
 from volvelle.live.notifications.settings import NotificationSettings
@@ -65,6 +69,16 @@ class FakeCluster:
     now: float = 1_000_000.0
     runs: dict[int, FakeAttempt] = field(default_factory=dict)
     ended: dict[AttemptKey, AttemptEnded] = field(default_factory=dict)
+    archived: dict[AttemptKey, tuple[AttemptEnded, float, tuple[str, ...]]] = field(
+        default_factory=dict
+    )
+    """Ends with their times and nodes, which nodes keep when they are forgotten."""
+    placed: Mapping[AttemptKey, tuple[str, ...]] = field(default_factory=dict)
+    """The nodes of attempts from before the present controller."""
+    untelling: set[str] = field(default_factory=set)
+    """Nodes that do not answer when they are asked for ends that were forgotten."""
+    keeps_ends: bool = True
+    """Whether nodes say that they do."""
     highest: dict[tuple[int, str], int] = field(default_factory=dict)
     saved: dict[int, float] = field(default_factory=dict)
     up: set[str] = field(default_factory=set)
@@ -90,7 +104,10 @@ class FakeCluster:
             for run in self.runs.values()
             if any(grant.node == name for grant in run.start.grants)
         )
-        self.report(NodeJoined(node=node, attempts=attempts, known=tuple(self.known.values())))
+        known = tuple(self.known.values())
+        self.report(
+            NodeJoined(node=node, attempts=attempts, known=known, keeps_ends=self.keeps_ends)
+        )
 
     def execute(self, order: Order) -> None:
         match order:
@@ -100,6 +117,18 @@ class FakeCluster:
                 self._stop(order)
             case Forget():
                 self.ended.pop(order.key, None)
+            case TellEnds():
+                if order.node not in self.untelling:
+                    self._tell_ends(order)
+
+    def _tell_ends(self, order: TellEnds) -> None:
+        for end, at, nodes in self.archived.values():
+            if end.number in order.numbers and order.node in nodes:
+                where: dict[str, Any] = {"node": order.node, "nodes": nodes}
+                part = UnknownEnded(*end.key, **where, outcome=end.outcome, ago=self.now - at)
+                again = msgspec.structs.replace(end, ago=self.now - at)
+                self.outbox.append(again if end.key in self.placed else part)
+        self.outbox.append(EndsTold(order.node))
 
     def _start(self, order: Start) -> None:
         line = order.number, order.identity
@@ -186,6 +215,8 @@ class FakeCluster:
         del self.runs[run.start.number]
         self.history.append((self.now, outcome.value, run.start.number, run.start.attempt))
         self._report_end(run.start.key, outcome, "", int(run.done), exit_code)
+        nodes = tuple(grant.node for grant in run.start.grants)
+        self.archived[run.start.key] = self.ended[run.start.key], self.now, nodes
 
     def _report_end(
         self,
@@ -218,7 +249,7 @@ class FakeExecutor(Executor):
         self, context: ExecutorContext, report: Callable[[Report], None]
     ) -> "OpenFakeExecutor":
         opened = OpenFakeExecutor(self.fake_cluster)
-        self.fake_cluster.report = report
+        self.fake_cluster.report, self.fake_cluster.placed = report, context.placed
         for node in self.fake_cluster.cluster.nodes:
             if node.name in self.fake_cluster.up:
                 self.fake_cluster.join(node.name)

@@ -46,7 +46,7 @@ def test_it_connects_for_its_node_until_it_is_interrupted(
     server: AgentsServer, reports: list[Report], tmp_path: Path
 ) -> None:
     process = agent(server, tmp_path, "the right token", "--gpus", "2", "--pretend")
-    assert until(lambda: reports) == [NodeJoined(node=Node("gpu03", 2))]
+    assert until(lambda: reports) == [NodeJoined(node=Node("gpu03", 2), keeps_ends=True)]
     process.send_signal(signal.SIGINT)
     assert process.wait(10) in (130, -signal.SIGINT)
 

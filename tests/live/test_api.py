@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from api_fixtures import ApiFixture
+from fake_cluster import wait_for
 from httpx import ASGITransport, AsyncClient, Response
 
 from volvelle.core.snapshot import read_snapshot
@@ -176,6 +177,7 @@ def test_what_is_followed_ends_when_its_token_is_revoked(
 
 
 def test_problems_are_named_to_operators_only(api: ApiFixture) -> None:
+    wait_for(lambda: {node.state for node in api.controller.status.nodes} == {"up"})
     problems = api.controller._cycle.node_problems
     problems["node-0"] = "node 'node-0' takes no new jobs: the disk of /var is full"
     assert api.client("root").get("/healthz").json()["problems"] == problems["node-0"]
@@ -275,6 +277,19 @@ def test_a_change_that_cannot_be_is_refused_with_its_reason(
     refused = dana.patch("/v1/jobs/1", json=change)
     assert refused.status_code == status
     assert said in refused.json()["detail"]
+
+
+def test_asking_says_what_submitting_would(api: ApiFixture) -> None:
+    job = TRAIN | {"estimate": "2h", "time_limit": "1h"}
+    asked = api.client("dana").post("/v1/forecast", json=job).json()
+    (notice,) = asked["notices"]
+    assert notice == "by its estimate it takes 2h 00m; its time limit ends it after 1h 00m"
+    assert api.client("dana").post("/v1/jobs", json=job).json()["notices"] == asked["notices"]
+    high = TRAIN | {"priority": 10**6}
+    answers = [api.client("dana").post(where, json=high) for where in ("/v1/forecast", "/v1/jobs")]
+    assert {(each.status_code, each.json()["detail"]) for each in answers} == {
+        (answers[0].status_code, answers[0].json()["detail"])
+    }
 
 
 def test_a_change_answers_with_what_its_user_should_know(api: ApiFixture) -> None:

@@ -14,6 +14,7 @@ from volvelle.live.messages import (
     AttemptKey,
     AttemptProgress,
     AttemptStarted,
+    EndsTold,
     Forget,
     Grant,
     Launch,
@@ -24,6 +25,7 @@ from volvelle.live.messages import (
     SetBatchSize,
     Start,
     Stop,
+    TellEnds,
     UnknownEnded,
 )
 from volvelle.live.nodes.attempt_coordinator import AttemptCoordinator
@@ -389,13 +391,35 @@ def test_what_was_not_ordered_is_believed_of_the_own_node_only() -> None:
     hostile.coordinator.on_message("b", wire.SignalTask(JOB, 1))
     hostile.coordinator.on_message("b", wire.ExitAt(JOB, 1, iteration=1))
     hostile.coordinator.on_message("b", failed)
-    assert hostile.reports[-1] == UnknownEnded(JOB, 1, node="b")
+    mine = UnknownEnded(JOB, 1, node="b", outcome=Outcome.FAILED, nodes=("b",))
+    assert hostile.reports[-1] == mine
     hostile.coordinator.order(Forget(JOB, 1))
     assert hostile.sent == [("b", Forget(JOB, 1))]
     assert hostile.coordinator.in_use("a")
     assert not hostile.coordinator.in_use("b")
     hostile.coordinator.order(Stop(JOB, 1))
     assert hostile.sent[1:] == [("a", Stop(JOB, 1))]
+
+
+def test_ends_that_were_forgotten_are_told_when_they_are_asked_for_and_of_the_own_node() -> None:
+    hostile = HostileHarness(placed={AttemptKey(JOB, 1): ("b",)})
+    hostile.coordinator.node_joined("b", "", ())
+    tasks = [NodeTask(JOB, 1, 0, ("b",)), NodeTask(7, 1, 0, ("b",)), NodeTask(JOB, 2, 0, ("a",))]
+    told = wire.PastEnds(tuple(TaskEnded(task=task, outcome=Outcome.FINISHED) for task in tasks))
+    hostile.reports.clear()
+    hostile.coordinator.on_message("b", told)
+    assert hostile.reports == []
+    hostile.coordinator.order(TellEnds("b", tuple(range(150))))
+    assert hostile.sent[-1] == ("b", wire.ListEnds(tuple(range(100))))
+    hostile.coordinator.on_message("b", told)
+    assert hostile.sent[-1] == ("b", wire.ListEnds(tuple(range(100, 150))))
+    hostile.coordinator.on_message("b", wire.PastEnds(()))
+    unknown = UnknownEnded(7, 1, node="b", outcome=Outcome.FINISHED, nodes=("b",))
+    assert hostile.reports == [
+        AttemptEnded(JOB, 1, outcome=Outcome.FINISHED),
+        unknown,
+        EndsTold("b"),
+    ]
 
 
 def test_of_attempts_that_were_not_ordered_a_bounded_number_is_kept() -> None:

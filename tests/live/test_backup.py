@@ -116,3 +116,23 @@ def test_what_is_no_backup_is_not_put_in_place_of_a_store(
     with pytest.raises(Problem, match=error):
         restore(backup, str(store))
     assert store.read_bytes() == before
+
+
+def test_what_finished_after_the_backup_is_not_run_again(tmp_path: Path) -> None:
+    """One job ran and one waited when the backup was made; both have finished when it is put back."""
+    one_node = CONFIG.replace("2x2", "1x2")
+    with server_process(tmp_path, one_node) as server:
+        client = client_of(server)
+        gate = 'until [ -e "$0/gate" ]; do sleep 0.05; done; '
+        for name in ("running", "waiting"):
+            command = ["sh", "-c", f'{gate if name == "running" else ""}echo {name} >> "$0/ran"']
+            client.post("/v1/jobs", {"command": [*command, str(tmp_path)], "gpus": 2})
+        until(lambda: server.job(0).get("state") == "running")
+        server.volvelle("backup", "backup.db")
+        (tmp_path / "gate").touch()
+        until(lambda: len(client.get("/v1/jobs", over="true")["jobs"]) == 2)
+        server.stop()
+        restore(tmp_path / "backup.db", str(tmp_path / "volvelle-serve" / "store.db"))
+        server.start(one_node)
+        until(lambda: len(client_of(server).get("/v1/jobs", over="true")["jobs"]) == 2)
+        assert (tmp_path / "ran").read_text() == "running\nwaiting\n"

@@ -2,7 +2,6 @@
 
 import json
 import re
-import shutil
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -11,6 +10,7 @@ from typing import Any
 
 import httpx
 import pytest
+from browsers import DESK, PHONE, chromium, needs_chromium, out_of_reach, overflow, violations
 from dashboard_runs import two_jobs_and_a_late_one
 from server_process import ServerProcess, server_process
 from waiting import until
@@ -18,14 +18,8 @@ from waiting import until
 from volvelle.dashboard.run_server import make_server
 from volvelle.report.charts.palette import DARK, LIGHT
 
-sync_api = pytest.importorskip("playwright.sync_api", reason="Playwright is not installed")
-axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="axe is not installed")
+pytestmark = needs_chromium
 
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
-pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium on the PATH")
-
-FLAGS = ("--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run")
-QUIET = ("--disable-background-networking", "--disable-component-update", "--disable-sync")
 CONFIG = """
 cluster = "2x2"
 policy = "fifo"
@@ -33,13 +27,20 @@ policy = "fifo"
 [listen]
 port = 0
 """
-VIEWS = ("overview", "queue", "timeline", "nodes", "shares", "history", "whatif", "front", "job/0")
-DESK: dict[str, Any] = {"viewport": {"width": 1280, "height": 800}, "color_scheme": "light"}
-PHONE: dict[str, Any] = {
-    "viewport": {"width": 390, "height": 800},
-    "color_scheme": "dark",
-    "has_touch": True,
-}
+VIEWS = (
+    *(
+        "overview",
+        "queue",
+        "timeline",
+        "submit",
+        "nodes",
+        "shares",
+        "history",
+        "whatif",
+        "policies",
+    ),
+    "job/0",
+)
 
 
 @dataclass
@@ -84,34 +85,47 @@ def submit(api: httpx.Client, **job: Any) -> None:
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     folder = tmp_path_factory.mktemp("dashboard")
-    with server_process(folder, CONFIG) as server, sync_api.sync_playwright() as playwright:
+    with server_process(folder, CONFIG) as server, chromium() as browser:
         root = (folder / "volvelle-serve" / "token").read_text().strip()
         api = httpx.Client(base_url=server.url, headers={"Authorization": f"Bearer {root}"})
         made = api.post("/v1/tokens", json={"user": "dana"}).json()
         submit(api, name="long", gpus=2, command=["sh", "-c", "echo epoch 1; sleep 600"])
         submit(api, name="wide", gpus=4)
         submit(api, name="wide", gpus=4)
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=[*FLAGS, *QUIET])
         yield Site(server, api, browser, {"root": root, "dana": made["token"]})
-        browser.close()
 
 
 @pytest.mark.parametrize("settings", [DESK, PHONE], ids=["desk, light", "phone, dark"])
 def test_every_view_is_accessible_and_fits(site: Site, settings: dict[str, Any]) -> None:
     page = site.page("root", **settings)
-    checker = axe.Axe()
     for view in VIEWS:
         site.go(page, view)
         page.wait_for_function("() => document.querySelector('main').children.length > 1")
         if view == "job/0":
             page.wait_for_selector("pre.log:has-text('epoch 1')")
             page.wait_for_selector("svg.plan")
-        found = checker.run(page)
-        assert not found.response["violations"], f"{view}: {found.generate_report()}"
-        wider = "document.documentElement.scrollWidth - innerWidth"
-        assert page.evaluate(wider) <= 0, f"{view} is wider than the page"
+        assert not (found := violations(page)), f"{view}: {found}"
+        assert overflow(page) <= 0, f"{view} is wider than the page"
     assert not site.errors
     assert all(url.startswith((site.server.url, "blob:")) for url in site.requested)
+
+
+KEYS = dict(zip("oqtunshwp", (view for view in VIEWS if view != "job/0"), strict=True))
+
+
+def test_every_view_is_opened_and_gone_through_by_keyboard(site: Site) -> None:
+    page = site.page("root", **DESK)
+    for key, view in KEYS.items():
+        page.locator("main").focus()
+        page.keyboard.press("g")
+        page.keyboard.press(key)
+        page.wait_for_function(f"() => location.hash === '#/{view}'")
+        page.wait_for_function("() => document.querySelector('main').children.length > 1")
+        assert not out_of_reach(page), view
+    site.go(page, "job/0")
+    page.wait_for_selector("svg.plan")
+    assert not out_of_reach(page)
+    assert not site.errors
 
 
 def test_a_phone_shows_one_line_of_header_and_a_card_for_each_row(site: Site) -> None:
@@ -221,7 +235,7 @@ def test_arrows_move_at_once_after_the_keys_of_a_view(site: Site) -> None:
 
 def test_a_job_is_submitted_after_it_was_asked_about_and_changed(site: Site) -> None:
     page = site.page("dana", **DESK)
-    site.go(page, "whatif")
+    site.go(page, "submit")
     submit_it = page.get_by_role("button", name="Submit it")
     page.get_by_label("Command").fill("sleep 600")
     page.get_by_label("Name").fill("asked first")
@@ -237,7 +251,7 @@ def test_a_job_is_submitted_after_it_was_asked_about_and_changed(site: Site) -> 
     page.keyboard.press("Enter")
     page.wait_for_selector(f"#status:has-text('Job {number} is changed.')")
     assert site.api.get(f"/v1/jobs/{number}").json()["request"]["estimate"] == 7200
-    assert not axe.Axe().run(page).response["violations"]
+    assert not violations(page)
     assert site.api.post(f"/v1/jobs/{number}/cancel").status_code == 204
     page.wait_for_selector(".lead:has-text('Cancelled')")
     assert not site.errors
@@ -306,8 +320,8 @@ def test_a_user_sees_rows_of_others_and_no_more(site: Site) -> None:
     page.wait_for_selector("dd:has-text('running')")
     assert page.locator("pre.log").is_hidden()
     assert "sleep 600" not in page.content()
-    site.go(page, "whatif")
-    assert page.get_by_role("button", name="Put this policy in place").count() == 0
+    assert page.get_by_role("link", name="What if").count() == 0
+    site.go(page, "submit")
     page.get_by_role("button", name="Ask").click()
     page.wait_for_selector(".answer dd")
     cookies = page.context.cookies()
@@ -329,7 +343,7 @@ def test_an_operator_asks_what_yesterday_would_have_been(site: Site) -> None:
     form.get_by_role("button", name="Ask").click()
     page.wait_for_selector("caption:has-text('Yesterday')")
     assert form.get_by_role("row", name="Mean completion time").get_by_role("cell").count() == 4
-    assert not axe.Axe().run(page).response["violations"]
+    assert not violations(page)
     assert not site.errors
 
 
@@ -347,7 +361,7 @@ def test_an_operator_puts_a_point_of_a_front_in_place(site: Site, tmp_path: Path
     }  # fmt: skip
     (tmp_path / "front.json").write_text(json.dumps(front))
     page = site.page("root", **DESK)
-    site.go(page, "front")
+    site.go(page, "policies")
     assert page.get_by_role("button", name="Keep on the server").is_hidden()
     page.get_by_label("front.json").set_input_files(tmp_path / "front.json")
     page.wait_for_selector("circle.pick")
@@ -357,7 +371,7 @@ def test_an_operator_puts_a_point_of_a_front_in_place(site: Site, tmp_path: Path
     page.wait_for_selector("option[value=front]", state="attached")
     page.get_by_label("Kept by the server").select_option("front")
     page.wait_for_selector("circle.pick")
-    assert not axe.Axe().run(page).response["violations"]
+    assert not violations(page)
     page.get_by_role("row", name="fastest").get_by_role("button").click()
     page.get_by_role("dialog").get_by_role("button", name="Put in place").click()
     page.wait_for_selector("#status:has-text('srsf with accept-all decides from now on')")
@@ -378,7 +392,7 @@ def test_a_run_is_shown_at_any_moment(site: Site) -> None:
     for view in ("overview", "timeline", "nodes", "history"):
         page.get_by_role("link", name=view.title(), exact=True).click()
         page.wait_for_selector(f"h1:has-text('{view.title()}')")
-        assert not axe.Axe().run(page).response["violations"]
+        assert not violations(page)
     page.wait_for_selector("#history-0")
     server.shutdown()
     assert not site.errors

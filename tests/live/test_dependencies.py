@@ -7,7 +7,7 @@ from fake_cluster import ControllerHarness, sleeping
 from test_controller import execute, state, submit
 
 from volvelle.live.control.requests import Cancel, Hold, Release, Submit
-from volvelle.live.forecasts.calibration import ForecastCalibration
+from volvelle.live.forecasts.calibration import ForecastCalibration, PastForecast
 from volvelle.live.forecasts.forecast_update import forecast_jobs
 from volvelle.live.job_request import JobRequest
 from volvelle.model.problems import Problem
@@ -96,9 +96,12 @@ def test_a_forecast_without_an_estimate_is_marked_as_a_guess(tmp_path: Path) -> 
     guessed = submit(harness, JobRequest(command=("sleep", "3"), name="new"))
     known = submit(harness, sleeping(5, estimate=50.0))
     fork = harness.controller._cycle.state.scheduler.fork()
-    times = forecast_jobs(fork, fork.now, ForecastCalibration(), 0.0).times
+    calibration = ForecastCalibration()
+    first = forecast_jobs(fork.fork(), fork.now, ForecastCalibration(), 0.0).times
+    assert first[known].guessed, "no job has ended, so that P90 is a guess too"
+    calibration.replay(PastForecast(n, n, n + 9.0, 1.0, 9.0, n + 9.0) for n in range(-60, -30))
+    times = forecast_jobs(fork, fork.now, calibration, 0.0).times
     assert (times[guessed].guessed, times[known].guessed) == (True, False)
-    assert times[guessed].p90 is None
 
 
 def test_elements_of_an_array_have_an_index(harness: ControllerHarness) -> None:

@@ -366,4 +366,8 @@ def test_files_of_an_attempt_are_private(harness: ExecutorHarness) -> None:
     harness.send(Forget(1, 1))
     until(lambda: not folder.exists())
     archived = folder.parent.parent / "ended" / "1-1"
-    until(lambda: {path.name for path in archived.iterdir()} == {"exit.json", "output.log"})
+    until(
+        lambda: (
+            {path.name for path in archived.iterdir()} == {"end.json", "exit.json", "output.log"}
+        )
+    )

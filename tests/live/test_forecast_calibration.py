@@ -1,60 +1,94 @@
-"""P50 and P90 of live forecasts: learnt from jobs of all lengths, and steered by what became of the first."""
+"""P50 and P90 of live forecasts: told from the first job on, and learned from jobs in such a state."""
 
 import math
 
 import pytest
 
-from volvelle.live.forecasts.calibration import ForecastCalibration
+from volvelle.core.composition import WrittenComposition
+from volvelle.core.events import JobSubmitted
+from volvelle.core.journal import Header
+from volvelle.core.scheduler import Scheduler
+from volvelle.live.forecasts.calibration import ForecastCalibration, PastForecast
+from volvelle.model.cluster import parse_cluster
+from volvelle.model.job import JobSpec
 
 
-def test_without_a_past_p50_is_the_forecast() -> None:
-    assert ForecastCalibration().at(10.0).of(30.0) == (30.0, None)
+def scheduler_of(*limits: float | None) -> Scheduler:
+    """One GPU, and a job of 100 s for each limit; all but the first wait."""
+    composition = WrittenComposition("fifo", "first-free", "accept-all", "declared")
+    scheduler = Header(
+        volvelle="test", cluster=parse_cluster("1x1"), composition=composition
+    ).scheduler()
+    for number, limit in enumerate(limits):
+        spec = JobSpec(
+            id=str(number),
+            submit_time=0.0,
+            gpus=1.0,
+            estimate_seconds=100.0,
+            time_limit_seconds=limit,
+        )
+        scheduler.handle(0.0, [JobSubmitted(0.0, number, spec)])
+    return scheduler
 
 
-def test_what_remains_counts_as_often_as_of_jobs_that_are_over() -> None:
-    calibration = ForecastCalibration()
-    for _ in range(30):
-        calibration.learn(10.0, 20.0)
-    p50, p90 = calibration.at(100.0).of(10_100.0)
-    assert p50 == pytest.approx(20_100.0)
-    assert p90 == pytest.approx(100.0 + 20_000.0 * 1.005)
+def past(ratio: float, jobs: int = 60) -> list[PastForecast]:
+    """Jobs that took ``ratio`` times as long as was forecast."""
+    return [
+        PastForecast(n, 1e3 * n, 1e3 * n + 100.0, 1.0, 100.0, 1e3 * n + 100.0 * ratio)
+        for n in range(-jobs, 0)
+    ]
 
 
-@pytest.mark.parametrize("missed", [0, 50])
-def test_p90_is_later_after_first_ones_that_did_not_hold(missed: int) -> None:
-    calibration = ForecastCalibration()
-    for ratio in range(1, 101):
-        calibration.learn(100.0, float(ratio))
-    for number in range(missed):
-        calibration.add_first_forecast(number, 0.0, 1_000.0, (None, 50.0))
-    calibration.at(60.0)
-    late = calibration.at(60.0).p90_factor
-    assert late == pytest.approx(0.91 * 1.005 if missed == 0 else 1.0 * 1.005)
+def test_without_a_past_p50_is_the_forecast_and_p90_a_guess_that_heeds_the_limit() -> None:
+    scheduler, calibration = scheduler_of(None, 5_000.0), ForecastCalibration()
+    submitted = {0: 0.0, 1: 0.0}
+    told, first = calibration.tell(scheduler, submitted, {0: 100.0, 1: 200.0})
+    assert first == [0, 1]
+    assert told[0].p50 == pytest.approx(100.0)
+    assert told[1].p50 == pytest.approx(200.0)
+    assert all(each.prior for each in told.values())
+    assert told[0].p90 is not None
+    assert 200.0 < told[0].p90 < 500.0
+    assert calibration.ask(scheduler, 1, 200.0).p90 == pytest.approx(5_100.0)
+    assert calibration.tell(scheduler, submitted, {0: 100.0, 1: 200.0})[1] == []
 
 
-def test_a_job_that_ended_is_judged_once() -> None:
-    calibration, twice = ForecastCalibration(), ForecastCalibration()
-    for ratio in range(1, 101):
-        calibration.learn(100.0, float(ratio))
-        twice.learn(100.0, float(ratio))
-    for number in range(10):
-        for each in (calibration, twice):
-            each.add_first_forecast(number, 0.0, 100.0, (40.0, 50.0))
-            each.at(60.0)
-        twice.at(70.0)
-        for each in (calibration, twice):
-            each.job_ended(number, 80.0, finished=True)
-    assert twice.at(90.0) == calibration.at(90.0)
-    assert not math.isnan(calibration.at(90.0).p90_factor)
+def test_a_restored_past_says_how_long_forecasts_really_take() -> None:
+    scheduler, calibration = scheduler_of(None), ForecastCalibration()
+    calibration.replay(past(2.0))
+    told = calibration.ask(scheduler, 0, 100.0)
+    assert not told.prior
+    assert told.p50 == pytest.approx(200.0, rel=0.05)
+    assert calibration.share_within(scheduler, 0, 100.0, 199.0) == 0.0
+    assert calibration.share_within(scheduler, 0, 100.0, 201.0) == 1.0
 
 
-def test_a_number_that_is_given_again_is_not_judged_by_what_was_told_of_the_first() -> None:
-    calibration, fresh = ForecastCalibration(), ForecastCalibration()
-    for ratio in range(1, 101):
-        calibration.learn(100.0, float(ratio))
-        fresh.learn(100.0, float(ratio))
-    calibration.add_first_forecast(0, 0.0, 100.0, (40.0, 50.0))
-    calibration.job_ended(0, 10.0, finished=False)
-    for each in (calibration, fresh):
-        each.add_first_forecast(0, 20.0, 200.0, (140.0, 150.0))
-    assert calibration.at(60.0) == fresh.at(60.0)
+def test_what_remains_counts_as_often_as_at_the_first_forecast() -> None:
+    scheduler, calibration = scheduler_of(None), ForecastCalibration()
+    calibration.replay(past(2.0))
+    calibration.tell(scheduler, {0: 0.0}, {0: 100.0})
+    scheduler.now = 50.0
+    told = calibration.tell(scheduler, {0: 0.0}, {0: 100.0})[0][0]
+    assert told.p50 == pytest.approx(150.0, rel=0.05)
+
+
+def test_jobs_that_go_on_past_their_times_make_later_ones_later() -> None:
+    calm, late = ForecastCalibration(), ForecastCalibration()
+    going_on = [PastForecast(n, n, 100.0 + n, 1.0, 100.0) for n in range(20)]
+    for calibration, more in ((calm, []), (late, going_on)):
+        calibration.replay([*past(1.0), *more])
+    times = []
+    for calibration in (calm, late):
+        scheduler = scheduler_of(None)
+        scheduler.now = 10_000.0
+        times.append(calibration.ask(scheduler, 0, 10_100.0).p90 or math.nan)
+    assert times[1] > times[0]
+
+
+def test_a_job_that_is_cancelled_is_not_learned_from() -> None:
+    scheduler, calibration = scheduler_of(None), ForecastCalibration()
+    calibration.replay(past(2.0))
+    before = calibration.ask(scheduler, 0, 100.0)
+    calibration.tell(scheduler, {0: 0.0}, {0: 100.0})
+    calibration.job_ended(0, 1.0, finished=False)
+    assert calibration.ask(scheduler, 0, 100.0) == before

@@ -1,15 +1,17 @@
 """What a live job is guaranteed: told at once, kept over a crash, revoked where it is not kept."""
 
 from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 from fake_cluster import ControllerHarness, sleeping, wait_for
 
+from volvelle.cli import formatting
 from volvelle.live.control.requests import Submit
 from volvelle.live.forecasts.job_forecast import JobForecast
 from volvelle.live.job_request import Deadline, JobRequest
-from volvelle.live.status.view import Guarantee, JobStatusView
+from volvelle.live.status.view import NO_GUARANTEES, Guarantee, JobStatusView
 
 
 @pytest.fixture
@@ -85,3 +87,52 @@ def test_a_guarantee_that_is_not_kept_is_revoked_at_its_time(harness: Controller
     revoked = guarantee(harness, number)
     assert revoked.finish_by is None
     assert revoked.reason == "it is not finished at the time that was promised"
+
+
+def test_a_server_that_promises_nothing_says_so_at_once_and_what_was_missed(tmp_path: Path) -> None:
+    harness = ControllerHarness.at(tmp_path, "1x2", "fifo")
+    harness.deliver()
+    foretold = foretell(harness, due(30.0, 10.0))
+    number = submit(harness, due(30.0, 10.0))
+    waiting = submit(harness, sleeping(5.0, gpus=2))
+    view = shown(harness, number)
+    assert foretold.guarantee == view.guarantee == NO_GUARANTEES
+    assert (view.due, shown(harness, waiting).due) == (view.submitted + 10.0, None)
+    assert shown(harness, waiting).guarantee is None
+    for _ in range(4):
+        harness.step(10.0)
+    record = harness.controller.store.jobs.find(number)
+    assert record is not None
+    assert record.status is not None
+    ended = record.status
+    now = datetime.fromtimestamp(ended["ended"], UTC)
+    assert ended["guarantee"]["reason"] == NO_GUARANTEES.reason
+    assert "missed by 2" in formatting.format_deadline(ended, now)
+    assert formatting.format_missed(ended | {"due": ended["ended"]}) == "kept"
+    assert formatting.format_missed(ended | {"state": "failed"}) == "missed: it failed"
+    assert formatting.format_missed(ended | {"state": "rejected"}) == "missed: it was rejected"
+    assert formatting.format_missed(ended | {"due": None}) == ""
+
+
+@pytest.mark.parametrize(
+    ("p50", "p90", "said"),
+    [
+        (90.0, 100.0, ""),
+        (90.0, 160.0, ", at risk: up to 1m 00s too late"),
+        (220.0, 300.0, ", expected 2m 00s too late"),
+        (None, None, ""),
+    ],
+)
+def test_a_guarantee_that_the_forecast_exceeds_is_said_to_be_at_risk(
+    p50: float | None, p90: float | None, said: str
+) -> None:
+    job = {
+        "guarantee": {"finish_by": 100.0},
+        "predicted_p50": p50,
+        "predicted_p90": p90,
+        "guessed": False,
+    }
+    assert formatting.format_risk(job) == said
+    assert formatting.format_risk(job | {"guarantee": None, "due": 100.0}) == said
+    assert formatting.format_risk(job | {"guarantee": {"finish_by": None}}) == ""
+    assert formatting.format_risk(job | {"predicted_p50": 90.0, "guessed": True}) == ""

@@ -5,7 +5,7 @@ import json
 import random
 from concurrent.futures import Future
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 import pytest
@@ -19,6 +19,7 @@ from volvelle.live.messages import (
     AttemptEnded,
     AttemptKey,
     AttemptProgress,
+    EndsTold,
     JournalPosition,
     NodeJoined,
     NodeLost,
@@ -69,7 +70,9 @@ def stay_silent(
     cluster = harness.fake_cluster
     execute = cluster.execute
     monkeypatch.setattr(
-        cluster, "execute", lambda order: None if order.key == key else execute(order)
+        cluster,
+        "execute",
+        lambda order: None if getattr(order, "key", None) == key else execute(order),
     )
 
 
@@ -136,6 +139,24 @@ def test_an_attempt_that_the_store_cannot_know_stops_starts_until_its_node_is_lo
     harness.controller.report(NodeLost(HOSTILE, "its key was revoked"))
     harness.deliver()
     assert new in harness.fake_cluster.runs
+
+
+def test_no_node_ends_a_job_that_runs_elsewhere_by_saying_that_the_store_was_set_back(
+    harness: ControllerHarness,
+) -> None:
+    """It ran the job once, and so knows what its attempts are called."""
+    first = submit(harness)
+    job, _ = identities(harness, first)
+    (grant,) = harness.fake_cluster.runs[first].start.grants
+    assert grant.node != HOSTILE
+    join(harness, JournalPosition("feed", 5, 5))
+    invented = AttemptKey(first, 7, attempt_identity(job, "feed"))
+    where: dict[str, Any] = {"node": HOSTILE, "nodes": (HOSTILE,)}
+    harness.controller.report(UnknownEnded(*invented, **where, outcome=Outcome.FINISHED))
+    harness.controller.report(EndsTold(HOSTILE))
+    harness.deliver()
+    assert first in harness.controller.status.jobs
+    assert first in harness.fake_cluster.runs
 
 
 DRAWS = 10

@@ -135,6 +135,24 @@ def test_what_nodes_repeat_is_pending_once() -> None:
     assert inbox.take(0.0) == ([latest], False)
 
 
+KEEN = """
+from pydantic import PrivateAttr
+
+from volvelle.policy import Policy, register
+
+
+class Seen:
+    def __init__(self):
+        self.jobs = []
+
+
+@register
+class Keen(Policy):
+    name = "keen"
+    _seen: Seen = PrivateAttr(default_factory=Seen)
+"""
+
+
 @pytest.mark.parametrize(
     ("written", "said"),
     [
@@ -153,6 +171,19 @@ def test_a_policy_that_decides_without_a_pause_is_refused_live(tmp_path: Path) -
     answer = harness.controller.request(Recompose("las:round=0.001", "accept-all"))
     harness.deliver()
     with pytest.raises(Problem, match="would decide every 0\\.001 s"):
+        answer.result(timeout=0.0)
+
+
+def test_a_policy_whose_memory_cannot_be_written_is_refused_live(tmp_path: Path) -> None:
+    policy = tmp_path / "keen.py"
+    policy.write_text(KEEN, encoding="utf-8")
+    harness = ControllerHarness.at(tmp_path)
+    harness.deliver()
+    answer = harness.controller.request(Recompose(str(policy), "accept-all"))
+    harness.deliver()
+    with pytest.raises(
+        Problem, match="'keen' remembers in _seen cannot be written: Seen declares no"
+    ):
         answer.result(timeout=0.0)
 
 

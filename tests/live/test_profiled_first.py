@@ -25,6 +25,7 @@ from volvelle.live.records import ProfileStarted
 from volvelle.live.scheduler_queries import believed_work
 from volvelle.live.status.view import JobState
 from volvelle.live.store import Store
+from volvelle.live.store.backup import back_up, restore
 from volvelle.metrics.recorder import outcomes_of
 from volvelle.model.cluster import Cluster, NodeState, Profiling, parse_cluster
 from volvelle.model.overheads import Overheads
@@ -150,6 +151,21 @@ def test_a_crash_a_lost_node_and_a_cancellation_there(tmp_path: Path) -> None:
     assert shown(harness, other) == ("running", ["node-2"])
     assert harness.controller.status.nodes[-1].state == "profiling"
     assert not submissions(harness)
+
+
+def test_a_job_that_finished_there_after_a_backup_is_not_run_again(tmp_path: Path) -> None:
+    harness = harness_at(tmp_path, cluster())
+    numbers = [submit(harness, sleeping(3, gpus=2)) for _ in range(2)]
+    back_up(str(tmp_path / "store.db"), tmp_path / "backup.db")
+    for _ in numbers:
+        step(harness, 3.0)
+    harness.close()
+    restore(tmp_path / "backup.db", str(tmp_path / "store.db"))
+    harness.crash(snapshot=False)
+    harness.deliver()
+    records = [harness.controller.store.jobs.find(number) for number in numbers]
+    assert [record and record.state for record in records] == ["finished", "finished"]
+    assert [what for _, what, _, _ in harness.fake_cluster.history].count("start") == 2
 
 
 def test_a_wide_job_runs_on_one_node_and_on_two(tmp_path: Path) -> None:

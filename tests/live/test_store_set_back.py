@@ -6,9 +6,12 @@ from pathlib import Path
 import pytest
 from fake_cluster import ControllerHarness, sleeping
 
-from volvelle.live.control.requests import SetNodeState, Submit
+from volvelle.core.journal import read_journal
+from volvelle.live.control.requests import Hold, Release, SetNodeState, Submit
 from volvelle.live.job_request import JobRequest
 from volvelle.live.messages import NodeLost
+from volvelle.live.store.backup import restore
+from volvelle.metrics.recorder import outcomes_of
 from volvelle.model.cluster import NodeState
 
 
@@ -223,3 +226,102 @@ def test_an_attempt_that_its_node_still_has_goes_on_in_a_store_of_its_start(
     harness.step(300)
     assert harness.controller.status.jobs == {}
     assert [what for _, what, _, _ in harness.fake_cluster.history] == ["start", "finished"]
+
+
+def began(harness: ControllerHarness) -> list[tuple[int, int]]:
+    """Numbers and attempts of what was started."""
+    history = harness.fake_cluster.history
+    return [(number, attempt) for _, what, number, attempt in history if what == "start"]
+
+
+def final(harness: ControllerHarness, number: int) -> tuple[str, float]:
+    """The final state of a job, and when it ended."""
+    record = harness.controller.store.jobs.find(number)
+    assert record is not None
+    assert record.ended is not None and record.state is not None
+    return record.state, record.ended
+
+
+@pytest.mark.parametrize("restored", [True, False])
+def test_what_has_finished_since_the_backup_is_not_run_again(
+    harness: ControllerHarness, *, restored: bool
+) -> None:
+    """One job ran in the backup, one waited, one was held, and one depends on it: all finish after it."""
+    running, waiting, held = (submit(harness, sleeping(5, gpus=4)) for _ in range(3))
+    last = submit(harness, sleeping(5, gpus=4, after=(waiting,)))
+    never = submit(harness, sleeping(5, gpus=4))
+    harness.controller.request(Hold(held))
+    harness.deliver()
+    keep(harness)
+    harness.controller.request(Release(held))
+    for _ in range(4):
+        harness.step(5)
+    harness.step(2)
+    once = [(number, 1) for number in (running, waiting, held, last, never)]
+    assert began(harness) == once
+    ended = harness.fake_cluster.now - 2
+    if restored:  # by an operator, and nodes remember no position of a journal
+        harness.fake_cluster.known.clear()
+        harness.deliver()
+        harness.controller.store.close()
+        restore(harness.folder / "kept.db", str(harness.folder / "store.db"))
+        harness.fake_cluster.known.clear()
+        harness.crash(snapshot=False)
+        harness.deliver()
+    else:
+        restart(harness, set_back=True)
+    assert began(harness) == once
+    harness.step(1)  # what runs, and the store does not know of, stops at a checkpoint
+    over = [final(harness, number) for number in (running, waiting, held, last)]
+    assert over == [("finished", ended - 5 * back) for back in (3, 2, 1, 0)]
+    assert list(harness.controller.status.jobs) == [never]
+    assert began(harness) == [*once, (never, 1)]
+    harness.step(5)
+    path = harness.folder / "journal.jsonl"
+    harness.controller.store.write_journal(path)
+    outcomes = outcomes_of(*read_journal(path))
+    assert outcomes.status.tolist() == ["finished"] * 5
+    restart(harness)  # the journal says so too
+    assert harness.controller.status.jobs == {}
+
+
+def test_nothing_is_started_before_nodes_have_told_what_ended_there(
+    harness: ControllerHarness,
+) -> None:
+    first, second, third = (submit(harness, sleeping(5, gpus=2)) for _ in range(3))
+    keep(harness)
+    harness.step(5)
+    harness.step(5)
+    harness.fake_cluster.untelling.add("node-1")
+    restart(harness, set_back=True)
+    later = submit(harness, sleeping(5, gpus=2))
+    assert [number for number, _ in began(harness)] == [first, second, third]
+    assert "until every node has told what runs there" in harness.controller.health.problems[0]
+    harness.fake_cluster.untelling.clear()
+    harness.fake_cluster.join("node-1")  # its connection broke meanwhile
+    harness.deliver()
+    assert list(harness.controller.status.jobs) == [later]
+    assert [number for number, _ in began(harness)] == [first, second, third, later]
+
+
+def test_of_several_nodes_each_has_to_say_that_a_job_finished_on_it(
+    harness: ControllerHarness,
+) -> None:
+    """One node of the two is lost for good; what the other one knows may be of a job that failed."""
+    _, gang = (submit(harness, sleeping(5, gpus=4)) for _ in range(2))
+    keep(harness)
+    harness.step(5)
+    harness.step(5)
+    harness.fake_cluster.lose("node-1")
+    restart(harness, set_back=True)
+    assert gang in harness.controller.status.jobs
+
+
+def test_nodes_that_keep_no_ends_are_not_waited_for(harness: ControllerHarness) -> None:
+    """Agents of an earlier version."""
+    number = submit(harness, sleeping(5, gpus=2))
+    keep(harness)
+    harness.step(5)
+    harness.fake_cluster.keeps_ends = False
+    restart(harness, set_back=True)
+    assert began(harness) == [(number, 1), (number, 2)]

@@ -23,6 +23,7 @@ from sqlalchemy import Column, Integer, MetaData, Table
 
 from volvelle.live.control.controller import Controller
 from volvelle.live.control.requests import Submit
+from volvelle.live.control.snapshots import FORMAT
 from volvelle.live.nodes.executor import ExecutorContext
 from volvelle.live.store import Store, upgrade
 from volvelle.live.store.database import backend_of
@@ -33,9 +34,13 @@ from volvelle.testing.scenario import state_of
 
 STORES = Path(__file__).parent / "stores"
 FIXTURES = sorted(STORES.glob("v*.sql"))
+SNAPSHOTS = sorted(STORES.glob("snapshot-*.sql"))
 WARNED = {
     "v1-304c4ad": "would be decided otherwise now",
-    "snapshot-2": "is not used: it is of format 2, this Volvelle reads format 3",
+    **{
+        f"snapshot-{old}": f"is not used: it is of format {old}, this Volvelle reads format {FORMAT}"
+        for old in (2, 3)
+    },
 }
 """What is said at the start: las decides otherwise since, and a snapshot gives way to the journal."""
 
@@ -50,9 +55,7 @@ MIGRATIONS = {
 """A digest of each migration's code."""
 
 
-@pytest.mark.parametrize(
-    "fixture", [*FIXTURES, STORES / "snapshot-2.sql"], ids=lambda path: path.stem
-)
+@pytest.mark.parametrize("fixture", [*FIXTURES, *SNAPSHOTS], ids=lambda path: path.stem)
 def test_a_store_of_an_earlier_version_goes_on_as_it_was(fixture: Path, tmp_path: Path) -> None:
     _write_store(fixture, tmp_path)
     cluster = parse_cluster("2x2")

@@ -5,6 +5,7 @@ import json
 import pickle
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,9 +13,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from measured_runs import Ran, outcomes_of, runs
 
-from volvelle.metrics import measures
-from volvelle.metrics.catalogue import METRICS, measure, read_objective
+from volvelle.metrics import catalogue, measures
+from volvelle.metrics.catalogue import Metric, measure, metrics, read_objective
 from volvelle.metrics.outcomes import JobStatus, Outcomes
+from volvelle.metrics.per_job import jct
 from volvelle.metrics.summary import figure, summarise
 from volvelle.model.problems import Problem
 
@@ -69,7 +71,7 @@ def test_json_has_every_metric_and_no_nan() -> None:
     document = summarise(OUTCOMES).as_json()
     text = json.dumps(document, allow_nan=False)
     assert json.loads(text) == document
-    assert list(document["metrics"]) == list(METRICS)
+    assert list(document["metrics"]) == list(metrics.all())
     assert document["metrics"]["rho"] == {
         "unit": "1", "count": 0, "mean": None, "p50": None, "p90": None, "p99": None, "max": None,
     }  # fmt: skip
@@ -94,7 +96,7 @@ def test_objectives_are_written_name_and_measure() -> None:
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        ("jtc:p99", r"unknown metric 'jtc' \(did you mean 'jct'\?\). Metrics are jct, "),
+        ("jtc:p99", r"unknown metric 'jtc' \(did you mean 'jct'\?\). See: volvelle list metrics"),
         ("jct:p999", r"unknown measure 'p999' \(did you mean 'p99'\?\)"),
         ("jct:", "unknown measure ''"),
         ("makespan:p99", "one number for the run and has no measure 'p99'. Write makespan"),
@@ -103,18 +105,6 @@ def test_objectives_are_written_name_and_measure() -> None:
 def test_an_unknown_objective_says_what_is_known(text: str, says: str) -> None:
     with pytest.raises(Problem, match=says):
         read_objective(text)
-
-
-@pytest.mark.parametrize("metric", METRICS.values(), ids=METRICS)
-def test_every_metric_is_of_its_kind_and_described(metric) -> None:  # type: ignore[no-untyped-def]
-    result = metric.of(OUTCOMES)
-    kinds = {"ndarray": "job", "Steps": "time", "float": "run"}
-    assert metric.kind == kinds[type(result).__name__]
-    assert 10 < len(metric.description) < 100
-    if metric.kind == "job":
-        assert result.shape == (len(OUTCOMES),)
-        assert result.dtype == np.float64
-        assert np.isnan(result[5]) or metric.unit == "%"  # the rejected job
 
 
 def test_a_run_without_jobs_can_be_summarised() -> None:
@@ -127,7 +117,7 @@ def test_a_run_without_jobs_can_be_summarised() -> None:
 
 @given(runs())
 def test_measures_grow_with_the_percentile(outcomes: Outcomes) -> None:
-    for name, metric in METRICS.items():
+    for name, metric in metrics.all().items():
         if metric.kind == "run":
             continue
         ladder = [measure(outcomes, f"{name}:{m}") for m in ("min", "p50", "p90", "p99", "max")]
@@ -143,7 +133,7 @@ def test_groups_hold_every_tracked_job_once(outcomes: Outcomes) -> None:
 
 @given(runs())
 def test_the_summary_has_the_figures_that_objectives_ask_for(outcomes: Outcomes) -> None:
-    for name, metric in METRICS.items():
+    for name, metric in metrics.all().items():
         texts = [name] if metric.kind == "run" else [f"{name}:{m}" for m in measures.STANDARD]
         for objective in map(read_objective, [*texts, "jct:p75"]):
             np.testing.assert_equal(figure(outcomes, objective), objective.of(outcomes))
@@ -170,3 +160,28 @@ def test_aggregates_of_pcs(shared: Path, case: str, policy: str) -> None:
     ours = measures.of_jobs(jct, "mean", "p50", "p90", "p99")
     theirs = [float(expected[f"{m}_jct"]) for m in ("avg", "p50", "p90", "p99")]
     assert ours == pytest.approx(theirs, rel=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("declared", "says"),
+    [
+        ({"unit": "minutes"}, "'odd': unit is 'minutes'. Write one of 's', '%',"),
+        ({"kind": "jobs"}, "'odd': kind is 'jobs'"),
+        ({"kind": "run"}, r"of kind 'run' gave ndarray of shape \(6,\). Return a number"),
+        ({"kind": "time"}, "of kind 'time' gave ndarray"),
+    ],
+)
+def test_a_metric_that_is_not_what_it_says_is_named(declared: dict[str, Any], says: str) -> None:
+    fields = {"title": "odd", "unit": "s", "better": "lower", "kind": "job"} | declared
+    with pytest.raises(Problem, match=says):
+        Metric(name="odd", of=jct, **fields)(OUTCOMES)
+
+
+def test_two_metrics_of_one_name_are_an_error_that_names_both() -> None:
+    says = r"two metrics are called 'jct': volvelle.metrics.per_job: jct and \w+: test_two.*other"
+    with pytest.raises(Problem, match=says):
+
+        @catalogue.metric("jct", "s")
+        def other(outcomes: Outcomes) -> float:
+            """Nothing."""
+            return 0.0

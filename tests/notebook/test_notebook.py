@@ -17,7 +17,7 @@ from volvelle.model.cluster import parse_cluster
 from volvelle.model.problems import Problem
 from volvelle.notebook.chosen import MANY_JOBS, chosen_policies, left_out
 from volvelle.notebook.jobs import Jobs
-from volvelle.notebook.runs import Comparison
+from volvelle.notebook.results import Comparison
 from volvelle.notebook.server import Server
 from volvelle.policies.orders import LeastAttainedService
 from volvelle.report.table import as_columns
@@ -55,8 +55,10 @@ def test_importing_it_imports_nothing_else() -> None:
 
 
 @pytest.mark.parametrize("name", ["read", "generate", "simulate", "compare", "tune", "connect"])
-def test_all_but_the_jobs_is_said_by_name(name: str) -> None:
+def test_all_but_jobs_and_cluster_is_said_by_name(name: str) -> None:
     _, *others = inspect.signature(getattr(vv, name)).parameters.values()
+    if others and name in ("simulate", "compare", "tune"):
+        assert others.pop(0).name == "cluster"
     assert {one.kind for one in others} <= {
         inspect.Parameter.KEYWORD_ONLY,
         inspect.Parameter.VAR_KEYWORD,
@@ -122,7 +124,7 @@ def test_without_pyarrow_it_is_said_what_is_missing(
 ) -> None:
     for name in ("pyarrow", "matplotlib"):
         monkeypatch.setitem(sys.modules, name, None)
-    with pytest.raises(Problem, match=r"volvelle\[notebook\]"):
+    with pytest.raises(Problem, match=r"-e '.\[notebook\]'"):
         compared.__arrow_c_stream__()
     with pytest.raises(Problem, match="Matplotlib, which is not installed"):
         compared.plot()
@@ -204,3 +206,9 @@ def test_a_description_is_shown_in_a_sentence(trace: Path) -> None:
     shown = repr(vv.read(trace).describe(cluster="1x8"))
     assert "40 jobs of march" in shown
     assert len(shown) < 300
+
+
+def test_clusters_are_short_and_other_things_are_none() -> None:
+    assert repr(vv.Cluster("120x8:a100")) == "<Cluster 120x8:a100: 960 GPUs>"
+    with pytest.raises(Problem, match=r"8 is no cluster. Write Cluster\("):
+        vv.Cluster(8)

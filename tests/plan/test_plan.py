@@ -5,6 +5,7 @@ import copy
 import numpy as np
 import pytest
 
+from volvelle.plan.packing import in_turn
 from volvelle.plan.plan import Plan, Window
 
 WINDOW = Window(100.0, 10.0, 3)
@@ -94,3 +95,12 @@ def test_copies_share_what_nobody_can_change() -> None:
 def test_what_is_no_plan_is_an_error(number: object, gpus: object, said: str) -> None:
     with pytest.raises(ValueError, match=said):
         Plan(WINDOW, number, gpus)  # type: ignore[arg-type]
+
+
+def test_who_has_no_slot_to_miss_goes_before_who_is_first_in_order() -> None:
+    """Two jobs on one GPU, the first with one round; the second misses one if it does not have all slots."""
+    nowhere = np.array([-1, -1])
+    for rounds, slots, first in ((2, 2, [1]), (2, 3, [0])):
+        counts = np.array([[1], [rounds]])
+        held = in_turn(np.array([0, 1]), np.ones(2), counts, slots, np.ones(1), nowhere)
+        assert np.flatnonzero(held[0]).tolist() == first

@@ -84,7 +84,7 @@ def test_a_run_report_is_whole(tmp_path: Path) -> None:
     assert len(gantt_data(text)["jobs"]["id"]) == 200
     for title in ("By job class", "By GPUs requested", "By pool", "By user"):
         assert f"<caption>{title}</caption>" in text
-    assert text.count("<svg ") == text.count('role="img" aria-labelledby') == 4
+    assert text.count("<svg ") == text.count('role="img" aria-labelledby') == 8
     for name in ("jct_cdf", "wait_cdf", "queue", "utilisation", "gantt"):
         with Image.open(path.parent / f"{name}.png") as picture:
             assert picture.width >= 1000
@@ -206,7 +206,7 @@ def test_a_trace_is_described_in_pictures(count: int, tmp_path: Path) -> None:
     for gpus in (None, 64):
         description = describe(Workload.of(jobs, "t"), gpus)
         text = read(write_describe_report(description, tmp_path, title="Trace", facts={}, png=True))
-        assert text.count("<svg ") == 4
+        assert text.count("<svg ") == 8
         assert f"<b>{count:,}</b>" in text
     for name in ("load", "durations", "gaps", "widths"):
         assert (tmp_path / f"{name}.png").stat().st_size > 5000

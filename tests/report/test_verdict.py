@@ -13,24 +13,32 @@ from volvelle.metrics.catalogue import measure
 from volvelle.metrics.outcomes import RECORDED, BoolColumn, Outcomes, Steps
 from volvelle.model.cluster import parse_cluster
 from volvelle.model.overheads import Overheads
+from volvelle.report.compositions import baseline_of
 from volvelle.report.grid import Grid, GridRun
+from volvelle.report.owner import in_short
 from volvelle.report.sentences import (
     CONTESTS,
     Alike,
     Best,
+    BestChange,
     Costs,
     FreeStops,
+    Idle,
     Loses,
     Needs,
     PartOfTheLoad,
     Sentence,
     Unheld,
     Unjudged,
+    WaitedMost,
+    WaitingCost,
     Without,
 )
-from volvelle.report.verdict import baseline_of, verdict
+from volvelle.report.verdict import verdict
 from volvelle.simulate.run import Setting, simulate
 from volvelle.simulate.sources import generated
+from volvelle.testing.scenario import linear_job
+from volvelle.workload.workload import Workload
 
 POLICIES = ("fifo", "sjf", "srsf", "las:round=5m", "easy")
 WORKLOADS = [
@@ -77,7 +85,7 @@ def close(a: float, b: float) -> bool:
 @pytest.mark.parametrize(("workload", "seed"), WORKLOADS)
 def test_every_sentence_is_true_of_the_runs(workload: str, seed: int) -> None:
     runs = by_name(grid(workload, seed))
-    said = verdict(grid(workload, seed), price=2.0)
+    said = [*in_short(grid(workload, seed), price=2.0), *verdict(grid(workload, seed), price=2.0)]
     for sentence in said:
         holds(sentence, runs)
     contests = [win.measure for one in said if isinstance(one, Best) for win in one.wins]
@@ -145,6 +153,21 @@ def holds(sentence: Sentence, runs: dict[str, Outcomes]) -> None:
             for twin in [runs[name] for name in names[1:]]:
                 np.testing.assert_array_equal(shown.finish, twin.finish)
                 np.testing.assert_array_equal(shown.segments.start, twin.segments.start)
+        case Idle(run, days, idle, beside_waits):
+            assert idle / days == pytest.approx(1.0 - measure(runs[run], "utilisation") / 100.0)
+            assert 0.0 <= beside_waits <= idle
+        case WaitedMost(run, groups):
+            for name, mean, share in groups:
+                rows = rows_of(name, runs[run])
+                assert mean == pytest.approx(runs[run].queueing_delay[rows].mean())
+                assert share == pytest.approx(rows.mean())
+        case WaitingCost(run, days, mean, _, _):
+            assert days == pytest.approx(runs[run].queueing_delay.sum() / 86400.0)
+            assert mean == pytest.approx(runs[run].queueing_delay.mean())
+        case BestChange(run, wait, finish, baseline, wait_before, before):
+            assert (finish, before) == pytest.approx((min(jct.values()), jct[baseline]))
+            assert wait == pytest.approx(runs[run].queueing_delay.mean())
+            assert wait_before == pytest.approx(runs[baseline].queueing_delay.mean())
         case Unjudged(left):
             assert {runs[name].status.tolist().count("finished") for name in left}
 
@@ -163,6 +186,34 @@ def rows_of(name: str, outcomes: Outcomes) -> BoolColumn:
     return np.array([getattr(spec, kind) == which for spec in outcomes.specs])
 
 
+def test_the_owner_reads_five_sentences_with_a_price() -> None:
+    said = in_short(grid(*WORKLOADS[2]), price=1.5)
+    kinds = [type(each) for each in said]
+    assert kinds == [Idle, WaitedMost, WaitingCost, BestChange, Needs]
+    [waiting] = [each for each in said if isinstance(each, WaitingCost)]
+    assert f"{24 * 1.5 * waiting.beside_waits:,.0f} at 1.5 an hour" in str(waiting)
+    assert in_short(grid(*WORKLOADS[0], names=("fifo",))) == ()
+
+
+def test_idle_gpus_are_counted_apart_while_jobs_wait() -> None:
+    """One job of 16 GPUs waits 100 s for one of 8 that ends; then nothing waits."""
+    source = Workload.of([linear_job(0, 0.0, 8.0, 100.0), linear_job(1, 0.0, 16.0, 50.0)], "two")
+    cluster = parse_cluster("2x8")
+    settings = {
+        name: Setting(cluster=cluster, composition=WrittenComposition(name))
+        for name in ("fifo", "sjf")
+    }
+    runs = [
+        GridRun(name, {"policy": name}, None, 0, simulate(source, setting).outcomes)
+        for name, setting in settings.items()
+    ]
+    idle = in_short(Grid.of(runs))[0]
+    assert isinstance(idle, Idle)
+    assert (idle.run, idle.of, idle.idle, idle.beside_waits) == pytest.approx(
+        ("fifo", *(each / 86400.0 for each in (16 * 150, 800, 800)))
+    )
+
+
 def test_different_policies_win() -> None:
     winners = {
         sentence.runs
@@ -175,7 +226,7 @@ def test_different_policies_win() -> None:
 
 def test_it_is_said_whose_jobs_have_to_be_elastic() -> None:
     elastic = grid("pcs-gavel:jobs=60", 1, ("fifo", "afs-l"))
-    [needs] = [one for one in verdict(elastic) if isinstance(one, Needs)]
+    [needs] = [one for one in in_short(elastic) if isinstance(one, Needs)]
     assert needs.run == "afs-l"
     assert needs.resized > 0.0
     holds(needs, by_name(elastic))
@@ -246,7 +297,7 @@ def test_one_run_and_runs_over_rates_have_no_verdict() -> None:
 def test_a_name_that_is_no_registered_policy_is_taken_to_need_durations() -> None:
     one, two = grid(*WORKLOADS[0]).runs[:2]
     named = two._replace(name="mine.py", parts={"policy": "mine.py"})
-    needs = [each for each in verdict(Grid.of([one, named])) if isinstance(each, Needs)]
+    needs = [each for each in in_short(Grid.of([one, named])) if isinstance(each, Needs)]
     assert [each.durations for each in needs] == [True]
 
 

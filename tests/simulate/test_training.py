@@ -140,7 +140,7 @@ class TestStepTimes:
     def test_without_scipy_the_mend_is_named(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setitem(__import__("sys").modules, "scipy.interpolate", None)
         steps = StepTimes({"1": [(8, 0.1, 0.0)]}, [(6, 6, 8, 0.2, 0.1)])
-        with pytest.raises(Problem, match=r"volvelle\[goodput\]"):
+        with pytest.raises(Problem, match=r"-e '.\[goodput\]'"):
             steps.at((4, 4, 4, 4, 4), 8)
 
     def test_equal_tables_make_equal_jobs(self) -> None:

@@ -174,7 +174,7 @@ def test_where_no_ray_cluster_is_nothing_is_searched(ground: RayTestCluster) -> 
 
 def test_without_the_extra_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "ray", None)
-    with pytest.raises(Problem, match=r"package ray is needed.*pip install 'volvelle\[ray\]'"):
+    with pytest.raises(Problem, match=r"package ray is needed.*-e '.\[ray\]'"):
         tune(HISTORY, PCS, SMALL, ray="auto")
 
 

@@ -358,7 +358,7 @@ def test_tracking_is_refused() -> None:
 
 def test_without_the_extra_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pymoo.algorithms.moo.spea2", None)
-    with pytest.raises(Problem, match=r"needs the package pymoo.*pip install volvelle\[tune\]"):
+    with pytest.raises(Problem, match=r"needs the package pymoo.*-e '.\[tune\]'"):
         tune(HISTORY, SETTING, SMALL, workers=1)
 
 

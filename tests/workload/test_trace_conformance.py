@@ -205,7 +205,9 @@ def test_a_format_of_an_installed_package_is_guessed_like_ours(
 ) -> None:
     entries = {"volvelle.traces": [EntryPoint("lab", f"{__name__}:Lab", "volvelle.traces")]}
     monkeypatch.setattr(registry, "entry_points", lambda group: entries[group])
-    found = Catalogue[TraceFormat](formats.kind, formats.plural, formats.package, formats.group)
+    found = Catalogue[type[TraceFormat]](
+        formats.kind, formats.plural, formats.package, formats.group
+    )
     monkeypatch.setattr(readers, "formats", found)
     (tmp_path / "lab.csv").write_text("job,queued_min,ran_min,gpus\na,5,2,4\nb,6,-1,4\n")
     workload = read_trace(tmp_path / "lab.csv")

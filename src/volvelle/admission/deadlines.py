@@ -26,7 +26,7 @@ from pydantic import Field, PrivateAttr
 
 from volvelle.core.decision import Promise
 from volvelle.core.events import JobSubmitted
-from volvelle.core.fork import Fork
+from volvelle.core.forecast import LookAhead
 from volvelle.core.parts import Admission, Fate, Verdict, admissions
 from volvelle.core.promises import LEAST_SLACK, Margin, keeps, over_share
 from volvelle.core.view import View
@@ -80,7 +80,7 @@ class Deadlines(Admission):
         """Adapt the margin, or the slack of finishes that are later than all deadlines."""
         (self._slack if promise.step < 0 else self._adapts).learn(kept=kept)
 
-    def judge(self, job: JobSubmitted, view: View, ahead: Fork) -> Verdict:
+    def judge(self, job: JobSubmitted, view: View, ahead: LookAhead) -> Verdict:
         """Admit it with what can be promised to it, unless it would break another's promise."""
         promised = {number: given.finish_by for number, given in ahead.promises.items()}
         if not promised and not job.spec.rewards:

@@ -6,6 +6,8 @@ from typing import Annotated
 
 import typer
 
+from volvelle.model.extras import install
+
 
 def agent(
     connect: Annotated[
@@ -91,7 +93,7 @@ def agent(
         from volvelle.live.agent.node_key import read_or_make_key
     except ImportError as missing:
         raise Problem(
-            f"volvelle agent needs the package {missing.name}", mend="pip install 'volvelle[live]'"
+            f"volvelle agent needs the package {missing.name}", mend=install("live")
         ) from None
 
     host = connect.rpartition(":")[0]

@@ -10,10 +10,10 @@ from volvelle.cli import options
 from volvelle.cli.options import Form
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from volvelle.model.cluster import Cluster
-    from volvelle.notebook.runs import Comparison
+    from volvelle.notebook.results import Comparison
     from volvelle.simulate.compare import ComparedRun
     from volvelle.simulate.experiment import Experiment, WorkloadKey
     from volvelle.simulate.sources import Source
@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 DEFAULT_OUT = Path("volvelle-compare")
 DEMO_OUT = Path("volvelle-demo")
 DEMO_CLUSTER = "8x8"
-DEMO_POLICIES = ["fifo", "fifo-skip", "easy", "sjf", "srsf", "las"]
+_QUICK_SECONDS = 3.0
+"""So long one waits for all of it."""
 
 
 @options.besides(
@@ -97,13 +98,14 @@ def _with_chosen(experiment: "Experiment", jobs: int) -> "Experiment":
 
 def _demo(given: dict[str, Any]) -> dict[str, Any]:
     """The options of the demonstration that are not ``given``."""
+    from volvelle.notebook.chosen import FIRST_POLICIES
     from volvelle.workload.generators import DEMO_SEED
     from volvelle.workload.generators.lognormal import Demo
 
     return {
         "generate": Demo.name if given["trace"] is None else None,
         "cluster": DEMO_CLUSTER,
-        "policies": DEMO_POLICIES,
+        "policies": FIRST_POLICIES,
         "seeds": [DEMO_SEED],
         "out": DEMO_OUT,
     }
@@ -122,11 +124,8 @@ def _compare(
 ) -> None:
     from volvelle.cli.output import progress, remark_on_placements
     from volvelle.cli.reading import read_workloads, remark_on_record
-    from volvelle.metrics.catalogue import read_objective
     from volvelle.notebook.runs import make_comparison, planned_runs
 
-    for column in experiment.metrics:
-        read_objective(column)
     cluster = experiment.read_cluster()
     experiment.runs(cluster)  # mistakes are told before a long trace is read
     sources = read_workloads(experiment, cluster)
@@ -135,6 +134,7 @@ def _compare(
     remark_on_record(sources[runs[0].workload].workload, cluster)
     remark_on_placements(run.setting.composition for run in runs if not run.is_recorded)
     began = time.monotonic()
+    quick = _QuickFirst([run.name for run in runs], began)
     with progress(f"simulating {_plural(len(runs), 'run')}") as update:
         comparison = make_comparison(
             runs,
@@ -145,6 +145,7 @@ def _compare(
             workers=workers,
             resume=resume,
             progress=update,
+            so_far=quick.tell if output is Form.TABLE else None,
         )
     seconds = time.monotonic() - began
     finished = [result for result in comparison.made if result.status.value == "finished"]
@@ -156,6 +157,30 @@ def _compare(
             print("Next: volvelle compare your.csv --cluster 16x8", end="")
             print("      (reads Slurm sacct, SWF, Philly, Helios, PAI, plain CSV ...)")
     _print_unfinished(comparison.made, directory)
+
+
+class _QuickFirst:
+    """Shows a first table where the quick policies of a comparison are done and others take longer."""
+
+    def __init__(self, names: "Sequence[str]", began: float) -> None:
+        from volvelle.notebook.chosen import FIRST_POLICIES
+
+        self._wanted = {name for name in names if name in FIRST_POLICIES}
+        self._others = len(names) - len(self._wanted)
+        self._began = began
+
+    def tell(self, over: "Sequence[ComparedRun]", read: "Callable[[], Comparison]") -> None:
+        """Print it on standard error, once, where the comparison has taken ``_QUICK_SECONDS``."""
+        from volvelle.cli.output import remark, terminal
+        from volvelle.report.table import to_text
+
+        left = self._wanted - {run.name for run in over if run.status.value == "finished"}
+        if left or not self._wanted or time.monotonic() - self._began < _QUICK_SECONDS:
+            return
+        remark(f"\nThe quick policies first; {_plural(self._others, 'other')} to follow:")
+        for table in read().tables():
+            remark(to_text(table, width=terminal()[0]))
+        self._wanted = set()
 
 
 def _headline(cluster: "Cluster", sources: "dict[WorkloadKey, Source]", demo: bool) -> str:

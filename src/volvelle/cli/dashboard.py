@@ -14,6 +14,15 @@ def dashboard(
     port: Annotated[
         int, typer.Option("--port", min=0, max=65535, help="For a run. 0: any that is free.")
     ] = 0,
+    metrics: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--metric",
+            "-m",
+            metavar="NAME",
+            help="A metric of a run's jobs, also of a .py file, as a column of the history; repeat it.",
+        ),
+    ] = None,
 ) -> None:
     """Show a run in the browser, at any moment of it; without a run, say where the server's page is.
 
@@ -28,12 +37,14 @@ def dashboard(
     from volvelle.cli.report import read_runs
     from volvelle.dashboard.run import RunMoments
     from volvelle.dashboard.run_server import make_server
+    from volvelle.metrics.catalogue import metrics as catalogue
     from volvelle.model.problems import Problem
 
     read = read_runs([run])
     [(name, outcomes)] = read.outcomes.items()
     record = read.records[name]
-    moments = RunMoments(name, record.composition.policy, record.cluster, outcomes)
+    measured = list(map(catalogue.written, metrics or ()))
+    moments = RunMoments(name, record.composition.policy, record.cluster, outcomes, measured)
     try:
         server = make_server(moments, port)
     except OSError as error:

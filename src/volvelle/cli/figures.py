@@ -19,12 +19,12 @@ _MOST_TYPES = 6
 
 def run_figures(summary: "Summary", form: Form) -> "Table":
     """Each metric with its measures; for programs with units as a column and raw numbers."""
-    from volvelle.metrics.catalogue import METRICS
+    from volvelle.metrics.catalogue import metrics
     from volvelle.metrics.measures import STANDARD
     from volvelle.report.table import Amount, Cell, Column, Table
 
     rows: list[tuple[Cell, ...]] = []
-    for name, metric in METRICS.items():
+    for name, metric in metrics.all().items():
         count: int | None = None
         if name in summary.run:
             values = {"mean": summary.run[name]}

@@ -4,6 +4,7 @@ from datetime import datetime
 from typing import Any
 
 from volvelle.cli.moments import format_moment
+from volvelle.model.tolerances import SAME_END
 from volvelle.model.units import format_duration
 
 Job = dict[str, Any]
@@ -27,15 +28,15 @@ def format_start(job: Job, now: datetime) -> str:
 
 
 def format_finish(job: Job, now: datetime) -> str:
-    """When it ended, or the predicted P50 and P90."""
+    """When it ended, or the predicted P50 and P90, with what is guaranteed and whether that is at risk."""
     if job["ended"] is not None:
         return format_moment(job["ended"], now)
     finish = format_interval(job["predicted_p50"], job["predicted_p90"], now)
     finish += " (a guess)" if job["guessed"] else ""
     guarantee = job["guarantee"]
-    if guarantee is None or guarantee["finish_by"] is None:
-        return finish
-    return f"{finish}, {format_guarantee(guarantee, now)}"
+    if guarantee is not None and guarantee["finish_by"] is not None:
+        finish += f", {format_guarantee(guarantee, now)}"
+    return finish + format_risk(job)
 
 
 def format_interval(p50: float | None, p90: float | None, now: datetime) -> str:
@@ -67,11 +68,9 @@ def format_forecast(forecast: dict[str, Any], now: datetime) -> str:
         parts.append("starts now" if soon else f"starts about {format_moment(start, now)}")
     if p50 is not None:
         parts.append(f"finishes {format_moment(p50, now)} (P50)")
-        if p90 is None:
-            parts[-1] += ", P90 is not known before some jobs have finished"
-        elif format_moment(p90, now) != format_moment(p50, now):
+        if format_moment(p90, now) != format_moment(p50, now):
             parts[-1] += f" to {format_moment(p90, now)} (P90)"
-    return ", ".join(parts) + ("; its run time is a guess" if forecast["guessed"] else "")
+    return ", ".join(parts) + ("; P90 is a guess" if forecast["guessed"] else "")
 
 
 def format_guarantee(guarantee: dict[str, Any], now: datetime) -> str:
@@ -113,15 +112,47 @@ def format_measured(measured: list[dict[str, Any]]) -> str:
     return ", ".join(told)
 
 
+def format_risk(job: Job) -> str:
+    """How much later than guaranteed, or else than its deadline, a job is expected; empty if it is not."""
+    needed = job.get("due") if job["guarantee"] is None else job["guarantee"]["finish_by"]
+    needed = job.get("due") if needed is None else needed
+    for expected, how in (("predicted_p50", "expected"), ("predicted_p90", "at risk: up to")):
+        if expected == "predicted_p90" and job["guessed"]:
+            continue
+        if needed is not None and job[expected] is not None and job[expected] > needed:
+            return f", {how} {format_duration(job[expected] - needed)} too late"
+    return ""
+
+
+def format_deadline(job: Job, now: datetime) -> str:
+    """``deadline 14:20``, of a job that is over ``deadline 14:20: missed by 1m 18s``; empty without one."""
+    if job.get("due") is None:
+        return ""
+    missed = f": {format_missed(job)}" if job["state"] in OVER else format_risk(job)
+    return f"deadline {format_moment(job['due'], now)}{missed}"
+
+
+def format_missed(job: Job) -> str:
+    """``missed by 1m 18s`` or ``kept``, of a job that is over; empty if it had no deadline."""
+    if job.get("due") is None or job["state"] == "cancelled":
+        return ""
+    if job["state"] != "finished":
+        return f"missed: it {'was ' * (job['state'] == 'rejected')}{job['state']}"
+    late = job["ended"] - job["due"]
+    return f"missed by {format_duration(late)}" if late > SAME_END else "kept"
+
+
 def format_kept(job: Job, now: datetime) -> str:
     """What was last promised to a job that is over, and whether that was kept."""
     text, finish_by = format_guarantee(job["guarantee"], now), job["guarantee"]["finish_by"]
-    if finish_by is None or job["state"] == "cancelled":
+    if finish_by is None:
+        return text.replace("no finish is", "no finish was")
+    if job["state"] == "cancelled":
         return text
-    from volvelle.core.promises import keeps
-
-    kept = job["state"] == "finished" and keeps(job["ended"], finish_by)
-    return f"{text}: {'kept' if kept else 'broken'}"
+    late = job["ended"] - finish_by
+    if job["state"] != "finished":
+        return f"{text}: broken"
+    return f"{text}: {f'broken by {format_duration(late)}' if late > SAME_END else 'kept'}"
 
 
 def format_end(job: Job) -> str:

@@ -117,6 +117,7 @@ def _queue_heads(now: "datetime") -> list[Head]:
 
 
 def _history_heads(now: "datetime") -> list[Head]:
+    from volvelle.cli import formatting
     from volvelle.cli.moments import format_moment
 
     return [
@@ -124,7 +125,8 @@ def _history_heads(now: "datetime") -> list[Head]:
         Head("ended", lambda job: format_moment(job["ended"], now)),
         Head("wait", lambda job: _format_period(job, "submitted", "first_started"), right=True),
         Head("JCT", lambda job: _format_period(job, "submitted", "ended"), right=True),
-        Head("promised", lambda job: _format_period(job, "submitted", "promised"), right=True),
+        Head("told", lambda job: _format_period(job, "submitted", "promised"), right=True),
+        Head("deadline", formatting.format_missed),
         Head("preempted", lambda job: str(job["preemptions"] or ""), right=True),
         Head("reason", _reason_of_end),
     ]
@@ -165,6 +167,7 @@ def why(number: Number, output: options.Output = Form.TABLE) -> None:
         print(f"{formatting.format_job(job)} {formatting.format_end(job)}.")
         if job["guarantee"] is not None:
             print(f"{formatting.format_kept(job, now).capitalize()}.")
+        _print_deadline(job, now)
         _print_profile(job)
         _print_changed(job)
         _print_measured(found)
@@ -181,6 +184,7 @@ def why(number: Number, output: options.Output = Form.TABLE) -> None:
         print(f"It {formatting.format_forecast(forecast, now)}.")
     if job["guarantee"] is not None:
         print(f"{formatting.format_guarantee(job['guarantee'], now).capitalize()}.")
+    _print_deadline(job, now)
     _print_profile(job)
     _print_changed(job)
     _print_measured(found)
@@ -190,6 +194,13 @@ def why(number: Number, output: options.Output = Form.TABLE) -> None:
         print(_describe_change(change, now))
     if not found["complete"]:
         print("Not all suggestions were tried: with so many jobs that takes too long.")
+
+
+def _print_deadline(job: Row, now: "datetime") -> None:
+    from volvelle.cli import formatting
+
+    if deadline := formatting.format_deadline(job, now):
+        print(f"{deadline.capitalize()}.")
 
 
 def _print_profile(job: Row) -> None:

@@ -27,7 +27,7 @@ def journal(
     from volvelle.core.journal import read_journal
     from volvelle.live.http.client import ApiClient
     from volvelle.model.overheads import Overheads
-    from volvelle.notebook.runs import Run
+    from volvelle.notebook.results import Run
     from volvelle.simulate import run_directory
     from volvelle.simulate.run import Setting
     from volvelle.simulate.run_directory import RunRecord, RunStatus

@@ -144,10 +144,15 @@ def _formats() -> "Iterable[Listed]":
 
 
 def _metrics() -> "Iterable[Listed]":
-    from volvelle.metrics.catalogue import METRICS
+    from volvelle.metrics.catalogue import metrics
 
-    for name, metric in METRICS.items():
-        facts = {"title": metric.title, "unit": metric.unit, "better": metric.better}
+    for name, metric in metrics.all().items():
+        facts = {
+            "title": metric.title,
+            "unit": metric.unit,
+            "better": metric.better,
+            "of": metric.kind,
+        }
         yield Listed(name, metric.description, "", [], facts)
 
 

@@ -78,14 +78,13 @@ def _prepare_to_compute() -> None:
     # NumPy's BLAS starts threads that look for work at once; there are no large matrices here. With one
     # thread sums do not depend on the number of processors either.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-    if sys.stderr.isatty():
-        from volvelle.core.compiled import announce
+    from volvelle.core.compiled import announce
 
-        announce(_say_that_it_compiles)
+    announce(_say_that_it_compiles)
 
 
 def _say_that_it_compiles() -> None:
-    print("Compiling inner loops, once after an installation ...", file=sys.stderr, flush=True)
+    print("Compiling inner loops, once for this version ...", file=sys.stderr, flush=True)
 
 
 def _said(message: str, status: int = 1) -> int:

@@ -131,7 +131,7 @@ Metrics = Annotated[
         "--metric",
         "-m",
         metavar="NAME[:MEASURE]",
-        help="A column, as in jct:p99; repeat it. See: volvelle list metrics.",
+        help="A column, as in jct:p99, also of a .py file; repeat it. See: volvelle list metrics.",
         rich_help_panel=_OUTPUT,
     ),
 ]

@@ -11,7 +11,7 @@ from volvelle.cli import options
 from volvelle.cli.options import Form
 
 if TYPE_CHECKING:
-    from volvelle.notebook.runs import Comparison
+    from volvelle.notebook.results import Comparison
     from volvelle.report.table import Table
 
 DEFAULT_OUT = Path("volvelle-report")
@@ -73,7 +73,7 @@ def shown_tables(runs: "Comparison", output: Form, metrics: Sequence[str]) -> "l
 
     Several rates of submission make a table for each metric, with a column for each rate.
     """
-    from volvelle.notebook.runs import COLUMNS
+    from volvelle.notebook.results import COLUMNS
     from volvelle.report import against
     from volvelle.report.table import comparison
 
@@ -90,6 +90,7 @@ def show_verdict(runs: "Comparison") -> None:
     """Print what the runs come to, in sentences."""
     from volvelle.cli.output import show_sentences
 
+    show_sentences(map(str, runs.in_short))
     show_sentences(map(str, runs.verdict))
 
 
@@ -121,7 +122,7 @@ def _expanded(paths: Sequence[Path]) -> list[Path]:
 def read_runs(directories: Sequence[Path]) -> "Comparison":
     """The runs in ``directories``; equal names are told apart by their folders. Raises `Problem`."""
     from volvelle.model.problems import Problem
-    from volvelle.notebook.runs import Comparison
+    from volvelle.notebook.results import Comparison
     from volvelle.simulate.run_directory import read_outcomes, read_record
 
     read = Comparison({}, {})

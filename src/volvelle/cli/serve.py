@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from volvelle.cli import options
+from volvelle.model.extras import install
 
 if TYPE_CHECKING:
     from volvelle.live.serving import RunningServer
@@ -111,7 +112,7 @@ def serve(
         except ImportError as missing:
             raise Problem(
                 f"volvelle serve needs the package {missing.name}",
-                mend="pip install 'volvelle[live]'",
+                mend=install("live"),
             ) from None
         run_server(loaded, _print_ready)
 

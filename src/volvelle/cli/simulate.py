@@ -9,6 +9,8 @@ from volvelle.cli import options
 from volvelle.cli.options import Form
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from volvelle.metrics.summary import Summary
     from volvelle.simulate.experiment import Experiment
     from volvelle.simulate.run import Simulation
@@ -28,7 +30,7 @@ _PARTS_OF_SNAPSHOT = {
         *("trace", "from_journal", "generate", "format", "map", "dates", "strict", "ignore_types"),
         *("track", "cluster", "policies", "placements", "admissions", "estimators", "terminations"),
         *("synthesize", "synthesize_every", "overheads", "users", "tick", "until", "predict"),
-        *("refresh", "play_outs", "seeds", "out"),
+        *("refresh", "play_outs", "seeds", "metrics", "out"),
     )
 )
 def simulate(
@@ -64,7 +66,7 @@ def simulate(
             for one, several in _PARTS_OF_SNAPSHOT.items()
         }
         directory = free_folder(given["out"] or DEFAULT_OUT, *OF_RUN, force=force)
-        _go_on(from_snapshot, chosen, directory, output, png=png)
+        _go_on(from_snapshot, chosen, directory, output, given["metrics"] or (), png=png)
         return
     experiment = options.experiment(given)
     directory = free_folder(experiment.out or DEFAULT_OUT, *OF_RUN, force=force)
@@ -100,7 +102,7 @@ def _simulate(
     except BaseException:
         run_directory.mark(directory, record, RunStatus.FAILED)
         raise
-    _print(run.summary, simulation, record, directory, output)
+    _print(run.summary, simulation, record, directory, output, experiment.metrics)
     remark_on_rejections("", simulation.outcomes)
     if output is Form.TABLE:
         print(f"Report: {page}")
@@ -109,17 +111,26 @@ def _simulate(
 
 
 def _go_on(
-    snapshot: Path, chosen: dict[str, str | None], directory: Path, output: Form, *, png: bool
+    snapshot: Path,
+    chosen: dict[str, str | None],
+    directory: Path,
+    output: Form,
+    metrics: "Sequence[str]",
+    *,
+    png: bool,
 ) -> None:
     import msgspec
 
     from volvelle.core.fronts import resolved
     from volvelle.core.snapshot import read_snapshot
-    from volvelle.notebook.runs import Run
+    from volvelle.metrics.catalogue import read_objective
+    from volvelle.notebook.results import Run
     from volvelle.simulate import run_directory
     from volvelle.simulate.onward import onward, setting_of
     from volvelle.simulate.run_directory import RunRecord
 
+    for column in metrics:
+        read_objective(column)
     taken = read_snapshot(snapshot)
     given = {part: resolved(written) for part, written in chosen.items() if written is not None}
     setting = setting_of(taken, msgspec.structs.replace(taken.header.composition, **given))
@@ -131,7 +142,7 @@ def _go_on(
     run_directory.begin(directory, record)
     summary = run_directory.finish(directory, record, simulation)
     page = Run(record.ended(simulation), simulation.outcomes).report(directory, png=png)
-    _print(summary, simulation, record, directory, output)
+    _print(summary, simulation, record, directory, output, metrics)
     if output is Form.TABLE:
         print(f"Report: {page}")
 
@@ -142,14 +153,17 @@ def _print(
     record: "RunRecord",
     directory: Path,
     output: Form,
+    metrics: "Sequence[str]",
 ) -> None:
+    """Show the figures of a run: all metrics, or the columns that are asked for."""
     import json
 
     from volvelle.cli.figures import run_figures
     from volvelle.cli.output import remark, show
     from volvelle.notebook.facts import cluster_line, workload_line
+    from volvelle.report.table import comparison
 
-    if output is Form.JSON:
+    if output is Form.JSON and not metrics:
         document = {
             "directory": str(directory),
             "status": record.ended(simulation).status.value,
@@ -161,6 +175,7 @@ def _print(
         print(f"{workload_line(record.workload)}; {cluster_line(record.cluster)}")
         done = ", ".join(f"{n:,} {status}" for status, n in summary.total.statuses.items() if n)
         print(f"{record.name}: {done}, simulated in {simulation.cpu_seconds:.1f} s")
-    show(run_figures(summary, output), output)
+    columns = comparison({record.name: simulation.outcomes}, metrics) if metrics else None
+    show(columns or run_figures(summary, output), output)
     if simulation.interrupted:
         remark("interrupted: these are the figures of what was done so far")

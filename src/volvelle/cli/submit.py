@@ -208,7 +208,10 @@ def submit(
     request = submission.requested(words, given)
     client = ApiClient.find()
     if dry_run:
-        _print_forecast(submission.forecast(client, request), request, output)
+        forecast = submission.forecast(client, request)
+        for notice in forecast["notices"]:
+            remark(notice)
+        _print_forecast(forecast, request, output)
         return
     if request.upload is not None and packed:
         client.upload(request.upload, packed)

@@ -55,14 +55,14 @@ _LATE = "it is not finished at the time that was promised"
 def _allocate(scheduler: "Scheduler") -> None:
     """Ask the policy for an allocation; write what it changes."""
     s, policy = scheduler.state, scheduler.composition.policy
-    if scheduler.rules.hands_over:
-        said = policy.look(scheduler.view(s.ranked[: s.count[RANKED]]))
+    if scheduler.rules.yields:
+        said = policy.refresh(scheduler.view(s.ranked[: s.count[RANKED]]))
         if said is not None:
             if said:
                 scheduler.notes.notices[int(s.count[MOMENTS])] = said
             s.count[PHASE], s.count[DIRTY] = DECISION, 1
             return
-    view = scheduler.view(None if scheduler.rules.hands_over else s.order[: s.count[JOBS]])
+    view = scheduler.view(None if scheduler.rules.yields else s.order[: s.count[JOBS]])
     asked = f"it was asked at {view.now:g} s about {len(view.jobs)} jobs"
     try:
         allocation = policy.allocate(view)
@@ -152,11 +152,11 @@ def _choose_types(view: View, allocation: Allocation) -> Allocation:
 
 def _moved(scheduler: "Scheduler", view: View, nodes: IntColumn) -> IntColumn:
     """Whose GPUs are to be on other nodes than they are."""
-    now = np.zeros_like(nodes)
     owner, row_of = scheduler.resources.owner, view.jobs.row_of
     slots = np.flatnonzero(owner >= 0)
-    places = [row_of[number] for number in owner[slots].tolist()]
-    np.add.at(now, (places, scheduler.resources.slot_node[slots]), 1)
+    places = np.array([row_of[number] for number in owner[slots].tolist()], dtype=np.int64)
+    held = places * nodes.shape[1] + scheduler.resources.slot_node[slots]
+    now = np.bincount(held, minlength=nodes.size).reshape(nodes.shape)
     moved: IntColumn = (now != nodes).any(axis=1) & (nodes > 0).any(axis=1)
     return moved
 

@@ -13,12 +13,7 @@ from typing import Generic, ParamSpec, TypeVar
 from volvelle.core.machine_code.announcing import announce
 from volvelle.core.machine_code.kernels import kernel
 
-__all__ = ["announce", "compiled", "kernel", "machine_code_pays"]
-
-LOADED_FROM = 800
-"""Jobs of which interpreting costs as much as loading the forward loop's machine code, 0.04 s of CPU time."""
-COMPILED_FROM = 10_000
-"""Jobs from which on it is compiled where no file has it: 7 s once, for this run and all that follow."""
+__all__ = ["announce", "compiled", "kernel"]
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -46,13 +41,3 @@ class _Compiled(Generic[P, R]):
 def compiled(loop: Callable[P, R]) -> _Compiled[P, R]:
     """``loop``, which runs as machine code from its first call on; its plain twin is ``py_func``."""
     return _Compiled(loop)
-
-
-def machine_code_pays(jobs: float) -> bool:
-    """Whether the forward loop is worth loading, or compiling, to let so many jobs come and go."""
-    if jobs < LOADED_FROM:
-        return False
-    from volvelle.core.machine import LOOP  # noqa: PLC0415 - loads llvmlite
-    from volvelle.core.machine_code.loading import can_compile, is_kept  # noqa: PLC0415 - as above
-
-    return is_kept(*LOOP) or (jobs >= COMPILED_FROM and can_compile())

@@ -29,7 +29,6 @@ from volvelle.core.state import (
     LIMIT,
     NO_PROGRESS,
     QUEUED,
-    QUEUES,
     REJECTED,
     RETURNED,
     TRUTH,
@@ -270,7 +269,7 @@ def enter(scheduler: "Scheduler", values: list[float], known: KnownJob) -> None:
     join(s, scheduler.rules, row, scheduler.now)
     scheduler.known.entered(int(values[0]), row, known)
     rules = scheduler.rules
-    if rules.decides in (QUEUES, KERNEL) and not rules.hands_over and jobs.table[row] < 0.0:
+    if rules.decides == KERNEL and not rules.yields and jobs.table[row] < 0.0:
         scheduler.apply_rules()  # machine code may not know how fast it is
 
 

@@ -13,6 +13,9 @@ from volvelle.model.cluster import Node, NodeState
 from volvelle.model.goodput import Goodput
 from volvelle.model.job import JobSpec, Truth
 
+UNRECORDED = -1
+"""The attempt of a `JobFinished` that is not in the journal."""
+
 
 class JobProfile(msgspec.Struct, frozen=True, gc=False):
     """A job ran from ``started`` to ``ended`` to be measured: it takes ``seconds`` on the GPUs it requests.
@@ -51,7 +54,10 @@ class JobStarted(msgspec.Struct, frozen=True, tag="started", gc=False):
 
 
 class JobFinished(msgspec.Struct, frozen=True, tag="finished", gc=False):
-    """The job did all its work; its GPUs are free."""
+    """The job did all its work; its GPUs are free.
+
+    attempt: `UNRECORDED` for one that the journal has lost: the job may be waiting by now, or run again.
+    """
 
     time: float
     number: int

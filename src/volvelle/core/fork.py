@@ -13,7 +13,7 @@ ways give the same numbers.
 """
 
 from collections.abc import Callable, Collection, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 import msgspec
 import numpy as np
@@ -23,8 +23,9 @@ from volvelle.core.course import Course
 from volvelle.core.decision import Promise
 from volvelle.core.dependents import Dependents, End
 from volvelle.core.entry import admit, waiting_for_admission
-from volvelle.core.events import Event, JobFinished, JobSubmitted, NodeChanged
+from volvelle.core.events import Event, JobSubmitted, NodeChanged
 from volvelle.core.execution import Execution
+from volvelle.core.forecast import Forecast
 from volvelle.core.forward.advance import begin_moment, wake_at
 from volvelle.core.forward.believe import fall_silent
 from volvelle.core.log import Batch
@@ -36,26 +37,22 @@ from volvelle.core.state import (
     AHEAD,
     ARRIVAL_COLUMNS,
     COME,
-    CONCLUDED,
     DECISION,
     DEPENDS,
     DIRTY,
     ELIGIBLE,
     ENTERS,
-    FINISHED,
     INFINITY,
     LOG_FULL,
     LOGGED_MOMENTS,
     NEVER,
     NO_PROGRESS,
-    OBJECT,
     OBSTACLE,
     PAUSED,
     PHASE,
     PROMISED,
     QUEUED,
     RETURNED,
-    TIMED_OUT,
     TRACKED,
     TRACKED_FIRST,
     TRACKED_LAST,
@@ -70,53 +67,6 @@ from volvelle.model.job import Job, JobSpec, Truth
 _PLACE = {name: place for place, name in enumerate(Jobs.float_columns[:ARRIVAL_COLUMNS])}
 _STRETCH, _STRETCHES = 256, 4096
 """Moments between two looks at which of several jobs are through, and how many such looks there are."""
-
-
-@dataclass(frozen=True)
-class Forecast:
-    """When jobs, by number, are believed to start for the first time and to end, in seconds.
-
-    Jobs that are believed never to end are missing. upcoming: when those without GPUs are given some
-    next, whether they ran before or not, and when those with GPUs started. cut_off: jobs whose end is that
-    of their time limit.
-    """
-
-    start: dict[int, float] = field(default_factory=dict)
-    finish: dict[int, float] = field(default_factory=dict)
-    upcoming: dict[int, float] = field(default_factory=dict)
-    cut_off: set[int] = field(default_factory=set)
-
-    @classmethod
-    def at(cls, scheduler: Scheduler) -> "Forecast":
-        """The starts that are known before any time has passed."""
-        jobs = JobView(scheduler.state, scheduler.now)
-        begun = ~np.isnan(jobs.first_start)
-        numbers = jobs.number[begun].astype(np.int64).tolist()
-        start = dict(zip(numbers, jobs.first_start[begun].tolist(), strict=True))
-        held = zip(start, jobs.held[begun].tolist(), strict=True)
-        return cls(start, upcoming={number: start[number] for number, gpus in held if gpus > 0.0})
-
-    def take(self, batch: Batch) -> None:
-        """Note the first starts and the ends of a stretch of moments."""
-        over = np.isin(batch.kind, (FINISHED, CONCLUDED, TIMED_OUT))
-        numbers, times = batch.number[over].tolist(), batch.event_time[over].tolist()
-        self.finish.update(zip(numbers, times, strict=True))
-        self.cut_off.update(batch.number[batch.kind == TIMED_OUT].tolist())
-        if (batch.kind == OBJECT).any():
-            for event in batch.notes.objects:
-                if isinstance(event, JobFinished):
-                    self.finish[event.number] = event.time
-        given = batch.gpus > 0.0
-        started, first = np.unique(batch.job[given], return_index=True)
-        at = batch.decision_time[given][first].tolist()
-        for number, time in zip(started.tolist(), at, strict=True):
-            self.start.setdefault(number, time)
-            self.upcoming.setdefault(number, time)
-
-    @property
-    def completed(self) -> dict[int, float]:
-        """When jobs finish that no time limit ends before."""
-        return {number: time for number, time in self.finish.items() if number not in self.cut_off}
 
 
 @dataclass(frozen=True)
@@ -181,7 +131,7 @@ class Fork:
 
         Of several jobs, those that do not end within a million moments are missing.
         """
-        foreseen = Forecast.at(self.scheduler)
+        foreseen = Forecast.of(JobView(self.scheduler.state, self.scheduler.now))
         if jobs is None or isinstance(jobs, int):
             self.play(foreseen.take, until=jobs)
         else:

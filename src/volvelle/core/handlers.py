@@ -23,6 +23,7 @@ from volvelle.core.entry import (
     withdraw,
 )
 from volvelle.core.events import (
+    UNRECORDED,
     ArrivalsForetold,
     BatchSizeChanged,
     Event,
@@ -130,6 +131,8 @@ def _finished(scheduler: "Scheduler", event: JobFinished) -> None:
     if row is not None and scheduler.state.jobs.attempt[row] == attempt:
         drop_stop(scheduler.state, number, attempt)
         complete(scheduler, row, event.time)
+    elif attempt == UNRECORDED:
+        _leave(scheduler, number, ok=True)
 
 
 def _stopped(scheduler: "Scheduler", event: JobStopped) -> None:
@@ -171,7 +174,11 @@ def _failed(scheduler: "Scheduler", event: JobFailed) -> None:
 
 
 def _cancelled(scheduler: "Scheduler", event: JobCancelled) -> None:
-    number = event.number
+    _leave(scheduler, event.number, ok=False)
+
+
+def _leave(scheduler: "Scheduler", number: int, *, ok: bool) -> None:
+    """A job leaves, wherever it is; nothing is learnt from it. ok: it did all that it was to do."""
     row = scheduler.row_of(number)
     if row is not None:
         spec = scheduler.spec(number)
@@ -184,7 +191,7 @@ def _cancelled(scheduler: "Scheduler", event: JobCancelled) -> None:
         spec = submission.spec
     else:
         return
-    note_end(scheduler, spec.id, ok=False)
+    note_end(scheduler, spec.id, ok=ok)
 
 
 def _batch_size_changed(scheduler: "Scheduler", event: BatchSizeChanged) -> None:

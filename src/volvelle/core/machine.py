@@ -8,7 +8,6 @@ loop is compiled once for all of them.
 import struct
 from collections.abc import Callable
 from functools import cache, lru_cache
-from types import FunctionType
 from typing import Any
 
 import numpy as np
@@ -20,23 +19,22 @@ from volvelle.core.fill import TARGET, TARGET_REASON, TARGET_TYPE, ClusterNow
 from volvelle.core.forward.advance import advance
 from volvelle.core.forward.believe import believe, expect_ends
 from volvelle.core.forward.foresee import foresee
-from volvelle.core.machine_code.kernels import names_in
+from volvelle.core.machine_code.kernels import completed, names_in
 from volvelle.core.machine_code.loading import address, called
 from volvelle.core.machine_code.words import KERNELS, PLACES, WORD, words_of
 from volvelle.core.state import (
     ARRAYS,
     COLUMNS,
+    JOBS,
     KNOWN_COLUMNS,
+    NOW,
     TABLES,
-    Cube,
     Floats,
     Ints,
     Jobs,
-    Pools,
     Reason,
     Rules,
     State,
-    Types,
     array_of,
 )
 
@@ -47,6 +45,8 @@ _FORESEE = int, State, State, Rules, Rules, Floats, Ints
 """Signatures of the loops."""
 LOOP = advance, _ADVANCE
 """The forward loop, without which nothing runs as machine code."""
+PREDICTING_LOOP = foresee, _FORESEE
+"""The forward loop with a prediction at each arrival."""
 
 _POLICY = float(Reason.POLICY)
 
@@ -60,17 +60,9 @@ def _decide(jobs: Any, cluster: ClusterNow, memory: Any, out: Any) -> float:
     return np.inf
 
 
-def _allocate(
-    jobs: Jobs,
-    rows: Ints,
-    many: int,
-    now: float,
-    gpu_types: Types,
-    pools: Pools,
-    rates: Cube,
-    memory: Floats,
-) -> float:
+def _allocate(s: State) -> float:
     """Give a policy its arrays, take what it decides and writes to columns of its own; when to ask again."""
+    jobs, rows, many = s.jobs, s.order, s.count[JOBS]
     own = len(jobs.floats) - COLUMNS
     matrix = np.empty((KNOWN_COLUMNS + own, many))
     for i in range(many):
@@ -80,18 +72,18 @@ def _allocate(
         for column in range(own):
             matrix[KNOWN_COLUMNS + column, i] = jobs.floats[COLUMNS + column][row]
         matrix[_CURVE, i] = jobs.table[row]
-    capacity, quota = np.empty(len(gpu_types.capacity)), np.empty(len(pools.quota))
+    capacity, quota = np.empty(len(s.types.capacity)), np.empty(len(s.pools.quota))
     for gpu_type in range(len(capacity)):
-        capacity[gpu_type] = gpu_types.capacity[gpu_type]
+        capacity[gpu_type] = s.types.capacity[gpu_type]
     for pool in range(len(quota)):
-        quota[pool] = pools.quota[pool]
+        quota[pool] = s.pools.quota[pool]
     table = np.zeros((0, 0, 0))
-    if len(rates) > 0:
-        table = array_of(rates)
+    if len(s.rates) > 0:
+        table = array_of(s.rates)
     given = np.zeros((4, many))
     given[3] = np.arange(many)
-    cluster = ClusterNow(now, capacity, quota, table)
-    ask_at = float(_decide(matrix, cluster, array_of(memory), given))
+    cluster = ClusterNow(s.clock[NOW], capacity, quota, table)
+    ask_at = float(_decide(matrix, cluster, array_of(s.memory), given))
     by_submission = np.empty(many, np.int64)
     for i in range(many):
         row = rows[i]
@@ -110,8 +102,8 @@ def _allocate(
 
 
 @cache
-def allocating(decide: Any) -> Callable[..., float]:
-    """The kernel that lets a policy's ``decide`` allocate.
+def deciding(decide: Any) -> Callable[..., float]:
+    """The state's kernel for a policy that decides by columns of all jobs (`volvelle.core.policy.Kernel`).
 
     Only those columns are gathered that it names; all, where it is not of this package.
     """
@@ -119,10 +111,8 @@ def allocating(decide: Any) -> Callable[..., float]:
     named = {name: place for name, place in vars(columns).items() if name.isupper()}
     del named["COUNT"]
     looked_at = [place for name, place in named.items() if name in read or not ours]
-    names = {**_allocate.__globals__, "_decide": decide, "_columns": np.array(looked_at)}
-    made = FunctionType(_allocate.__code__, names, f"{decide.__name__}_allocates")
-    made.__module__, made.__qualname__ = decide.__module__, made.__name__
-    return kernel(made)
+    found: Callable[..., float] = completed(_allocate, _decide=decide, _columns=np.array(looked_at))
+    return found
 
 
 class Machine:
@@ -169,7 +159,7 @@ class Machine:
         now, then = _written(rules), _written(future)
         arrays = *words_of(predicted), *words_of(told)
         at = now.ctypes.data, then.ctypes.data
-        return int(called(foresee, _FORESEE)(self._at, ahead._at, *at, *arrays))
+        return int(called(*PREDICTING_LOOP)(self._at, ahead._at, *at, *arrays))
 
 
 _FIELDS = struct.Struct(

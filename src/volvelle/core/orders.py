@@ -49,6 +49,7 @@ def rounded(key: float) -> float:
     return scaled - (scaled - key)
 
 
+@kernel
 def all_rounded(keys: NDArray[np.float64]) -> NDArray[np.float64]:
     """`rounded` of each key."""
     large = np.abs(keys) > _LARGE

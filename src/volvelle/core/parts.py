@@ -2,20 +2,18 @@
 
 from collections.abc import Callable
 from enum import StrEnum
-from typing import TYPE_CHECKING, ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from volvelle.core.decision import Promise
 from volvelle.core.events import JobSubmitted, ProgressReported
+from volvelle.core.forecast import LookAhead
 from volvelle.core.registry import Part, Registry
 from volvelle.core.resources import IntColumn, Resources
+from volvelle.core.view import View
 from volvelle.model.job import JobSpec, Truth
-
-if TYPE_CHECKING:
-    from volvelle.core.fork import Fork
-    from volvelle.core.view import View
 
 
 class Fate(StrEnum):
@@ -64,10 +62,10 @@ class Admission(JobPart):
         """
         return None
 
-    def judge(self, job: JobSubmitted, view: "View", ahead: "Fork") -> Verdict:
+    def judge(self, job: JobSubmitted, view: View, ahead: LookAhead) -> Verdict:
         """The verdict on a ``job`` in the queue, each time something happens until it is admitted.
 
-        ``ahead`` is a look-ahead with jobs that are admitted only (`Fork.admitting`, `Fork.until`). The same
+        ``ahead`` is a look-ahead with jobs that are admitted only. The same
         state must give the same verdict: time that passes while it thinks does not count.
         """
         raise NotImplementedError

@@ -68,7 +68,7 @@ def true_work(jobs: JobView, ratios: Ratios) -> FloatColumn:
 def can_play_out(scheduler: Scheduler) -> bool:
     """Whether machine code knows all that decides how jobs go on, and asks no part in Python."""
     rules, s = scheduler.rules, scheduler.state
-    if not s.compiled or rules.hands_over or ASKED in (rules.decides, rules.places):
+    if not s.compiled or rules.yields or ASKED in (rules.decides, rules.places):
         return False
     parts = scheduler.composition
     if (

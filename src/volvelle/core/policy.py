@@ -9,22 +9,23 @@ or, with ``round``, only at multiples of a period; a policy whose mind changes a
 
 import types
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from pydantic import Field
 
-from volvelle.core.columns import GPUS, LEAST, MOST
+from volvelle.core.columns import COUNT, CURVE, GPUS, HELD, LEAST, MOST, TYPE
 from volvelle.core.decision import Promise
 from volvelle.core.events import TrainingReported
 from volvelle.core.fill import TARGET, TARGET_REASON, TARGET_TYPE, ClusterNow, fill
+from volvelle.core.groups import over_all
 from volvelle.core.orders import Key, all_rounded, goes_by_durations, goes_by_each_job, wrong_keys
 from volvelle.core.parts import JobPart, KnownJob
 from volvelle.core.registry import Registry
 from volvelle.core.space import Space
-from volvelle.core.state import INFINITY, Reason
+from volvelle.core.state import CHANGED, INFINITY, Reason
 from volvelle.core.stock import Standing, Stock
 from volvelle.core.view import FloatColumn, IntColumn, JobView, View
 from volvelle.model.cluster import Cluster
@@ -68,38 +69,47 @@ class Kernel(NamedTuple):
     memory: numbers, its parameters first. Those that ``decide`` writes are remembered where the array is the
     policy's own, in a private attribute.
     rates: whether it looks at rates, which then have to be in the table for every job.
+    group, groups: of a decision by groups (`volvelle.core.groups`), and how many there are. ``decide`` is
+    then called with `Grouped` jobs in place of their columns, and with `Changes` in place of the array.
+    ``group`` is called with the columns, the first own one, the row of a job that enters, where its rates are
+    in the table (-1: not there yet), the table and ``memory``. It returns the job's group, and may write own
+    columns.
+    yields: whether Python refreshes now and then what the kernels remember. Where ``decide`` returns -inf,
+    and changes nothing, it is called again after `Policy.refresh`, or else `Policy.allocate` decides. Such
+    kernels are used in simulations on one GPU type. All jobs are grouped anew when the policy has replaced
+    ``memory``.
     """
 
     decide: Callable[[Any, ClusterNow, Any, Any], float]
     memory: FloatColumn
     rates: bool = True
+    group: Callable[[Any, int, int, int, Any, Any], int] | None = None
+    groups: int = 0
+    yields: bool = False
 
 
-class QueueKernels(NamedTuple):
-    """A policy's whole decision as machine code over queues that are kept (`volvelle.core.state.Queues`).
-
-    queue_of: called with the table of jobs, the row of one that enters, the table of rates and
-    ``memory``; returns its queue. serve: called with the state; writes the targets of jobs that are to
-    hold something else and notes their rows (`volvelle.core.forward.decide.change`). weights: of the queues.
-    hands_over: whether Python is asked now and then: from the time on with which ``memory`` begins, -inf
-    at first. ``serve`` then changes nothing, and is called again after `Policy.look`, if that moved the time
-    on; else `Policy.allocate` decides. The kernels may keep in the array what they remember, and wake
-    themselves by the clock's NAMED_WAKE; pools are theirs to mind. They are used in simulations only. All
-    jobs join their queues anew when the policy has replaced the array.
-    """
-
-    queue_of: Callable[..., int]
-    serve: Callable[..., None]
-    weights: FloatColumn
-    memory: FloatColumn
-    hands_over: bool = False
+def interpreted(kernel: Kernel, view: View) -> Allocation:
+    """GPUs for every job in ``view`` as ``kernel`` decides, interpreted."""
+    if kernel.group is not None:
+        return _by_groups(kernel, kernel.group, view)
+    jobs, ask_at = view.jobs, INFINITY
+    out = np.zeros((4, len(jobs)))
+    out[3] = np.arange(len(jobs))
+    if len(jobs):
+        rates = view.rates() if kernel.rates else np.zeros((0, 0, 0))
+        cluster = ClusterNow(view.now, view.capacity, view.quota, rates)
+        ask_at = float(kernel.decide(jobs.matrix, cluster, kernel.memory, out))
+    has = out[TARGET] > 0.0
+    types = np.where(has, out[TARGET_TYPE], -1.0)
+    reasons = np.where(has | (out[TARGET_REASON] > 0.0), out[TARGET_REASON], Reason.POLICY)
+    return Allocation(out[TARGET], types, reasons, out[3].astype(np.int64), ask_at=ask_at)
 
 
 @dataclass
 class SolverGaps:
     """How much better, relative to it, an answer could at most be: the worst so far, and the latest."""
 
-    solved: int = field(default=0, repr=False)  # no part of what decides
+    solved: int = 0
     worst: float = 0.0
     latest: float = 0.0
 
@@ -158,18 +168,7 @@ class Policy(JobPart):
         kernel = self.kernel(named=view.resources.named)
         if kernel is None:
             raise NotImplementedError
-        jobs, ask_at = view.jobs, INFINITY
-        out = np.zeros((4, len(jobs)))
-        out[3] = np.arange(len(jobs))
-        if len(jobs):
-            rates = view.rates() if kernel.rates else np.zeros((0, 0, 0))
-            cluster = ClusterNow(view.now, view.capacity, view.quota, rates)
-            ask_at = float(kernel.decide(jobs.matrix, cluster, kernel.memory, out))
-        has = out[TARGET] > 0.0
-        types = np.where(has, out[TARGET_TYPE], -1.0)
-        reasons = np.where(has | (out[TARGET_REASON] > 0.0), out[TARGET_REASON], Reason.POLICY)
-        order = out[3].astype(np.int64)
-        return Allocation(out[TARGET], types, reasons, order, ask_at=ask_at)
+        return interpreted(kernel, view)
 
     def kernel(self, *, named: bool) -> Kernel | None:
         """The decision as a function of arrays, by which compiled runs decide alone; None: by `allocate`.
@@ -178,12 +177,8 @@ class Policy(JobPart):
         """
         return None
 
-    def queue_kernels(self, *, named: bool) -> QueueKernels | None:
-        """`allocate` over queues that are kept, where GPUs have one type; None: by `kernel`."""
-        return None
-
-    def look(self, view: View) -> tuple[str, ...] | None:
-        """Where `queue_kernels` hand over: prepare what they decide by; what there is to say of it.
+    def refresh(self, view: View) -> tuple[str, ...] | None:
+        """Where its `kernel` yields: prepare what that decides by; what there is to say of it.
 
         ``view`` has the jobs that run. None: `allocate` has to decide.
         """
@@ -236,6 +231,33 @@ class Policy(JobPart):
         return ""
 
 
+def _by_groups(kernel: Kernel, of: Callable[..., int], view: View) -> Allocation:
+    """As ``kernel`` decides, about jobs that are in no groups yet."""
+    matrix, memory = view.jobs.matrix, kernel.memory
+    rates = view.rates() if kernel.rates else np.zeros((0, 0, 0))
+    curve = matrix[CURVE].astype(np.int64)
+    group = [of(matrix, COUNT, row, curve[row], rates, memory) for row in range(len(curve))]
+    return allocate_by_groups(view, kernel, np.array(group, dtype=np.int64), rates)
+
+
+def allocate_by_groups(
+    view: View, kernel: Kernel, group: IntColumn, rates: NDArray[np.float64]
+) -> Allocation:
+    """As ``kernel`` decides, about jobs of these groups. rates: as `View.rates` gives them."""
+    matrix, cluster = view.jobs.matrix, ClusterNow(view.now, view.capacity, view.quota, rates)
+    out, rows = np.zeros((3, len(group))), np.empty(len(group), dtype=np.int64)
+    counters = np.zeros(CHANGED + 1, dtype=np.int64)
+    ask_at = over_all(kernel.decide)(
+        matrix, group, kernel.groups, cluster, kernel.memory, out, rows, counters
+    )
+    changed, same = rows[: counters[CHANGED]], np.ones(len(group), dtype=np.bool_)
+    same[changed] = False
+    out[TARGET, same], out[TARGET_TYPE, same] = matrix[HELD, same], matrix[TYPE, same]
+    reasons = np.where(out[TARGET_REASON] > 0.0, out[TARGET_REASON], float(Reason.GPUS))
+    order = np.concatenate([changed, np.flatnonzero(same)])
+    return Allocation(out[TARGET], out[TARGET_TYPE], reasons, order, ask_at=ask_at)
+
+
 class OrderPolicy(Policy):
     """A policy that is an order: subclasses give `key`, smallest first, ties by submission."""
 
@@ -270,7 +292,8 @@ class OrderPolicy(Policy):
         """Serve the jobs in order of `key`; where all can be served nobody asks for it."""
         if enough := all_served(view, elastic=self.elastic):
             return enough
-        keys = np.asarray(self.key(view.jobs, view.now), dtype=np.float64)
+        jobs = view.jobs.declaring(view.spec)
+        keys = np.asarray(self.key(jobs, view.now), dtype=np.float64)
         if keys.shape != (len(view.jobs),) or np.isnan(keys).any():
             what = f"policy {self.name!r} gave keys of shape {keys.shape}, or NaN, for {len(view.jobs)} jobs"
             raise wrong_keys(self.order_key, what)

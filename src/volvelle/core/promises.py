@@ -5,7 +5,7 @@ moment (`volvelle.core.answers`); a policy that can no longer hold one says so e
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from volvelle.core.decision import Promise
@@ -36,10 +36,10 @@ class Margin:
     least: float
     broken: float
     step: float = _STEP
-    now: float = field(init=False)
+    now: float = 0.0
 
     def __post_init__(self) -> None:
-        self.now = self.least
+        self.now = max(self.now, self.least)
 
     def learn(self, *, kept: bool) -> None:
         """A promise was kept or broken."""

@@ -5,7 +5,7 @@ import numpy as np
 from volvelle.core.fill import TARGET, TARGET_REASON, fill
 from volvelle.core.policy import OrderPolicy
 from volvelle.core.scheduler import Scheduler
-from volvelle.core.state import DECIDED, DIRTY, ORDER, QUEUES, Reason
+from volvelle.core.state import DECIDED, DIRTY, ORDER, Reason
 
 
 def reasons_to_wait(scheduler: Scheduler) -> dict[int, Reason]:
@@ -19,7 +19,7 @@ def reasons_to_wait(scheduler: Scheduler) -> dict[int, Reason]:
     waits = jobs.held == 0.0
     reasons = jobs.column("reason")
     undecided = (jobs.column("started") > s.clock[DECIDED]) & bool(s.count[DIRTY])
-    if scheduler.rules.decides == QUEUES:
+    if scheduler.rules.grouped:
         reasons = np.where(undecided, float(Reason.ROUND), float(Reason.GPUS))
     elif scheduler.rules.decides == ORDER and isinstance(policy, OrderPolicy):
         keys = np.asarray(policy.key(jobs, view.now), dtype=np.float64)

@@ -1,13 +1,13 @@
-"""Parts by name: policies, admissions, placements, estimators, generators, trace formats, executors.
+"""Parts by name: policies, admissions, placements, estimators, generators, trace formats, executors, metrics.
 
-A class becomes known in one of four ways, all equal: a module of the kind's own package, a published system
+A part becomes known in one of four ways, all equal: a module of the kind's own package, a published system
 that brings it (`volvelle.core.systems`; its module is imported when its name is asked for), an entry point of
 an installed package, or a single file named on the command line.
 
-A part is a pydantic model: its fields are its parameters, typed, validated, described. It is written
-``name``, ``name:key=value,...`` or ``path/to/file.py[:name[:key=value,...]]``; for parameters there may stand
-a point that a search found, ``name:front.json#balanced[,key=value,...]``, also behind a file and a name in
-it.
+A part of a composition is a pydantic model: its fields are its parameters, typed, validated, described. It is
+written ``name``, ``name:key=value,...`` or ``path/to/file.py[:name[:key=value,...]]``; for parameters there
+may stand a point that a search found, ``name:front.json#balanced[,key=value,...]``, also behind a file and a
+name in it.
 """
 
 import importlib
@@ -15,10 +15,13 @@ import importlib.util
 import math
 import pkgutil
 import sys
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
 from importlib.metadata import entry_points
 from pathlib import Path
 from types import ModuleType
 from typing import Any, ClassVar, Generic, Protocol, Self, TypeVar
+from weakref import WeakSet
 
 from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
 
@@ -83,34 +86,46 @@ def _written(value: Any) -> str:
 
 
 class Named(Protocol):
-    """A class that is known by a name."""
+    """A class, or a metric, that is known by a name."""
 
-    name: ClassVar[str]
+    @property
+    def name(self) -> str:
+        """The name, alone of its kind."""
 
 
 N = TypeVar("N", bound=Named)
 
 
 class Catalogue(Generic[N]):
-    """The classes of one kind by name. ``package`` holds ours, entry points of ``group`` hold others'."""
+    """The parts of one kind by name. ``package`` holds ours, entry points of ``group`` hold others'."""
 
     def __init__(self, kind: str, plural: str, package: str, group: str = "") -> None:
         self.kind = kind
         self.plural = plural
         self.package = package
         self.group = group or package
-        self._known: dict[str, type[N]] = {}
+        self._known: dict[str, N] = {}
         self._brought: dict[str, str] = {}
         """Modules of published systems that are not imported yet, by what they bring."""
         self._searched = False
+        _catalogues.add(self)
 
-    def register(self, one: type[N]) -> type[N]:
-        """Make ``one`` known by its name; a class decorator. Raises `Problem` for a name that is taken."""
-        home = self._brought.pop(one.name, one.__module__)
-        if home != one.__module__:
+    def forget(self, modules: Collection[str]) -> None:
+        """Forget the parts that are in ``modules``."""
+        known = self._known.items()
+        self._known = {name: one for name, one in known if _code(one).__module__ not in modules}
+
+    def register(self, one: N) -> N:
+        """Make ``one`` known by its name; a class decorator. Raises `Problem` for a name that is taken.
+
+        A part of the same place replaces the earlier one: a cell of a notebook that is run again.
+        """
+        module = _code(one).__module__
+        home = self._brought.pop(one.name, module)
+        if home != module:
             importlib.import_module(home)
         known = self._known.get(one.name)
-        if known is not None and known.__qualname__ != one.__qualname__:
+        if known is not None and _home(known) != _home(one):
             raise Problem(
                 f"two {self.plural} are called {one.name!r}: {_home(known)} and {_home(one)}",
                 mend="rename one of them",
@@ -118,8 +133,8 @@ class Catalogue(Generic[N]):
         self._known[one.name] = one
         return one
 
-    def all(self) -> dict[str, type[N]]:
-        """Every class known on this machine, by name."""
+    def all(self) -> dict[str, N]:
+        """Every part known on this machine, by name."""
         self._search()
         while self._brought:
             importlib.import_module(self._brought.popitem()[1])
@@ -130,8 +145,8 @@ class Catalogue(Generic[N]):
         self._search()
         return sorted({*self._known, *self._brought})
 
-    def get(self, name: str) -> type[N]:
-        """The class called ``name``. Raises `Problem` with the nearest name."""
+    def get(self, name: str) -> N:
+        """The part called ``name``. Raises `Problem` with the nearest name."""
         self._search()
         if name in self._brought:
             importlib.import_module(self._brought.pop(name))
@@ -143,8 +158,8 @@ class Catalogue(Generic[N]):
             )
         return self._known[name]
 
-    def written(self, text: str) -> type[N]:
-        """The class that is written as its name, or as ``path/to/file.py[:name]``. Raises `Problem`."""
+    def written(self, text: str) -> N:
+        """The part that is written as its name, or as ``path/to/file.py[:name]``. Raises `Problem`."""
         found = WrittenPart.read(text)
         return self.from_file(Path(found.home), found.name) if found.in_a_file else self.get(text)
 
@@ -161,13 +176,15 @@ class Catalogue(Generic[N]):
         for entry in entry_points(group=self.group):
             self.register(entry.load())
 
-    def from_file(self, path: Path, name: str = "") -> type[N]:
-        """The class called ``name`` that a file registers, or the only one. Raises `Problem`."""
+    def from_file(self, path: Path, name: str = "") -> N:
+        """The part called ``name`` that a file registers, or the only one. Raises `Problem`."""
         before = set(self.names())
         load_file(path)
         new = {key: one for key, one in self._known.items() if key not in before}
         found = new or {
-            key: one for key, one in self._known.items() if _file_of(one) == path.resolve()
+            key: one
+            for key, one in self._known.items()
+            if _file_of(_code(one).__module__) == path.resolve()
         }
         if name:
             if name not in found:
@@ -189,7 +206,7 @@ class Catalogue(Generic[N]):
 P = TypeVar("P", bound=Part)
 
 
-class Registry(Catalogue[P]):
+class Registry(Catalogue[type[P]]):
     """The parts of one kind, made as they are written."""
 
     def make(self, written: str) -> P:
@@ -209,11 +226,32 @@ class Registry(Catalogue[P]):
             ) from None
 
 
+_catalogues: WeakSet[Catalogue[Any]] = WeakSet()
+
+
+@contextmanager
+def forgotten_files() -> Iterator[None]:
+    """Single files that are loaded within, and their parts, are unknown behind it."""
+    before = _files_loaded()
+    try:
+        yield
+    finally:
+        new = _files_loaded() - before
+        for name in new:
+            del sys.modules[name]
+        for catalogue in _catalogues:
+            catalogue.forget(new)
+
+
+def _files_loaded() -> set[str]:
+    return {name for name in sys.modules if name.startswith(_FILE)}
+
+
 def load_file(path: Path) -> ModuleType:
     """Import a single Python file, once. Raises `Problem` where it is not there or cannot be read."""
     if not path.is_file():
         raise Problem(f"there is no file {path}", mend="check the path", usage=True)
-    module_name = f"volvelle_file_{path.resolve().as_posix().replace('/', '_').replace('.', '_')}"
+    module_name = f"{_FILE}{path.resolve().as_posix().replace('/', '_').replace('.', '_')}"
     if module_name in sys.modules:
         return sys.modules[module_name]
     spec = importlib.util.spec_from_file_location(module_name, path)
@@ -232,14 +270,29 @@ def load_file(path: Path) -> ModuleType:
     return module
 
 
-def _file_of(part: type) -> Path | None:
-    module = sys.modules.get(part.__module__)
-    file = getattr(module, "__file__", None)
+_FILE = "volvelle_file_"
+"""The names of modules begin so that were loaded as single files."""
+
+
+def path_of(part: object) -> Path | None:
+    """The single file that ``part`` is in; None for a part of a package."""
+    module: str = _code(part).__module__
+    return _file_of(module) if module.startswith(_FILE) else None
+
+
+def _code(part: object) -> Any:
+    """The class, or of a metric the function: what has a module and a name in it."""
+    return getattr(part, "__wrapped__", part)
+
+
+def _file_of(module: str) -> Path | None:
+    file = getattr(sys.modules.get(module), "__file__", None)
     return Path(file).resolve() if file else None
 
 
-def _home(part: type) -> str:
-    return f"{part.__module__}.{part.__qualname__}"
+def _home(part: object) -> str:
+    code = _code(part)
+    return f"{path_of(part) or code.__module__}: {code.__qualname__}"
 
 
 def _parameters(text: str, written: str) -> dict[str, Any]:

@@ -17,7 +17,6 @@ import numpy as np
 
 from volvelle.core.answers import ANSWERS
 from volvelle.core.beliefs import rates, rates_basis, rates_beside
-from volvelle.core.compiled import machine_code_pays
 from volvelle.core.composition import Composition
 from volvelle.core.curves import RateCurves, ThroughputTables
 from volvelle.core.decision import Decision, IntArray, Promise
@@ -27,13 +26,15 @@ from volvelle.core.entry import HeldJob
 from volvelle.core.events import Event, JobSubmitted
 from volvelle.core.forward.advance import advance, begin_moment, jobs_left, room, wake_at
 from volvelle.core.forward.believe import believe, expect_ends
+from volvelle.core.forward.groups import by_groups
 from volvelle.core.forward.jobs import order_anew
 from volvelle.core.forward.log import log_event
 from volvelle.core.handlers import fold, follow
 from volvelle.core.log import Batch, Notes, drained
 from volvelle.core.orders import Key, compilable_keys, goes_by_time, interpreted_keys, never_rises
 from volvelle.core.parts import Estimator, KnownJob
-from volvelle.core.policy import Kernel, Policy, QueueKernels, kept_order
+from volvelle.core.paying import machine_code_pays
+from volvelle.core.policy import Kernel, Policy, kept_order
 from volvelle.core.resources import Resources
 from volvelle.core.state import (
     AHEAD,
@@ -52,11 +53,10 @@ from volvelle.core.state import (
     OBJECT,
     ORDER,
     PHASE,
-    QUEUES,
     ROWS_FULL,
     VERSION,
+    Groups,
     Jobs,
-    Queues,
     Rules,
     State,
 )
@@ -285,11 +285,13 @@ class Scheduler:
         """Let the forward loop know of parts that are new, and of these ``changed`` rules."""
         before, s = self.rules, self.state
         policy, placement = self.composition.policy, self.composition.placement
-        decides = self._kernels(policy, simulated=changed.get("simulated", before.simulated))
+        kernel = policy.kernel(named=self.resources.named)
+        decides = self._decides(kernel, simulated=changed.get("simulated", before.simulated))
         self.rules = before._replace(
             **{
                 **_rules_of_policy(policy, decides),
-                "hands_over": decides == QUEUES and self._hands_over(policy),
+                "grouped": decides == KERNEL and kernel is not None and kernel.group is not None,
+                "yields": decides == KERNEL and kernel is not None and kernel.yields,
                 "places": COUNTED
                 if not placement.names_gpus
                 else ASKED
@@ -310,64 +312,47 @@ class Scheduler:
         ordered = type(policy), policy.label, self.rules.decides, self.rules.elastic
         if ordered != self._ordered:
             self._ordered = ordered
-            if self.rules.decides == QUEUES:
-                s.queues = self._queues(policy)
+            if self.rules.grouped and kernel is not None:
+                s.groups = Groups(kernel.groups)
+                if s.compiled:
+                    s.groups = s.groups.over_arrays()
             order_anew(s, self.rules, self.now)
 
-    def _kernels(self, policy: Policy, *, simulated: bool) -> int:
+    def _decides(self, kernel: Kernel | None, *, simulated: bool) -> int:
         """Who decides; the state knows their kernels afterwards."""
         s = self.state
-        if (key := kept_order(policy)) is not None:
+        if (key := kept_order(self.composition.policy)) is not None:
             if not s.compiled:
                 s.key = interpreted_keys(key)
                 return ORDER
             if (keys := _compiled(key)) is not None:
                 s.key = keys
                 return ORDER
-        queues = policy.queue_kernels(named=self.resources.named)
-        if queues and len(s.types.capacity) == 1 and self._keeps(queues, simulated=simulated):
-            s.queue_of, s.serve = queues.queue_of, queues.serve
-            s.memory = queues.memory if s.compiled else queues.memory.tolist()
-            return QUEUES
-        kernel = policy.kernel(named=self.resources.named)
-        if s.compiled and kernel is not None and (not kernel.rates or self._rates_are_known()):
-            from volvelle.core.machine import allocating  # noqa: PLC0415 - loads llvmlite
+        if kernel is None or (kernel.rates and not self._rates_are_known()):
+            return ASKED
+        if kernel.yields and not (simulated and s.compiled and len(s.types.capacity) == 1):
+            return ASKED  # what it says of its decisions is Python's to say
+        if kernel.group is not None:
+            s.group, s.decide = by_groups(kernel.group, kernel.decide)
+        elif s.compiled:
+            from volvelle.core.machine import deciding  # noqa: PLC0415 - loads llvmlite
 
-            s.allocate, s.memory = allocating(kernel.decide), kernel.memory
-            return KERNEL
-        return ASKED
-
-    def _hands_over(self, policy: Policy) -> bool:
-        queues = policy.queue_kernels(named=self.resources.named)
-        return queues is not None and queues.hands_over
-
-    def _keeps(self, queues: QueueKernels, *, simulated: bool) -> bool:
-        """Whether the policy's queues can be kept; what it says of its decisions is Python's to say."""
-        if queues.hands_over:
-            return simulated and self.state.compiled
-        return not self.pools and self._rates_are_known()
+            s.decide = deciding(kernel.decide)
+        else:
+            return ASKED
+        s.memory = kernel.memory
+        return KERNEL
 
     def remember(self) -> bool:
         """Let kernels go on with what their policy remembers; whether that is another array now."""
-        policy, named = self.composition.policy, self.resources.named
-        kernels: Kernel | QueueKernels | None = None
-        if self.rules.hands_over:
-            kernels = policy.queue_kernels(named=named)
-        elif self.rules.decides == KERNEL:
-            kernels = policy.kernel(named=named)
-        if kernels is None or kernels.memory is self.state.memory:
+        kernel = None
+        if self.rules.decides == KERNEL:
+            kernel = self.composition.policy.kernel(named=self.resources.named)
+        if kernel is None or kernel.memory is self.state.memory:
             return False
-        self.state.memory = kernels.memory
+        self.state.memory = kernel.memory
         self.renew()
         return True
-
-    def _queues(self, policy: Policy) -> Queues:
-        """The policy's queues, with nobody in them yet."""
-        kernels = policy.queue_kernels(named=self.resources.named)
-        assert kernels is not None
-        queues = Queues(len(kernels.weights))
-        queues.weight[:] = kernels.weights.tolist()
-        return queues.over_arrays() if self.state.compiled else queues
 
     def _rates_are_known(self) -> bool:
         """Whether the rates of all jobs that are there or come are in tables."""

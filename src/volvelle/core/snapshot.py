@@ -18,7 +18,7 @@ from volvelle.core.dependents import Dependents
 from volvelle.core.entry import HeldJob
 from volvelle.core.events import JobSubmitted
 from volvelle.core.journal import Header
-from volvelle.core.memory import NoPlainData, memory_of, remind
+from volvelle.core.memory import memory_of, remind
 from volvelle.core.parts import KnownJob
 from volvelle.core.registry import Part
 from volvelle.core.scheduler import Scheduler
@@ -40,7 +40,7 @@ from volvelle.model.cluster import Node, NodeState
 from volvelle.model.problems import Problem
 from volvelle.model.throughput import Linear, PerType, Table
 
-FORMAT = 6
+FORMAT = 7
 """To be raised where what a field, or an entry of `State.count` or `State.clock`, means has changed."""
 
 _LAYOUT = f"{State.layout} {COUNTERS} {CLOCKS}"
@@ -94,7 +94,7 @@ class _Held(NamedTuple):
 class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
     """All that a scheduler is between two moments.
 
-    header: its parts as they are written; memories: what these remember (empty where that cannot be kept).
+    header: its parts as they are written; memories: what these remember.
     known: the jobs in the system, by number. queue: submissions that wait to be admitted. held: jobs that
     their users hold; held_submissions: before they were admitted. models: of the tables of rates.
     """
@@ -120,7 +120,10 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
 
     @classmethod
     def of(cls, scheduler: Scheduler, volvelle: str) -> "Snapshot":
-        """Of a scheduler that is told of submissions as they come; ``volvelle`` is the version."""
+        """Of a scheduler that is told of submissions as they come; ``volvelle`` is the version.
+
+        Raises `Problem` where a part cannot write what it remembers.
+        """
         assert scheduler.coming is None
         s, resources = scheduler.state, scheduler.resources
         held = sorted(scheduler.held.items())
@@ -154,7 +157,7 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
             served=None if scheduler.served is None else tuple(map(int, scheduler.served)),
             nodes_wanted=scheduler.nodes_wanted,
             models=scheduler.tables.models,
-            memories=tuple(map(_memory, scheduler.composition)),
+            memories=tuple(map(memory_of, scheduler.composition)),
         )
 
     @property
@@ -249,18 +252,11 @@ def _take_over(scheduler: Scheduler) -> None:
     scheduler.state.count[DIRTY] = 1
 
 
-def _memory(part: Part) -> bytes:
-    try:
-        return memory_of(part)
-    except NoPlainData:
-        return b""
-
-
 def _reminded(part: Part, memory: bytes) -> bool:
     """Let a part remember what it did; whether that was possible."""
     try:
         remind(part, memory)
-    except NoPlainData:
+    except msgspec.DecodeError:
         return False
     return True
 

@@ -182,9 +182,9 @@ class Jobs(StateTable):
     token: Floats  # outdates what is expected of earlier rates
     # Links to other jobs and to GPUs, -1 for none.
     child: Ints  # first child in the heap of the jobs that wait
-    next: Ints  # next sibling in it; or the next job of its queue
+    next: Ints  # next sibling in it; or the next job of its group
     previous: Ints  # previous sibling, or parent; or the job before it
-    kind: Ints  # its class: jobs that need the same; or its queue
+    kind: Ints  # its class: jobs that need the same; or its group
     older: Ints  # the job submitted before it
     younger: Ints  # and after it
     slot: Ints  # the first GPU it holds, where GPUs have names
@@ -211,17 +211,13 @@ class Classes(StateTable):
     first: Ints
 
 
-class Queues(StateTable):
-    """Jobs in the system by queue, first in, first out, where the policy keeps them so.
+class Groups(StateTable):
+    """Jobs in the system by group, in order of submission, where the policy decides by groups.
 
-    first, last: rows. weight: as the policy says. demand: GPUs that its jobs can use. wanted, share: of a
-    decision.
+    demand: GPUs that its jobs can use. first, last: rows.
     """
 
-    weight: Floats
     demand: Floats
-    wanted: Floats
-    share: Floats
     first: Ints
     last: Ints
 
@@ -445,8 +441,8 @@ ENTERS, OBSTACLE, NO_PROGRESS, GONE, DEPENDS = range(5)
 """An arrival enters, cannot run here, is believed to make no progress, is out of the queue already, or stands
 aside for other jobs."""
 
-ORDER, QUEUES, KERNEL, ASKED, COUNTED = range(5)
-"""Who decides or places: an order or queues that are kept, a kernel, Python; COUNTED: nobody places."""
+ORDER, KERNEL, ASKED, COUNTED = range(4)
+"""Who decides or places: an order that is kept, a kernel, Python; COUNTED: nobody places."""
 
 NEVER, EVERY_MOMENT, NEWCOMERS_CAME = range(3)
 """After which moments `volvelle.core.forward.advance` pauses."""
@@ -468,8 +464,8 @@ class Reason(IntEnum):
 class Rules(NamedTuple):
     """What does not change while time passes, as kernels want it.
 
-    decides: ORDER, QUEUES, KERNEL or ASKED. hands_over: the policy's queues leave decisions to Python from
-    the time on with which their memory begins. keys_fall: keys of running jobs never rise. keys_move:
+    decides: ORDER, KERNEL or ASKED. grouped: the kernel decides by groups. yields: it lets Python refresh
+    what it remembers. keys_fall: keys of running jobs never rise. keys_move:
     those of waiting ones do not stand still. round: seconds, 0 where decisions follow events. places:
     COUNTED, KERNEL or ASKED. keeps_place: a job that gets fewer GPUs keeps some of its own. admits: Python
     judges who may enter. learns: Python is told of ends. divides: Python divides CPUs and memory after each
@@ -478,7 +474,8 @@ class Rules(NamedTuple):
     """
 
     decides: int = ORDER
-    hands_over: bool = False
+    grouped: bool = False
+    yields: bool = False
     preemptive: bool = True
     strict: bool = False
     elastic: bool = True
@@ -509,13 +506,13 @@ class State:
     jobs that come, [column][place]; verdict: what becomes of them. rates: units per second, [curve][GPU
     type][GPUs]. memory: of the kernel that decides. events, decisions, moments, slots_log: the log.
 
-    key, queue_of, serve, allocate, place: the policy's and the placement's kernels.
+    key, group, decide, place: the policy's and the placement's kernels.
     """
 
     layout: ClassVar[str]
     jobs: Jobs
     classes: Classes
-    queues: Queues
+    groups: Groups
     expected: Expected
     releases: Releases
     types: Types
@@ -540,9 +537,8 @@ class State:
     rates: Cube
     memory: Floats
     key: Callable[..., Any]
-    queue_of: Callable[..., Any]
-    serve: Callable[..., Any]
-    allocate: Callable[..., Any]
+    group: Callable[..., Any]
+    decide: Callable[..., Any]
     place: Callable[..., Any]
 
     def __init__(self, own: int = 0) -> None:
@@ -550,7 +546,7 @@ class State:
         rows = 64
         self.compiled = False
         self.jobs = Jobs(rows, own)
-        self.classes, self.queues = Classes(16), Queues()
+        self.classes, self.groups = Classes(16), Groups()
         self.expected, self.releases = Expected(4 * rows), Releases(4 * rows)
         self.types, self.pools, self.nodes, self.slots = Types(), Pools(), Nodes(), Slots()
         self.events, self.decisions, self.moments = (
@@ -594,7 +590,7 @@ class State:
 
     def holds(self, other: "State") -> bool:
         """Whether ``other`` fits in these arrays and decides by the same kernels, about as many GPUs."""
-        same = ("queues", "types", "pools", "nodes", "slots")
+        same = ("groups", "types", "pools", "nodes", "slots")
         return (
             all(len(getattr(self, name)) == len(getattr(other, name)) for name in same)
             and all(len(getattr(self, name)) >= len(getattr(other, name)) for name in _GROWING)
@@ -667,7 +663,7 @@ TABLES: Final[dict[str, type[StateTable]]] = {
 """The tables of a state, by name."""
 LOGS: Final = ("events", "decisions", "moments")
 _GROWING = ("jobs", "classes", "expected", "releases")
-KERNELS: Final = ("key", "queue_of", "serve", "allocate", "place")
+KERNELS: Final = ("key", "group", "decide", "place")
 """Those of them that are logs."""
 ARRAYS: Final[dict[str, tuple[Any, type, int]]] = {
     name: (kind, *kind.__metadata__)

@@ -1,6 +1,6 @@
 """What a policy sees: the jobs in the system as columns, and what there is to give."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import chain
 from operator import itemgetter
 from typing import Any, NamedTuple
@@ -13,7 +13,7 @@ from volvelle.core.compiled import compiled
 from volvelle.core.decision import Promise
 from volvelle.core.lanes import borrowed
 from volvelle.core.resources import BoolColumn, FloatColumn, IntColumn, Resources
-from volvelle.core.state import COLUMNS, JOBS, KNOWN_COLUMNS, OLDEST, Jobs, State
+from volvelle.core.state import COLUMNS, INFINITY, JOBS, KNOWN_COLUMNS, OLDEST, Jobs, State
 from volvelle.model.job import JobSpec, Truth
 
 __all__ = ["BoolColumn", "FloatColumn", "IntColumn", "JobView", "View", "rows_by_submission"]
@@ -33,6 +33,7 @@ class JobView:
         """Where the jobs stand in the state."""
         self._matrix: FloatColumn | None = None
         self._row_of: dict[int, int] | None = None
+        self._spec: Callable[[int], JobSpec] | None = None
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -161,8 +162,34 @@ class JobView:
 
     @property
     def pool(self) -> IntColumn:
-        """Index of the job's pool, -1 without one."""
+        """Index of the job's pool, -1 where none of the cluster's has the name of its `queue`."""
         return self.column("pool").astype(np.int64)
+
+    def declaring(self, spec: Callable[[int], JobSpec]) -> "JobView":
+        """The same with what users declared, by number: `user`, `queue` and `deadline`."""
+        self._spec = spec
+        return self
+
+    @property
+    def _specs(self) -> Iterator[JobSpec]:
+        if self._spec is None:
+            raise AttributeError("what users declared is not known here")
+        return map(self._spec, map(int, self.number.tolist()))
+
+    @property
+    def user(self) -> NDArray[np.object_]:
+        """Whose it is, a text for each job."""
+        return np.array([spec.user for spec in self._specs], dtype=object)
+
+    @property
+    def queue(self) -> NDArray[np.object_]:
+        """The queue, account or tenant that it was submitted to, a text, also where no pool has that name."""
+        return np.array([spec.pool for spec in self._specs], dtype=object)
+
+    @property
+    def deadline(self) -> FloatColumn:
+        """Until when its full reward is earned, in seconds since the run's start; infinite without one."""
+        return np.array([deadline_of(spec) for spec in self._specs], dtype=np.float64)
 
     @property
     def first_start(self) -> FloatColumn:
@@ -275,6 +302,12 @@ class View(NamedTuple):
         """Which jobs run on borrowed GPUs (`volvelle.core.lanes`)."""
         jobs, unowned = self.jobs, self.gpus - float(self.owned.sum())
         return borrowed(jobs.pool, jobs.held, jobs.column("started"), self.owned, unowned)
+
+
+def deadline_of(spec: JobSpec) -> float:
+    """When the most valuable of a job's rewards is no longer earned, the latest of several; else infinite."""
+    steps = [(each.value, each.deadline_seconds) for each in spec.rewards]
+    return spec.submit_time + max(steps)[1] if steps else INFINITY
 
 
 def _entries(rows: list[int]) -> Callable[[list[float]], Sequence[float]]:

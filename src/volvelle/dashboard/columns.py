@@ -1,5 +1,6 @@
 """The columns of the rows that the page reads, from a server or from a run."""
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 
@@ -30,6 +31,7 @@ JOB_TABLE = (
     JobColumn("reason"),
     JobColumn("promised", moment=True),
     JobColumn("guaranteed", moment=True),
+    JobColumn("due", moment=True),
     JobColumn("attempt", title="Attempt"),
     JobColumn("preemptions", title="Preempted"),
     JobColumn("progress"),
@@ -43,11 +45,35 @@ A run gives the values that it knows (`volvelle.dashboard.run`), None otherwise.
 JOB_COLUMNS = tuple(one.name for one in JOB_TABLE)
 JOB_TITLES = {one.name: one.title for one in JOB_TABLE if one.title}
 
-NODE_COLUMNS = ("name", "gpu_type", "gpus", "free", "state", "jobs")
-"""Of a node. free: GPUs that no job holds. jobs: numbers."""
+FORECAST_COLUMNS = ("number", "predicted_start", "predicted_p50", "predicted_p90")
+"""Of a job of which nothing else has changed."""
 
-LOAD_COLUMNS = ("time", "held", "waiting")
-"""From a time on: GPUs that jobs hold, and jobs that wait."""
 
-HOLDING_COLUMNS = ("number", "name", "user", "start", "end", "grants")
-"""Of a past holding of GPUs."""
+class NodeRow(NamedTuple):
+    """A node. free: GPUs that no job holds. jobs: numbers."""
+
+    name: str
+    gpu_type: str
+    gpus: int
+    free: int
+    state: str
+    jobs: Sequence[int]
+
+
+class LoadRow(NamedTuple):
+    """From a time on: GPUs that jobs hold, and jobs that wait."""
+
+    time: float
+    held: float
+    waiting: float
+
+
+class HoldingRow(NamedTuple):
+    """A past holding of GPUs."""
+
+    number: int
+    name: str
+    user: str
+    start: int
+    end: int
+    grants: Sequence[tuple[str, Sequence[int]]]

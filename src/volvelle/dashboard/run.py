@@ -5,7 +5,7 @@ What a server predicts is known of a run: the start and the finish that a waitin
 
 from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from math import isnan
 from typing import Any
@@ -13,22 +13,24 @@ from typing import Any
 import numpy as np
 
 from volvelle.dashboard.columns import (
-    HOLDING_COLUMNS,
+    FORECAST_COLUMNS,
     JOB_COLUMNS,
     JOB_TITLES,
-    LOAD_COLUMNS,
-    NODE_COLUMNS,
+    HoldingRow,
+    LoadRow,
+    NodeRow,
 )
 from volvelle.metrics import series
+from volvelle.metrics.catalogue import Metric
 from volvelle.metrics.outcomes import JobStatus, Outcomes
 from volvelle.model.cluster import Cluster
+from volvelle.model.problems import Problem
 from volvelle.report.gantt import bars_of
 
 MAX_HOLDINGS = 20_000
 """The longest holdings that are shown."""
 
 Grants = list[tuple[str, list[int]]]
-Row = tuple[Any, ...]
 
 
 @dataclass(frozen=True)
@@ -40,17 +42,22 @@ class _Holding:
 
 @dataclass
 class RunMoments:
-    """The run ``name`` on ``cluster``, at moments in seconds since its first submission."""
+    """The run ``name`` on ``cluster``, at moments in seconds since its first submission.
+
+    metrics: those of jobs that the history shows. Raises `Problem` for one of another kind.
+    """
 
     name: str
     policy: str
     cluster: Cluster
     outcomes: Outcomes
+    metrics: Sequence[Metric] = ()
     end: float = field(init=False)
     _origin: float = field(init=False)
     _holdings: dict[int, list[_Holding]] = field(init=False)
 
     def __post_init__(self) -> None:
+        self._measured = {one.name: _of_jobs(one, self.outcomes) for one in self.metrics}
         self._origin = series.start_time(self.outcomes)
         self.end = self.outcomes.end_time - self._origin
         self._left = series.departure(self.outcomes) - self._origin
@@ -94,14 +101,15 @@ class RunMoments:
                 held[node].append(row["number"])
                 used[node].update(gpus)
         nodes = [
-            (name, kind, gpus, gpus - len(used[name]), "up", held[name])
+            NodeRow(name, kind, gpus, free=gpus - len(used[name]), state="up", jobs=held[name])
             for name, kind, gpus in self._nodes
         ]
         return {
             "seq": 0, "time": at, "policy": self.policy, "admission": "accept-all",
             "job_columns": JOB_COLUMNS, "job_titles": JOB_TITLES,
             "jobs": [tuple(map(row.get, JOB_COLUMNS)) for row in jobs],
-            "node_columns": NODE_COLUMNS, "nodes": nodes,
+            "forecast_columns": FORECAST_COLUMNS,
+            "node_columns": NodeRow._fields, "nodes": nodes,
         }  # fmt: skip
 
     def _present(self, at: float) -> list[int]:
@@ -133,6 +141,7 @@ class RunMoments:
             "predicted_p90": finish,
             "reason": "",
             "promised": _moment(None if promised is None else promised[job], self._origin),
+            "due": self._due(job),
             "attempt": earlier + (current is not None),
             "preemptions": earlier,
             "grants": [] if current is None else current.grants,
@@ -141,24 +150,31 @@ class RunMoments:
     def holdings(self, at: float) -> dict[str, Any]:
         """Holdings that were over by then, as ``/v1/holdings`` has them."""
         rows = [
-            (job, spec.name or spec.id, spec.user, round(each.start), round(each.end), each.grants)
+            HoldingRow(
+                number=job,
+                name=spec.name or spec.id,
+                user=spec.user,
+                start=round(each.start),
+                end=round(each.end),
+                grants=each.grants,
+            )
             for job, all_of_it in self._holdings.items()
             for spec in (self.outcomes.specs[job],)
             for each in all_of_it
             if each.end <= at
         ]
-        return {"time": at, "columns": HOLDING_COLUMNS, "holdings": rows}
+        return {"time": at, "columns": HoldingRow._fields, "holdings": rows}
 
     def load(self, at: float) -> dict[str, Any]:
         """GPUs held and jobs waiting until then, as ``/v1/load`` has them."""
         held, waiting = series.busy_gpus(self.outcomes), series.queue_length(self.outcomes)
         times = np.union1d(held.times, waiting.times)
         times = times[times <= at + self._origin]
-        points = zip(
+        points = map(
+            LoadRow,
             (times - self._origin).tolist(),
             series.values_at(held, times).tolist(),
             series.values_at(waiting, times).tolist(),
-            strict=True,
         )
         told = self.outcomes.predicted_p90
         ended = ~np.isnan(self.outcomes.finish) & (self.outcomes.finish <= at + self._origin)
@@ -168,7 +184,7 @@ class RunMoments:
             else (self.outcomes.finish <= told)[ended & ~np.isnan(told)]
         )
         return {
-            "time": at, "columns": LOAD_COLUMNS, "points": list(points),
+            "time": at, "columns": LoadRow._fields, "points": list(points),
             "p90_held": int(judged.sum()), "p90_missed": int((~judged).sum()),
         }  # fmt: skip
 
@@ -189,8 +205,29 @@ class RunMoments:
                 "first_started": _moment(outcomes.first_start[job], self._origin),
                 "ended": _moment(self._left[job], 0.0),
                 "promised": _moment(None if told is None else told[job], self._origin),
+                "due": self._due(job),
                 "preemptions": int(outcomes.preemptions[job]), "reason": outcomes.reason[job],
+                "metrics": {name: column[job] for name, column in self._measured.items()},
             }  # fmt: skip
+
+    def _due(self, job: int) -> int | None:
+        """The last moment at which a job's finish is worth anything; None without a deadline."""
+        rewards = self.outcomes.specs[job].rewards
+        return (
+            round(float(self._submitted[job]) + rewards[-1].deadline_seconds) if rewards else None
+        )
+
+
+def _of_jobs(metric: Metric, outcomes: Outcomes) -> list[float]:
+    """The number of each job; NaN where it has none."""
+    if metric.kind != "job":
+        raise Problem(
+            f"metric {metric.name!r} is not a number for each job",
+            mend="choose another one; see: volvelle list metrics",
+            usage=True,
+        )
+    numbers: list[float] = np.asarray(metric(outcomes)).tolist()
+    return numbers
 
 
 def _moment(seconds: float | None, origin: float) -> int | None:

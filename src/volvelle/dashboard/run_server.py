@@ -50,7 +50,10 @@ class _Handler(BaseHTTPRequestHandler):
             "/v1/load": run.load,
         }  # fmt: skip
         if path == "/v1/session":
-            who = {"user": run.name, "role": "run", "expires": None, "end": run.end}
+            shown = [{"name": m.name, "title": m.title, "unit": m.unit} for m in run.metrics]
+            who = {
+                "user": run.name, "role": "run", "expires": None, "end": run.end, "metrics": shown,
+            }  # fmt: skip
             return self._send(200, who)
         if path not in known:
             return self._send(404, {"detail": "a run has no more than this"})

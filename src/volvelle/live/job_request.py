@@ -106,7 +106,10 @@ class Step(StrictModel):
 class Deadline(StrictModel):
     """When a job has to be done, counted from its submission."""
 
-    kind: DeadlineKind = Field(DeadlineKind.STRICT, description="strict: in time or not at all")
+    kind: DeadlineKind = Field(
+        DeadlineKind.STRICT,
+        description="strict: worth nothing once it is over; soft: less by steps",
+    )
     within: PositiveDuration | None = Field(None, description="time from submission")
     steps: tuple[Step, ...] = Field((), description="of a soft deadline, worth less and less")
     accept_later: bool = Field(

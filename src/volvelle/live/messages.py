@@ -168,7 +168,14 @@ class SetBatchSize(OfAttempt, frozen=True, tag="set-batch-size", kw_only=True):
     batch_size: int
 
 
-Order = Start | Stop | Forget | SetBatchSize
+class TellEnds(msgspec.Struct, frozen=True, tag="tell-ends"):
+    """Report again how attempts of these jobs ended on ``node``, then `EndsTold`: they may be forgotten."""
+
+    node: str
+    numbers: tuple[Counted, ...]
+
+
+Order = Start | Stop | Forget | SetBatchSize | TellEnds
 
 
 class Outcome(StrEnum):
@@ -251,7 +258,19 @@ class AttemptEnded(OfAttempt, frozen=True, tag="attempt-ended", kw_only=True):
 
 
 class UnknownEnded(OfAttempt, frozen=True, tag="unknown-ended", kw_only=True):
-    """The part on ``node`` of an attempt that this server has not ordered. Repeated until it is forgotten."""
+    """The part on ``node`` of an attempt that this server has not ordered. Repeated until it is forgotten.
+
+    outcome: of this part. nodes: of the whole attempt, as ``node`` says. ago: see `AttemptEnded`.
+    """
+
+    node: str
+    outcome: Outcome = Outcome.LOST
+    nodes: tuple[str, ...] = ()
+    ago: float | None = None
+
+
+class EndsTold(msgspec.Struct, frozen=True, tag="ends-told"):
+    """All that a node knows for a `TellEnds` has been reported."""
 
     node: str
 
@@ -261,7 +280,8 @@ class NodeJoined(msgspec.Struct, frozen=True, tag="node-joined", kw_only=True):
 
     leaving: its attempts may run on, nothing new may start. attempts: all that run on it, or ended and are
     not forgotten. An ordered attempt that is missing here has not started; ordering it again is safe. known:
-    the latest positions of journals that the node has received. problem: see `NodeCondition`.
+    the latest positions of journals that the node has received. problem: see `NodeCondition`. keeps_ends:
+    whether the node answers `TellEnds`.
     """
 
     node: Node
@@ -269,6 +289,7 @@ class NodeJoined(msgspec.Struct, frozen=True, tag="node-joined", kw_only=True):
     attempts: tuple[AttemptKey, ...] = ()
     known: tuple[JournalPosition, ...] = ()
     problem: str = ""
+    keeps_ends: bool = False
 
 
 class NodeCondition(msgspec.Struct, frozen=True, tag="node-condition"):
@@ -295,6 +316,7 @@ Report = (
     | AttemptProgress
     | AttemptEnded
     | UnknownEnded
+    | EndsTold
     | NodeJoined
     | NodeCondition
     | NodeLost

@@ -6,31 +6,119 @@ A metric of kind ``job`` has a number for each job, one of kind ``time`` is a se
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal, get_args
 
+import numpy as np
+
+from volvelle.core.registry import Catalogue, path_of
+from volvelle.core.written import WrittenPart
 from volvelle.metrics import deadlines, fairness, measures, per_job, profiling, promises, series
 from volvelle.metrics.fairness import FairShare
 from volvelle.metrics.outcomes import FloatColumn, Outcomes, Steps
-from volvelle.model.problems import Problem, nearest
+from volvelle.model.problems import Problem
 
 Kind = Literal["job", "time", "run"]
+Unit = Literal["s", "%", "GPUs", "GPU s", "jobs", "1"]
+Better = Literal["lower", "higher", "neither"]
+Measured = FloatColumn | Steps | float
 
 
 @dataclass(frozen=True)
 class Metric:
-    """A metric. ``title`` heads a column; ``better`` says which way is good, if any."""
+    """A metric. ``title`` heads a column; ``better`` says which way is good, if any.
+
+    Raises `Problem` for a unit, a direction or a kind that there is not.
+    """
 
     name: str
     title: str
-    unit: Literal["s", "%", "GPUs", "GPU s", "jobs", "1"]
-    better: Literal["lower", "higher", "neither"]
+    unit: Unit
+    better: Better
     kind: Kind
-    of: Callable[[Outcomes], FloatColumn | Steps | float]
+    of: Callable[[Outcomes], Measured]
+
+    def __post_init__(self) -> None:
+        for key, known in (("unit", Unit), ("better", Better), ("kind", Kind)):
+            value = getattr(self, key)
+            if value not in get_args(known):
+                raise Problem(
+                    f"metric {self.name!r}: {key} is {value!r}",
+                    mend=f"write one of {', '.join(map(repr, get_args(known)))}",
+                )
+
+    @property
+    def __wrapped__(self) -> Callable[[Outcomes], Measured]:
+        """The function, as the code that the metric is (`inspect.unwrap`)."""
+        return self.of
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """A metric is pickled as it is written: another process reads the file that it is in."""
+        path = path_of(self)
+        return _written, (f"{path}:{self.name}" if path else self.name,)
 
     @property
     def description(self) -> str:
         """Its meaning and source in a line: the first of the function's own docstring."""
         return (self.of.__doc__ or "").partition("\n")[0]
+
+    def __call__(self, outcomes: Outcomes) -> Measured:
+        """What is measured: of kind ``job`` a column, ``time`` steps, ``run`` a number.
+
+        Raises `Problem` where it gives anything else.
+        """
+        result: Any = self.of(outcomes)
+        if self.kind == "run" and isinstance(result, (int, float, np.number)):
+            return float(result)
+        if self.kind == "time" and isinstance(result, Steps):
+            return result
+        if self.kind == "job" and np.shape(result) == (len(outcomes),):
+            return np.asarray(result, dtype=np.float64)
+        raise Problem(
+            f"metric {self.name!r} of kind {self.kind!r} gave {type(result).__name__} of shape "
+            f"{np.shape(result)}",
+            mend={
+                "job": f"return a number for each job, here {len(outcomes)}, or say kind='run'",
+                "time": "return volvelle.metrics.outcomes.Steps",
+                "run": "return a number, or say kind='job'",
+            }[self.kind],
+        )
+
+
+class _Metrics(Catalogue[Metric]):
+    """The metrics, in the order of a report: ours, then others in the order of their registration."""
+
+    def all(self) -> dict[str, Metric]:
+        """Every metric known on this machine, by name."""
+        known = super().all()
+        return {name: known[name] for name in self._known}
+
+
+metrics = _Metrics("metric", "metrics", "volvelle.metrics")
+
+
+def _written(text: str) -> Metric:
+    return metrics.written(text)
+
+
+def metric(
+    name: str,
+    unit: Unit = "1",
+    better: Better = "neither",
+    *,
+    title: str = "",
+    kind: Kind = "job",
+) -> Callable[[Callable[[Outcomes], Measured]], Metric]:
+    """A decorator that makes a function of `Outcomes` the metric ``name``, and registers it.
+
+    The first line of its docstring describes it. title: heads a column; the name unless given. Raises
+    `Problem` for a name that is taken.
+    """
+
+    def register(of: Callable[[Outcomes], Measured]) -> Metric:
+        heading = title or name.replace("_", " ")
+        return metrics.register(Metric(name, heading, unit, better, kind, of))
+
+    return register
 
 
 def _rho_static(outcomes: Outcomes) -> FloatColumn:
@@ -93,7 +181,7 @@ def _solver_gap(outcomes: Outcomes) -> float:
     return float("nan") if outcomes.solver_gap is None else 100.0 * outcomes.solver_gap
 
 
-_ALL = (
+for _one in (
     Metric("jct", "JCT", "s", "lower", "job", per_job.jct),
     Metric("queueing_delay", "queueing delay", "s", "lower", "job", per_job.queueing_delay),
     Metric("responsiveness", "wait", "s", "lower", "job", per_job.responsiveness),
@@ -142,10 +230,8 @@ _ALL = (
     Metric("queued_gpus", "queued GPUs", "GPUs", "lower", "time", series.queued_gpus),
     Metric("demand", "demand", "GPUs", "neither", "time", series.demand),
     Metric("running_jobs", "running jobs", "jobs", "neither", "time", series.running_jobs),
-)
-
-METRICS: dict[str, Metric] = {metric.name: metric for metric in _ALL}
-"""Every metric by name, in the order of a report."""
+):
+    metrics.register(_one)
 
 
 _ALSO = {"pred_error": "eta_error"}
@@ -165,7 +251,7 @@ class Objective:
 
     def of(self, outcomes: Outcomes) -> float:
         """The figure, over the tracked jobs or the whole run; NaN where there is none."""
-        result = self.metric.of(outcomes)
+        result = self.metric(outcomes)
         if isinstance(result, float):
             return result
         if isinstance(result, Steps):
@@ -177,25 +263,20 @@ class Objective:
 def read_objective(text: str) -> Objective:
     """The objective written ``name:measure``; ``name`` alone means its mean, or the run's number.
 
-    Raises `Problem` naming what is unknown and the nearest name.
+    For the name there may stand ``path/to/file.py[:name]``, a metric that the file registers. Raises
+    `Problem` naming what is unknown and the nearest name.
     """
-    name, separator, measure = text.partition(":")
-    metric = METRICS.get(_ALSO.get(name, name))
-    if metric is None:
-        raise Problem(
-            f"unknown metric {name!r}{nearest(name, METRICS)}",
-            mend=f"metrics are {', '.join(METRICS)}",
-            usage=True,
-        )
+    found = WrittenPart.read(text)
+    metric = metrics.written(_ALSO.get(found.part, found.part))
     if metric.kind == "run":
-        if separator:
+        if found.part != text:
             raise Problem(
-                f"metric {name!r} is one number for the run and has no measure {measure!r}",
-                mend=f"write {name}",
+                f"metric {metric.name!r} is one number for the run and has no measure {found.rest!r}",
+                mend=f"write {found.part}",
                 usage=True,
             )
         return Objective(metric, "")
-    return Objective(metric, measures.read_measure(measure if separator else "mean"))
+    return Objective(metric, measures.read_measure("mean" if found.part == text else found.rest))
 
 
 def measure(outcomes: Outcomes, text: str) -> float:

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from volvelle.metrics import labels, measures, series
-from volvelle.metrics.catalogue import METRICS, Objective
+from volvelle.metrics.catalogue import Objective, metrics
 from volvelle.metrics.labels import Labels
 from volvelle.metrics.outcomes import FloatColumn, IntColumn, JobStatus, Outcomes, Steps, once
 
@@ -107,8 +107,8 @@ def summarise(outcomes: Outcomes) -> Summary:
     run: dict[str, float] = {}
     over_time: dict[str, dict[str, float]] = {}
     start, end = series.start_time(outcomes), outcomes.end_time
-    for name, metric in METRICS.items():
-        result = metric.of(outcomes)
+    for name, metric in metrics.all().items():
+        result = metric(outcomes)
         if isinstance(result, Steps):
             figures = measures.over_time(result, start, end, *measures.STANDARD)
             over_time[name] = dict(zip(measures.STANDARD, figures, strict=True))
@@ -204,10 +204,10 @@ def _jobs_json(group: Group) -> dict[str, Any]:
 
 def _with_unit(name: str, figures: dict[str, float]) -> dict[str, Any]:
     return {
-        "unit": METRICS[name].unit,
+        "unit": metrics.get(name).unit,
         **{key: value if math.isfinite(value) else None for key, value in figures.items()},
     }
 
 
-def _in_order(metrics: dict[str, Any]) -> dict[str, Any]:
-    return {name: metrics[name] for name in METRICS}
+def _in_order(figures: dict[str, Any]) -> dict[str, Any]:
+    return {name: figures[name] for name in metrics.all()}

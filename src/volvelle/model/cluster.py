@@ -95,6 +95,14 @@ class Cluster(msgspec.Struct, frozen=True):
             written = parse_cluster(self.nodes)
             for name in self.__struct_fields__:
                 msgspec.structs.force_setattr(self, name, getattr(written, name))
+        elif not isinstance(self.nodes, (tuple, list)):
+            raise Problem(
+                f"{self.nodes!r} is no cluster",
+                mend='write Cluster("8x8")',
+            )
+
+    def __repr__(self) -> str:
+        return f"<Cluster {self}: {self.gpus:,} GPUs>"
 
     @property
     def main(self) -> "Cluster":

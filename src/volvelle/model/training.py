@@ -27,6 +27,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from volvelle.model.extras import install
 from volvelle.model.problems import Problem
 from volvelle.model.tolerances import WHOLE_SAMPLE
 
@@ -128,7 +129,7 @@ class StepTimes:
             raise Problem(
                 "step times of placements that were not measured are interpolated with scipy, "
                 "which is not installed",
-                mend="pip install 'volvelle[goodput]'",
+                mend=install("goodput"),
             ) from None
         return LinearNDInterpolator(self._points[:, :3], self._points[:, 3:])
 

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from typing import Any, Protocol
 
+from volvelle.model.extras import install
 from volvelle.model.problems import Problem
 
 
@@ -39,7 +40,7 @@ def import_arrow(instead: str) -> Any:
     except ImportError:
         raise Problem(
             "data frames come and go by Arrow, and pyarrow is not installed",
-            mend=f"install it: pip install 'volvelle[notebook]', or {instead}",
+            mend=f"install it: {install('notebook')}, or {instead}",
         ) from None
     return pyarrow
 
@@ -58,6 +59,6 @@ def axes_of(ax: Any) -> Any:
     except ImportError:
         raise Problem(
             "plot draws with Matplotlib, which is not installed",
-            mend="install it: pip install 'volvelle[notebook]', or look at picture()",
+            mend=f"install it: {install('notebook')}, or look at picture()",
         ) from None
     return pyplot.subplots()[1]

@@ -75,8 +75,8 @@ def read(
     """The jobs of a trace, as ``volvelle trace describe`` reads it: a path, or a data frame of its rows.
 
     format: guessed unless it is said, with options as in ``swf:procs_as=gpu``. map: our column names on the
-    file's, as in `X stop at the first row that cannot be read.
-    Raises `Problem`.
+    file's, as in ``{"gpus": "num_gpu", "duration": "runtime:min"}``. dates: how times are written, as in
+    ``%m/%d/%Y %H:%M``. strict: stop at the first row that cannot be read. Raises `Problem`.
     """
     if isinstance(trace, (Path, str)):
         return Jobs(read_source(Path(trace), format, map or {}, dates=dates, strict=strict))

@@ -7,7 +7,7 @@ from typing import Any
 
 from volvelle.metrics.catalogue import read_objective
 from volvelle.model.cluster import Cluster
-from volvelle.notebook.arrow import Columnar, axes_of
+from volvelle.notebook.arrow import Columnar, HasArrow, axes_of
 from volvelle.notebook.jobs import Jobs, cluster_of, jobs_of
 from volvelle.notebook.runs import Part, experiment_of
 from volvelle.report.table import Table, as_columns, to_html, to_text
@@ -65,9 +65,9 @@ class Tuned(Columnar):
 
 
 def tune(
-    jobs: Jobs | Path | str,
-    *,
+    jobs: Jobs | Path | str | HasArrow,
     cluster: Cluster | str,
+    *,
     policy: Part = "pcs",
     objectives: Sequence[str] = OBJECTIVES,
     candidates: int = 320,

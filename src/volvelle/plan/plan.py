@@ -4,6 +4,7 @@ A **slot** is a round or a lease: a stretch of time in which holdings do not cha
 slots, one after another.
 """
 
+from dataclasses import dataclass
 from typing import NamedTuple, Self
 
 import numpy as np
@@ -13,6 +14,7 @@ from volvelle.core.view import BoolColumn, FloatColumn, IntColumn
 from volvelle.model.tolerances import WHOLE_NUMBER, WHOLE_ROUND
 
 BoolTable = NDArray[np.bool_]
+Numbers = NDArray[np.int64 | np.float64]
 IntTable = NDArray[np.int64]
 
 
@@ -37,6 +39,7 @@ class Window(NamedTuple):
         return int(np.floor((when - self.start) / self.slot_seconds + WHOLE_NUMBER))
 
 
+@dataclass(eq=False)
 class Plan:
     """GPUs by job and slot of ``window``.
 
@@ -46,13 +49,13 @@ class Plan:
     ValueError where shapes do not fit together, a number of GPUs is negative, or a job is there twice.
     """
 
-    def __init__(
-        self,
-        window: Window,
-        number: IntColumn | FloatColumn,
-        gpus: FloatColumn,
-        types: IntTable | None = None,
-    ) -> None:
+    window: Window
+    number: Numbers
+    gpus: FloatColumn
+    types: IntTable | None = None
+
+    def __post_init__(self) -> None:
+        window, number, gpus, types = self.window, self.number, self.gpus, self.types
         if gpus.shape != (len(number), window.slots):
             raise ValueError(
                 f"a plan of {len(number)} jobs and {window.slots} slots needs as many numbers of GPUs, "
@@ -62,7 +65,6 @@ class Plan:
             raise ValueError(f"a plan of {gpus.shape} has types of {types.shape}")
         if not (gpus >= 0.0).all():
             raise ValueError("a plan cannot give fewer than no GPUs")
-        self.window = window
         self.number = number.astype(np.int64)
         self.gpus = gpus.astype(np.float64)
         self.types = None if types is None else types.astype(np.int64)
@@ -76,7 +78,7 @@ class Plan:
 
     @classmethod
     def of_cells(
-        cls, window: Window, number: IntColumn | FloatColumn, gpus: FloatColumn, held: BoolTable
+        cls, window: Window, number: Numbers, gpus: FloatColumn, held: BoolTable
     ) -> "Plan":
         """A plan by who holds the ``gpus`` of its gang in which cells, (jobs, slots * types).
 
@@ -87,10 +89,6 @@ class Plan:
         cells = held.reshape(len(held), window.slots, -1)
         some = cells.any(axis=2)
         return cls(window, number, some * gpus[:, None], np.where(some, cells.argmax(axis=2), -1))
-
-    def __repr__(self) -> str:
-        held = {int(n): row.tolist() for n, row in zip(self.number, self.gpus, strict=True)}
-        return f"Plan({self.window!r}, {held!r})"
 
     def __deepcopy__(self, memo: dict[int, object]) -> Self:
         return self
@@ -109,7 +107,7 @@ class Plan:
         held: FloatColumn = self.gpus[:, slot]
         return held
 
-    def rows_of(self, number: IntColumn | FloatColumn) -> IntColumn:
+    def rows_of(self, number: Numbers) -> IntColumn:
         """(len(number),) the rows of these jobs; -1 where the plan has no row of one."""
         rows = np.full(len(number), -1, dtype=np.int64)
         if len(self.number):
@@ -118,14 +116,14 @@ class Plan:
             rows = np.where(ascending[at] == number, self._order[at], -1)
         return rows
 
-    def held_by(self, number: IntColumn | FloatColumn, slot: int) -> FloatColumn:
+    def held_by(self, number: Numbers, slot: int) -> FloatColumn:
         """(len(number),) GPUs that these jobs hold in ``slot``; 0 for those not in the plan."""
         rows = self.rows_of(number)
         held = np.zeros(len(number))
         held[rows >= 0] = self.held_at(slot)[rows[rows >= 0]]
         return held
 
-    def types_by(self, number: IntColumn | FloatColumn, slot: int) -> IntColumn:
+    def types_by(self, number: Numbers, slot: int) -> IntColumn:
         """(len(number),) of which GPU type; -1 for those without GPUs, and where the plan names none."""
         rows = self.rows_of(number)
         types = np.full(len(number), -1, dtype=np.int64)
@@ -141,7 +139,7 @@ class Plan:
         rounds: IntTable = np.stack([one.sum(axis=1) for one in held], axis=1)
         return rounds
 
-    def over(self, window: Window, number: IntColumn | FloatColumn) -> FloatColumn:
+    def over(self, window: Window, number: Numbers) -> FloatColumn:
         """(len(number), window.slots) GPUs that these jobs hold in the slots of another window.
 
         0 where this plan says nothing. Slots of both are as long, and begin at the same times. Raises

@@ -19,6 +19,7 @@ import numpy as np
 
 from volvelle.core.solver_clock import LATEST, present_clock
 from volvelle.core.view import BoolColumn, FloatColumn, IntColumn
+from volvelle.model.extras import install
 from volvelle.model.problems import Problem
 from volvelle.model.tolerances import LEAST_DIVISOR
 
@@ -137,7 +138,7 @@ def _highspy() -> ModuleType:
     except ImportError:
         raise Problem(
             "a program is to be solved, and the solver HiGHS is not installed",
-            mend="pip install 'volvelle[solvers]'",
+            mend=install("solvers"),
         ) from None
     return highspy
 

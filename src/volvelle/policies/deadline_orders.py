@@ -13,7 +13,7 @@ from volvelle.core.columns import GPUS, HELD, NUMBER
 from volvelle.core.fill import TARGET, TARGET_REASON, TARGET_TYPE, fill
 from volvelle.core.policy import Allocation, Period, Policy, fill_in_order, policies
 from volvelle.core.state import Reason
-from volvelle.core.view import BoolColumn, FloatColumn, View
+from volvelle.core.view import BoolColumn, FloatColumn, View, deadline_of
 
 _SEEN, _DUE = range(2)
 
@@ -34,8 +34,7 @@ class DeadlineOrder(Policy):
         own = view.jobs.own
         for at in np.flatnonzero(own[_SEEN] == 0.0).tolist():
             spec = view.spec(int(view.jobs.matrix[NUMBER, at]))
-            steps = [(reward.value, reward.deadline_seconds) for reward in spec.rewards]
-            own[:, at] = 1.0, spec.submit_time + max(steps)[1] if steps else np.inf
+            own[:, at] = 1.0, deadline_of(spec)
         due: FloatColumn = own[_DUE]
         return due
 

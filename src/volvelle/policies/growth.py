@@ -5,46 +5,46 @@ within each GPU type, by a rule of the policy. A gang has nothing to grow to. Fo
 GPU or more this is what the papers write: one GPU each, then the next GPU to whoever wins it.
 """
 
-from collections.abc import Callable
-
 import numpy as np
 from numpy.typing import NDArray
 
 from volvelle.core.columns import CURVE, LEAST, MOST, PINNED, POOL, TYPE, TYPES
-from volvelle.core.compiled import compiled
-from volvelle.core.fill import TARGET, TARGET_REASON, TARGET_TYPE, fill
+from volvelle.core.compiled import compiled, kernel
+from volvelle.core.fill import TARGET, TARGET_TYPE, ClusterNow, fill
 from volvelle.core.forward.rates import rate_on
-from volvelle.core.policy import Allocation
-from volvelle.core.view import FloatColumn, IntColumn, View
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
-Grow = Callable[[IntColumn, FloatColumn, float, FloatColumn, int], object]
-"""Raises GPUs in place: (rows in order, GPUs of every job, GPUs left, quotas left, GPU type)."""
+
+@kernel
+def then_by(order: Ints, keys: Floats) -> Ints:
+    """Rows by rising ``keys``, equals as in ``order``."""
+    sorted_: Ints = order[np.argsort(keys[order], kind="mergesort")]
+    return sorted_
 
 
-def least_then_more(
-    view: View, order: IntColumn, grow: Grow, least: FloatColumn | None = None
-) -> Allocation:
-    """The least for jobs in ``order``, skipping what does not fit, then ``grow`` for those served.
+@kernel
+def give_least(
+    jobs: Floats, order: Ints, least: Floats, cluster: ClusterNow, out: Floats
+) -> Floats:
+    """The ``least`` for jobs in ``order``, skipping what does not fit; returns what is left of the quotas."""
+    out[:3] = fill(jobs, order, least, least, cluster.capacity, cluster.quota, True, False)
+    out[3] = order
+    left = cluster.quota.copy()
+    if len(left) > 0:
+        for row in range(len(order)):
+            pool = int(jobs[POOL, row])
+            if pool >= 0:
+                left[pool] -= out[TARGET, row]
+    return left
 
-    ``least`` replaces the fewest GPUs that jobs run on.
-    """
-    jobs = view.jobs
-    if least is None:
-        least = jobs.matrix[LEAST]
-    given = fill(jobs.matrix, order, least, least, view.capacity, view.quota, True, False)
-    gpus, types = given[TARGET], given[TARGET_TYPE]
-    left = view.quota.copy()
-    if len(left):
-        left -= np.bincount(jobs.pool + 1, weights=gpus, minlength=len(left) + 1)[1:]
-    for gpu_type, capacity in enumerate(view.capacity.tolist()):
-        mine = order[types[order] == gpu_type]
-        free = capacity - float(gpus[mine].sum())
-        if free >= 1.0:
-            grow(mine, gpus, free, left, gpu_type)
-    return Allocation(gpus, types, given[TARGET_REASON], order)
+
+@kernel
+def served_on(gpu_type: int, order: Ints, out: Floats) -> Ints:
+    """The jobs that have GPUs of a type, in ``order``."""
+    mine: Ints = order[out[TARGET_TYPE][order] == gpu_type]
+    return mine
 
 
 @compiled

@@ -15,13 +15,13 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from volvelle.core.columns import MOST, POOL, WEIGHT
-from volvelle.core.compiled import compiled
-from volvelle.core.fill import water_fill
-from volvelle.core.policy import Allocation, Policy, policies, rank
-from volvelle.core.view import FloatColumn, IntColumn, View
+from volvelle.core.columns import HELD, LEAST, MOST, POOL, WEIGHT
+from volvelle.core.compiled import compiled, kernel
+from volvelle.core.fill import TARGET, ClusterNow, water_fill
+from volvelle.core.policy import Kernel, Policy, policies
+from volvelle.core.state import INFINITY
 from volvelle.model.tolerances import LEAST_DIVISOR
-from volvelle.policies.growth import least_then_more, may_grow
+from volvelle.policies.growth import give_least, may_grow, served_on, then_by
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -38,22 +38,30 @@ class MaxMin(Policy):
 
     weighted: bool = Field(False, description="shares in proportion to the jobs' weights")
 
-    def allocate(self, view: View) -> Allocation:
+    def kernel(self, *, named: bool) -> Kernel:
         """Minimum shares in order, then water-filling within each GPU type."""
-        jobs, matrix = view.jobs, view.jobs.matrix
-        waits = np.where(jobs.running, 0.0, 1.0)
+        return Kernel(decide, np.array([float(self.weighted)]), rates=False)
 
-        def grow(
-            rows: IntColumn, gpus: FloatColumn, free: float, left: FloatColumn, gpu_type: int
-        ) -> None:
-            if self.weighted:
-                grow_by_weight(matrix, rows, gpus, free, left)
-            else:
-                water_fill(matrix, rows, gpus, matrix[MOST], free, left)
 
-        if self.weighted:
-            return least_then_more(view, np.lexsort((jobs.number, waits, -jobs.weight)), grow)
-        return least_then_more(view, rank(waits), grow)
+@kernel
+def decide(jobs: Floats, cluster: ClusterNow, memory: Floats, out: Floats) -> float:
+    """The decision (`Kernel`). memory: whether shares are in proportion to weights."""
+    weighted = memory[0] == 1.0
+    order = np.argsort(np.where(jobs[HELD] > 0.0, 0.0, 1.0), kind="mergesort")
+    if weighted:
+        order = then_by(order, -jobs[WEIGHT])
+    left = give_least(jobs, order, jobs[LEAST], cluster, out)
+    gpus = out[TARGET]
+    for gpu_type in range(len(cluster.capacity)):
+        mine = served_on(gpu_type, order, out)
+        free = cluster.capacity[gpu_type] - gpus[mine].sum()
+        if free < 1.0:
+            continue
+        if weighted:
+            grow_by_weight(jobs, mine, gpus, free, left)
+        else:
+            water_fill(jobs, mine, gpus, jobs[MOST], free, left)
+    return INFINITY
 
 
 @compiled

@@ -12,9 +12,8 @@ partition of one node there is no run on two, and ``t_2`` is taken for ``t_1``.
 
 import heapq
 import math
-from collections import deque
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from volvelle.model.cluster import Profiling
@@ -50,29 +49,44 @@ class PartitionNode:
         return self.free >= self.gpus - SAME_AMOUNT
 
 
+@dataclass
 class Partition:
-    """The partition: ``spec`` says how it is used, ``nodes`` have ``node_gpus`` GPUs each."""
+    """The partition: ``spec`` says how it is used, ``nodes`` have ``node_gpus`` GPUs each.
 
-    def __init__(self, spec: Profiling, nodes: Sequence[str], node_gpus: int) -> None:
-        self._spec = spec
-        self.node_gpus = float(node_gpus)
-        self.nodes = [PartitionNode(name, float(node_gpus), float(node_gpus)) for name in nodes]
-        self.runs: dict[int, tuple[Run, list[PartitionNode]]] = {}
-        """Those that hold GPUs, by job."""
-        self._queue: dict[int, Run] = {}
-        self._ahead: dict[int, Run] = {}
-        """Those before the queue, because they ran already: the last of them first."""
-        self._gpus: dict[int, float] = {}
-        """GPUs that the jobs here request."""
-        self._one_node: dict[int, float] = {}
-        """Seconds of an iteration on one node, of jobs that are to run on two."""
-        self._kept_back: list[tuple[float, int, int]] = []
-        """Jobs that may not queue yet: from when on, in which order they came, which."""
-        self._came = 0
-        self._taken: dict[str, tuple[int, float]] = {}
-        """By user: the last interval in which jobs may queue, and the GPUs that they request."""
-        self._asked: deque[tuple[float, float]] = deque()
-        """When jobs queued of late, and the GPUs of their runs."""
+    runs: those that hold GPUs, by job.
+    """
+
+    spec: Profiling
+    node_gpus: float
+    nodes: list[PartitionNode]
+    runs: dict[int, tuple[Run, list[PartitionNode]]] = field(default_factory=dict)
+    _queue: dict[int, Run] = field(default_factory=dict)
+    _ahead: dict[int, Run] = field(default_factory=dict)
+    """Those before the queue, because they ran already: the last of them first."""
+    _gpus: dict[int, float] = field(default_factory=dict)
+    """GPUs that the jobs here request."""
+    _one_node: dict[int, float] = field(default_factory=dict)
+    """Seconds of an iteration on one node, of jobs that are to run on two."""
+    _kept_back: list[tuple[float, int, int]] = field(default_factory=list)
+    """Jobs that may not queue yet: from when on, in which order they came, which."""
+    _came: int = 0
+    _taken: dict[str, tuple[int, float]] = field(default_factory=dict)
+    """By user: the last interval in which jobs may queue, and the GPUs that they request."""
+    _asked: list[tuple[float, float]] = field(default_factory=list)
+    """When jobs queued of late, and the GPUs of their runs."""
+
+    @classmethod
+    def of(cls, spec: Profiling, nodes: Sequence[str], node_gpus: int) -> "Partition":
+        """The partition of the nodes with these names, on which nothing runs."""
+        gpus = float(node_gpus)
+        return cls(spec, gpus, [PartitionNode(name, gpus, gpus) for name in nodes])
+
+    def __post_init__(self) -> None:
+        here = {node.name: node for node in self.nodes}
+        self.runs = {
+            number: (run, [here[node.name] for node in nodes])
+            for number, (run, nodes) in self.runs.items()
+        }
 
     def __contains__(self, number: int) -> bool:
         return number in self._gpus
@@ -94,7 +108,7 @@ class Partition:
 
     def _released(self, user: str, gpus: float, now: float) -> float:
         """When a job may queue: submission control (section 3.2.1)."""
-        limit, every = self._spec.user_gpus, self._spec.seconds
+        limit, every = self.spec.user_gpus, self.spec.seconds
         if limit is None or not user:
             return now
         interval, asked = self._taken.get(user, (-1, 0.0))
@@ -147,7 +161,7 @@ class Partition:
         return Run(number, nodes, min(self._gpus[number], nodes * self.node_gpus))
 
     def _runs_on_two(self, number: int) -> bool:
-        return self._gpus[number] > self.node_gpus and self._spec.nodes > 1
+        return self._gpus[number] > self.node_gpus and self.spec.nodes > 1
 
     def begin(self, run: Run, nodes: list[PartitionNode], now: float) -> None:
         """A run that `next_run` named has these nodes now."""
@@ -190,8 +204,7 @@ class Partition:
 
     def nodes_wanted(self, now: float) -> int:
         """Nodes by ``C >= lambda T``, where lambda is that of the last ``resize_every`` seconds."""
-        spec = self._spec
-        while self._asked and self._asked[0][0] <= now - spec.resize_every:
-            self._asked.popleft()
+        spec = self.spec
+        self._asked = [one for one in self._asked if one[0] > now - spec.resize_every]
         needs = sum(gpus for _, gpus in self._asked) * spec.seconds / spec.resize_every
         return min(max(math.ceil(needs / self.node_gpus - SAME_AMOUNT), spec.nodes), spec.most)

@@ -3,14 +3,17 @@
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from volvelle.metrics.catalogue import METRICS
+from volvelle.metrics.catalogue import metrics
 from volvelle.metrics.outcomes import Outcomes
 from volvelle.metrics.summary import Summary, summarise
-from volvelle.report import against, run_charts, verdict
+from volvelle.report import against, run_charts
 from volvelle.report.charts import Drawing, write_pngs
+from volvelle.report.compositions import baseline_of
 from volvelle.report.grid import Grid
+from volvelle.report.owner import in_short
 from volvelle.report.page import Section, figure, folded, listed, note, write_page
 from volvelle.report.table import Cell, Column, Table, comparison, to_csv, to_html
+from volvelle.report.verdict import verdict
 
 DEFAULT_COLUMNS = (
     "jct:mean",
@@ -70,7 +73,9 @@ def write_compare_report(
     summaries = {name: summarise(outcomes) for name, outcomes in runs.items()}
     sections: list[Section] = []
     drawings: dict[str, Drawing] = {}
-    if grid is not None and (said := verdict.verdict(grid, reference, price)):
+    if grid is not None and (short := in_short(grid, reference, price)):
+        sections.append(Section("short", "In short", listed(map(str, short))))
+    if grid is not None and (said := verdict(grid, reference, price)):
         sections.append(Section("verdict", "Verdict", listed(map(str, said))))
     if grid is not None:
         (directory / TIDY).write_text(to_csv(grid.tidy()), encoding="utf-8")
@@ -126,7 +131,7 @@ def _side_by_side(
     said = "★ marks the best of each column. Click on a heading to sort by it."
     baseline = ""
     if grid is not None and len(grid.labels) > 1:
-        baseline = verdict.baseline_of(grid, reference)
+        baseline = baseline_of(grid, reference)
         said += f" Small figures: the difference from {baseline}."
     star = note(said)
     if grid is None or grid.is_plain:
@@ -184,7 +189,7 @@ def group_table(
             jobs[name] = max(jobs.get(name, 0), group.jobs)
     kept = set(sorted(jobs, key=lambda name: -jobs[name])[:_MOST_GROUPS])
     groups = [name for name in jobs if name in kept]
-    described = METRICS[metric]
+    described = metrics.get(metric)
     heads = [
         Column(name or "(none)", _group_title(grouping, name), described.unit, described.better)
         for name in groups

@@ -4,7 +4,7 @@ import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from volvelle.metrics.catalogue import METRICS
+from volvelle.metrics.catalogue import metrics
 from volvelle.metrics.measures import STANDARD
 from volvelle.metrics.outcomes import JobStatus, Outcomes
 from volvelle.metrics.summary import Group, Summary, summarise
@@ -123,7 +123,7 @@ def _headline(summary: Summary) -> dict[str, str]:
 def summary_table(summary: Summary) -> Table:
     """Every per-job metric and every series, with the standard measures."""
     rows: list[tuple[Cell, ...]] = []
-    for name, metric in METRICS.items():
+    for name, metric in metrics.all().items():
         if name in summary.total.figures:
             figures = summary.total.figures[name]
             if figures.count:
@@ -159,7 +159,7 @@ def _summary_html(summary: Summary) -> str:
     if summary.submitted > summary.total.jobs:
         text = f"{summary.submitted:,} jobs submitted, of which measured: {text}"
     run = ", ".join(
-        f"{METRICS[name].title} {format_cell(value, METRICS[name].unit)}"
+        f"{metrics.get(name).title} {format_cell(value, metrics.get(name).unit)}"
         for name, value in summary.run.items()
         if not math.isnan(value)
     )
@@ -190,7 +190,7 @@ def group_table(summary: Summary, grouping: str, title: str) -> Table:
         f"The {len(kept)} of {len(groups):,} with the most jobs." if len(kept) < len(groups) else ""
     )
     measures = [
-        Column(f"{metric}:{measure}", _heading(metric, measure), METRICS[metric].unit)
+        Column(f"{metric}:{measure}", _heading(metric, measure), metrics.get(metric).unit)
         for metric, measure in _GROUP_COLUMNS
     ]
     names = "GPUs" if grouping == "width" else grouping
@@ -214,8 +214,8 @@ def _group_row(name: str, group: Group) -> tuple[Cell, ...]:
 
 
 def _heading(metric: str, measure: str) -> str:
-    plain = measure == "mean" and METRICS[metric].unit == "%"
-    return METRICS[metric].title if plain else f"{measure} {METRICS[metric].title}"
+    plain = measure == "mean" and metrics.get(metric).unit == "%"
+    return metrics.get(metric).title if plain else f"{measure} {metrics.get(metric).title}"
 
 
 def _sentence(text: str) -> str:

@@ -5,7 +5,7 @@ against the runs.
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from volvelle.metrics.catalogue import METRICS
+from volvelle.metrics.catalogue import metrics
 from volvelle.metrics.outcomes import RECORDED
 from volvelle.report.table import format_cell
 
@@ -31,7 +31,7 @@ class Win(NamedTuple):
 
     def against(self, baseline: str) -> str:
         """As in ``mean completion time (2h 51m, 79 % less than under fifo)``."""
-        unit = METRICS[self.measure.partition(":")[0]].unit
+        unit = metrics.get(self.measure.partition(":")[0]).unit
         less = change(self.figure, self.of_baseline)
         said = f"{less} than {under(baseline)}" if baseline else less
         return f"{CONTESTS[self.measure]} ({format_cell(self.figure, unit)}, {said})"
@@ -53,6 +53,79 @@ class Best(NamedTuple):
         first, *others = self.wins
         named = listed([first.against(self.baseline), *(win.against("") for win in others)])
         return f"{listed(self.runs)} {verb} best for the {named}."
+
+
+class Idle(NamedTuple):
+    """GPU-days under ``run``: how many there were, stood idle, and did so while jobs waited."""
+
+    run: str
+    of: float
+    idle: float
+    beside_waits: float
+
+    def __str__(self) -> str:
+        share = format_cell(100.0 * self.idle / self.of, "%") if self.of else "none"
+        said = f"Idle: {_days(self.idle)} of {_days(self.of)} GPU-days {under(self.run)} ({share})"
+        return f"{said}, {_days(self.beside_waits)} of them while jobs waited."
+
+
+class WaitedMost(NamedTuple):
+    """Groups that waited longest under ``run``: by name, seconds a job, and share of all jobs, 0 to 1."""
+
+    run: str
+    groups: tuple[tuple[str, float, float], ...]
+
+    def __str__(self) -> str:
+        each = [
+            f"{name} ({format_cell(mean, 's')} a job, {format_cell(round(100.0 * share), '%')} of the jobs)"
+            for name, mean, share in self.groups
+        ]
+        return f"Waited most: {listed(each)}."
+
+
+class WaitingCost(NamedTuple):
+    """Days that jobs waited under ``run``, in all, and the mean of a job in seconds.
+
+    beside_waits: GPU-days that stood idle meanwhile. price: of a GPU-hour.
+    """
+
+    run: str
+    days: float
+    mean: float
+    beside_waits: float
+    price: float | None
+
+    def __str__(self) -> str:
+        if self.mean < 1.0:
+            return "Waiting cost nothing: jobs started as they came."
+        said = f"Waiting cost {_days(self.days)} days of jobs, {format_cell(self.mean, 's')} each on average"
+        if self.price is None:
+            return f"{said} (in money: --price PER_GPU_HOUR)."
+        money = 24.0 * self.beside_waits * self.price
+        return (
+            f"{said}; the GPUs that stood idle meanwhile, {money:,.0f} at {self.price:g} an hour."
+        )
+
+
+class BestChange(NamedTuple):
+    """What ``run`` makes of mean waits and mean completion times, in seconds, and what the baseline does."""
+
+    run: str
+    wait: float
+    jct: float
+    baseline: str
+    wait_before: float
+    jct_before: float
+
+    def __str__(self) -> str:
+        if same(self.jct, self.jct_before) or self.jct > self.jct_before:
+            return f"The best change: none of these finishes jobs earlier than {self.baseline}."
+        waits, before = format_cell(self.wait, "s"), format_cell(self.wait_before, "s")
+        after, was = format_cell(self.jct, "s"), format_cell(self.jct_before, "s")
+        return (
+            f"The best change: {self.run}. Jobs would wait {waits} on average instead of {before}, "
+            f"and finish after {after} instead of {was} ({change(self.jct, self.jct_before)})."
+        )
 
 
 class Needs(NamedTuple):
@@ -213,7 +286,20 @@ class Unheld(NamedTuple):
 
 
 Sentence = (
-    PartOfTheLoad | Alike | FreeStops | Best | Needs | Without | Loses | Costs | Unjudged | Unheld
+    PartOfTheLoad
+    | Alike
+    | FreeStops
+    | Best
+    | Needs
+    | Without
+    | Loses
+    | Costs
+    | Unjudged
+    | Unheld
+    | Idle
+    | WaitedMost
+    | WaitingCost
+    | BestChange
 )
 
 
@@ -229,6 +315,10 @@ def change(figure: float, before: float) -> str:
 def same(a: float, b: float) -> bool:
     """Whether two figures are as good as each other."""
     return abs(a - b) <= _SAME * max(abs(a), abs(b))
+
+
+def _days(days: float) -> str:
+    return f"{days:,.0f}" if days >= 100.0 else f"{days:.3g}"
 
 
 def under(baseline: str) -> str:

@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from volvelle.core.registry import path_of
+from volvelle.metrics.catalogue import Metric, metrics
 from volvelle.metrics.summary import Summary
 from volvelle.model.problems import Problem
 from volvelle.simulate import run_directory
@@ -48,13 +50,17 @@ class ComparedRun:
 
 @dataclass
 class Stage:
-    """What parent and workers share: the workloads, jobs done in each run, and a stop sign."""
+    """What parent and workers share: the workloads, jobs done in each run, and a stop sign.
+
+    measured: the metrics of single files, which a worker reads with it.
+    """
 
     runs: Sequence[PlannedRun]
     sources: Mapping[WorkloadKey, Source]
     directories: Sequence[Path]
     done: Any
     stop: Any
+    measured: Sequence[Metric]
 
     def record(self, index: int) -> RunRecord:
         """The record with which run ``index`` begins."""
@@ -72,12 +78,14 @@ def compare(
     workers: int | None = None,
     resume: bool = False,
     progress: Callable[[int, int], None] | None = None,
+    made: Callable[[Sequence[ComparedRun]], None] | None = None,
 ) -> list[ComparedRun]:
     """Make ``runs`` on their workloads, each in a folder of ``directory``/runs.
 
     workers: processes (default: one for each CPU we may use).
     resume: keep finished runs of the same configuration that are there already.
-    progress: told jobs done and jobs in all, a few times a second.
+    progress: told jobs done and jobs in all, a few times a second. made: told the runs that are over
+    whenever these are more, while others go on.
     Ctrl-C stops early: finished runs are kept, the others are marked interrupted. Raises `Problem`
     before anything runs where the parts do not go together.
     """
@@ -88,9 +96,9 @@ def compare(
     run_directory.prepare(directory, COMPARISON)
     directories = _directories(runs, directory)
     shared = context()
-    stage = Stage(
-        runs, sources, directories, shared.RawArray("d", len(runs)), shared.RawValue("i", 0)
-    )
+    done, stop = shared.RawArray("d", len(runs)), shared.RawValue("i", 0)
+    measured = tuple(one for one in metrics.all().values() if path_of(one))
+    stage = Stage(runs, sources, directories, done, stop, measured)
     for name in ("report.html", "runs.csv", "*.png"):
         for path in directory.glob(name):  # they are of an earlier comparison
             path.unlink()
@@ -103,7 +111,13 @@ def compare(
         index: ComparedRun(runs[index].name, directories[index], RunStatus.FINISHED, reused=True)
         for index in kept
     }
-    results |= _make(stage, waiting, workers or usable_cpus(), progress)
+
+    def tell(now: dict[int, ComparedRun]) -> None:
+        if made is not None:
+            over = results | now
+            made([over[index] for index in sorted(over)])
+
+    results |= _make(stage, waiting, workers or usable_cpus(), progress, tell)
     return [results[index] for index in range(len(runs))]
 
 
@@ -122,6 +136,7 @@ def _make(
     waiting: Sequence[int],
     workers: int,
     progress: Callable[[int, int], None] | None,
+    tell: Callable[[dict[int, ComparedRun]], None],
 ) -> dict[int, ComparedRun]:
     if not waiting:
         return {}
@@ -133,9 +148,12 @@ def _make(
         try:
             pending = set(futures)
             while pending:
-                _, pending = wait(pending, timeout=0.1)
+                done, pending = wait(pending, timeout=0.1)
                 if progress is not None:
                     progress(int(sum(stage.done)), jobs)
+                if done and pending:
+                    over = [each for each in futures if each.done()]
+                    tell({futures[each]: _result(stage, futures[each], each) for each in over})
         except KeyboardInterrupt:
             stage.stop.value = 1
             pool.end(futures, _PATIENCE_SECONDS)

@@ -295,7 +295,7 @@ def _beside(config: Path, key: str, value: Any) -> Any:
         return [_beside(config, key, one) for one in value]
     if not isinstance(value, str):
         return value
-    if key in _PARTS:
+    if key in (*_PARTS, "metrics"):
         return seen_from(config.parent, value)
     is_file = key in ("trace", "from_journal", "users", "out") or (
         key == "cluster" and Path(value).suffix in _FILES

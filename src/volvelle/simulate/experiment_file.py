@@ -100,6 +100,14 @@ def _foreseen(objectives: tuple[str, ...]) -> tuple[str, ...]:
     return objectives
 
 
+def _measured(columns: tuple[str, ...]) -> tuple[str, ...]:
+    from volvelle.metrics.catalogue import read_objective  # noqa: PLC0415 - heavy
+
+    for one in columns:
+        read_objective(one)
+    return columns
+
+
 Rate = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 Names = Annotated[
     tuple[Written, ...],
@@ -221,8 +229,14 @@ class ExperimentFile(BaseModel):
         PLAY_OUTS, description="find P50 and P90 of predictions with this many futures"
     )
     metrics: Annotated[
-        tuple[str, ...], BeforeValidator(_listed), AsOption("NAME[:MEASURE]", _OUTPUT, "-m")
-    ] = Field((), description="a column, as in jct:p99; see: volvelle list metrics")
+        tuple[str, ...],
+        BeforeValidator(_listed),
+        AfterValidator(_measured),
+        AsOption("NAME[:MEASURE]", _OUTPUT, "-m"),
+    ] = Field(
+        (),
+        description="a column, as in jct:p99, also of a .py file; see: volvelle list metrics",
+    )
     out: Annotated[Path | None, AsOption("FOLDER", _OUTPUT)] = Field(
         None, description="folder for the results"
     )

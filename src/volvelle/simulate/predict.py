@@ -15,7 +15,8 @@ import numpy as np
 
 from volvelle.core.entry import submissions, waiting_for_admission
 from volvelle.core.events import JobCancelled, JobFinished, LossReported
-from volvelle.core.fork import Forecast, Fork
+from volvelle.core.forecast import Forecast
+from volvelle.core.fork import Fork
 from volvelle.core.log import Batch, Submission
 from volvelle.core.play_out import Arrays, can_play_out, machine_code_knows, rules_ahead
 from volvelle.core.policy import Policy

@@ -191,7 +191,7 @@ class _SimulatedPartition:
             (overheads.checkpoint_seconds(job.spec) for job in workload), default=0.0
         )
         names = [node.name for node in reversed(cluster.nodes[-spec.most :])]
-        self._partition = Partition(spec, names, cluster.nodes[-1].gpus)
+        self._partition = Partition.of(spec, names, cluster.nodes[-1].gpus)
         self._width = self._partition.node_gpus
         first = float(workload.submit_times[0])
         for node in self._partition.nodes[: spec.nodes]:

@@ -13,10 +13,10 @@ from typing import NamedTuple
 import numpy as np
 
 import volvelle
-from volvelle.core.compiled import machine_code_pays
 from volvelle.core.composition import WrittenComposition
 from volvelle.core.events import JobProfile
 from volvelle.core.journal import Header, Journal
+from volvelle.core.paying import machine_code_pays
 from volvelle.core.scheduler import Scheduler
 from volvelle.core.state import EVERY_MOMENT, INFINITY, NEVER, NEWCOMERS_CAME
 from volvelle.core.systems import brought

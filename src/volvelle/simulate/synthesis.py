@@ -11,7 +11,7 @@ from typing import NamedTuple
 import msgspec
 import numpy as np
 
-from volvelle.core.fork import Forecast
+from volvelle.core.forecast import Forecast
 from volvelle.metrics.measures import of_jobs, read_measure
 from volvelle.metrics.outcomes import FloatColumn
 from volvelle.model.problems import Problem, nearest

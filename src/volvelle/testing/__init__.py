@@ -5,10 +5,11 @@
     def test_my_policy_keeps_its_promises():
         check_policy("my_policy.py")
 
-`check_policy`, `check_placement`, `check_admission`, `check_estimator` and `check_termination` run a part,
-written as for the command line, on small random clusters and workloads: interpreted and as machine code, with
-GPUs counted and by name. ``policy_promises.of("my_policy.py")`` lists a part's promises, to be checked one by
-one. For tests of particular cases, a `Scenario` happens (`happen`), watched by an `Audit`.
+`check_policy`, `check_placement`, `check_admission`, `check_estimator`, `check_termination` and
+`check_metric` run a part, written as for the command line, on small random clusters and workloads:
+interpreted and as machine code, with GPUs counted and by name. ``policy_promises.of("my_policy.py")`` lists a
+part's promises, to be checked one by one. For tests of particular cases, a `Scenario` happens (`happen`),
+watched by an `Audit`.
 """
 
 from pkgutil import iter_modules
@@ -20,6 +21,7 @@ pytest.register_assert_rewrite(*(f"{__name__}.{one.name}" for one in iter_module
 from volvelle.testing.admissions import admission_promises
 from volvelle.testing.audit import Audit
 from volvelle.testing.estimators import estimator_promises
+from volvelle.testing.metrics import metric_promises
 from volvelle.testing.placements import placement_promises
 from volvelle.testing.policies import policy_promises
 from volvelle.testing.scenario import Run, Scenario, happen, linear_job, state_of
@@ -31,6 +33,7 @@ check_placement = placement_promises.check
 check_admission = admission_promises.check
 check_estimator = estimator_promises.check
 check_termination = termination_promises.check
+check_metric = metric_promises.check
 
 __all__ = [
     "Audit",
@@ -40,6 +43,7 @@ __all__ = [
     "admission_promises",
     "check_admission",
     "check_estimator",
+    "check_metric",
     "check_placement",
     "check_policy",
     "check_termination",
@@ -47,6 +51,7 @@ __all__ = [
     "estimator_promises",
     "happen",
     "linear_job",
+    "metric_promises",
     "placement_promises",
     "policy_promises",
     "scenarios",

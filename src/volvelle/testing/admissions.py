@@ -24,7 +24,7 @@ DRAWN = {
     "policy": st.sampled_from(["fifo", "srtf", "las:round=30", "max-min", "easy"]),
 }
 
-admission_promises: Promises[Admission] = Promises(admissions)
+admission_promises: Promises[Admission] = Promises(admissions.make)
 
 
 @admission_promises.promise()

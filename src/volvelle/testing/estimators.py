@@ -19,7 +19,7 @@ from volvelle.testing.promises import Promises, on_random
 from volvelle.testing.scenario import Scenario, happen, linear_job
 from volvelle.testing.strategies import KNOWN, scenarios
 
-estimator_promises: Promises[Estimator] = Promises(estimators)
+estimator_promises: Promises[Estimator] = Promises(estimators.make)
 
 
 def submitted(job: Job, number: int = 0, *, truth: bool = True) -> JobSubmitted:

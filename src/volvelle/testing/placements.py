@@ -24,7 +24,7 @@ from volvelle.testing.resources import partly_taken
 from volvelle.testing.scenario import Scenario, happen
 from volvelle.testing.strategies import EVERYTHING, scenarios
 
-placement_promises: Promises[Placement] = Promises(placements)
+placement_promises: Promises[Placement] = Promises(placements.make)
 
 
 def _names_gpus(placement: Placement) -> bool:

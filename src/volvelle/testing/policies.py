@@ -45,7 +45,7 @@ from volvelle.testing.user_changes import Act, acts, check_user_changes
 RELATED = replace(EVERYTHING, dependencies=True, limits=True, labels=True)
 """Jobs that wait for others, with time limits, priorities and constraints."""
 
-policy_promises: Promises[Policy] = Promises(policies)
+policy_promises: Promises[Policy] = Promises(policies.make)
 
 
 @policy_promises.promise()

@@ -7,9 +7,7 @@ from typing import Any, Generic, TypeVar
 from hypothesis import HealthCheck, given, note, settings
 from hypothesis.strategies import SearchStrategy
 
-from volvelle.core.registry import Part, Registry
-
-P = TypeVar("P", bound=Part)
+P = TypeVar("P")
 Check = Callable[[str], None]
 """Called with a part as it is written."""
 
@@ -29,10 +27,10 @@ class Promise(Generic[P]):
 
 
 class Promises(Generic[P]):
-    """The promises that all parts of a registry make, in order of definition."""
+    """The promises that all parts of a kind make, in order of definition. make: makes a part as written."""
 
-    def __init__(self, registry: Registry[P]) -> None:
-        self._registry = registry
+    def __init__(self, make: Callable[[str], P]) -> None:
+        self._make = make
         self._all: list[Promise[P]] = []
 
     def promise(self, made_by: Callable[[P], bool] = lambda part: True) -> Callable[[Check], Check]:
@@ -46,7 +44,7 @@ class Promises(Generic[P]):
 
     def of(self, written: str) -> list[Promise[P]]:
         """The promises that a part makes, which is written as for the command line."""
-        part = self._registry.make(written)
+        part = self._make(written)
         return [promise for promise in self._all if promise.made_by(part)]
 
     def check(self, written: str) -> None:

@@ -8,6 +8,7 @@ import msgspec
 from volvelle.core.composition import WrittenComposition
 from volvelle.core.decision import encode_array
 from volvelle.core.journal import Journal
+from volvelle.core.memory import memory_of
 from volvelle.core.scheduler import Scheduler
 from volvelle.core.state import COLUMNS, KNOWN_COLUMNS, Jobs
 from volvelle.core.systems import brought
@@ -197,7 +198,7 @@ def state_of(scheduler: Scheduler) -> bytes:
     state, resources = scheduler.state, scheduler.resources
     rows = sorted(scheduler.known.rows.items())
     known = [(number, repr(scheduler.known[number])) for number, _ in rows]
-    memories = [repr(part.__pydantic_private__) for part in scheduler.composition]
+    memories = [memory_of(part) for part in scheduler.composition]
     columns = [
         [float(getattr(state.jobs, name)[row]) for _, row in rows]
         for name in Jobs.float_columns[:KNOWN_COLUMNS]

@@ -25,7 +25,7 @@ LOSSES = scenarios(Features(losses=True))
 KNOWN_LOSSES = scenarios(replace(KNOWN, losses=True))
 POLICIES = st.sampled_from(["fifo", "srtf", "las:round=30", "max-min", "easy"])
 
-termination_promises: Promises[Termination] = Promises(terminations)
+termination_promises: Promises[Termination] = Promises(terminations.make)
 
 
 @termination_promises.promise()

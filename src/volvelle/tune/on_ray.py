@@ -6,11 +6,11 @@ in hand. Parts in files of one's own go along with the samples.
 """
 
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any, cast
 
@@ -19,8 +19,9 @@ import msgspec
 from volvelle import __version__
 from volvelle.core.parts import admissions, estimators, placements, terminations
 from volvelle.core.policy import policies
-from volvelle.core.registry import Registry, load_file
+from volvelle.core.registry import Registry, load_file, path_of
 from volvelle.core.written import WrittenPart
+from volvelle.metrics.catalogue import read_objective
 from volvelle.model.problems import Problem
 from volvelle.ray_cluster import connection
 from volvelle.tune.evaluators import EvaluatorStage, Figures, Submit
@@ -71,31 +72,41 @@ def ray_cluster(stage: EvaluatorStage, address: str) -> Iterator[Submit]:
 
 @dataclass(frozen=True)
 class _Shipment:
-    """A stage as it is sent: all parts by name, and the files that some are in."""
+    """A stage as it is sent: all parts and objectives by name, and the files that some are in."""
 
     stage: EvaluatorStage
-    files: Mapping[str, bytes]
+    objectives: Sequence[str]
+    files: Sequence[tuple[str, bytes]]
 
     @classmethod
     def of(cls, stage: EvaluatorStage) -> "_Shipment":
         written = msgspec.structs.asdict(stage.setting.composition) | {"policy": stage.policy}
-        homes = {WrittenPart.read(part) for part in written.values()}
+        parts = map(WrittenPart.read, written.values())
+        homes = {Path(part.home).resolve() for part in parts if part.in_a_file}
+        homes |= {path for one in stage.objectives if (path := path_of(one.metric))}
         named = {kind: _by_name(_REGISTRIES[kind], part) for kind, part in written.items()}
         composition = msgspec.structs.replace(stage.setting.composition, **named)
         setting = replace(stage.setting, composition=composition)
         return cls(
-            replace(stage, setting=setting, policy=named["policy"]),
-            {part.home: Path(part.home).read_bytes() for part in homes if part.in_a_file},
+            replace(stage, setting=setting, policy=named["policy"], objectives=()),
+            [str(objective) for objective in stage.objectives],
+            [(path.name, path.read_bytes()) for path in homes],
         )
 
     def unpacked(self) -> EvaluatorStage:
         """The stage; the parts in files are known by their names from now on."""
-        for home, text in self.files.items():
-            with tempfile.TemporaryDirectory(prefix="volvelle-") as folder:
-                path = Path(folder, Path(home).name)
-                path.write_bytes(text)
-                load_file(path)
-        return self.stage
+        for name, text in self.files:
+            _load(name, text)
+        return replace(self.stage, objectives=tuple(map(read_objective, self.objectives)))
+
+
+@cache
+def _load(name: str, text: bytes) -> None:
+    """Load a file, once in a worker: what it registers is known under its name."""
+    with tempfile.TemporaryDirectory(prefix="volvelle-") as folder:
+        path = Path(folder, name)
+        path.write_bytes(text)
+        load_file(path)
 
 
 def _by_name(registry: Registry[Any], written: str) -> str:

@@ -14,6 +14,7 @@ import numpy as np
 
 from volvelle.core.space import Point, Space
 from volvelle.metrics.outcomes import FloatColumn
+from volvelle.model.extras import install
 from volvelle.model.problems import Problem
 
 _JITTER = 0.03
@@ -47,7 +48,7 @@ def evolution(algorithm: str, space: Space, *, population: int, objectives: int,
         from pymoo.core.termination import NoTermination  # noqa: PLC0415
     except ImportError:
         raise Problem(
-            "tune needs the package pymoo", mend="install it: pip install volvelle[tune]"
+            "tune needs the package pymoo", mend=f"install it: {install('tune')}"
         ) from None
     width = len(space.dimensions)
     first = np.random.default_rng([seed, 0x7E]).random((population, width))

@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 
 from volvelle.incumbents.slurm.accuracy import Accuracy
 from volvelle.incumbents.slurm.follow import Follower, Told, preemptible
-from volvelle.incumbents.slurm.residuals import Residuals
 from volvelle.incumbents.slurm.run_times import RunTimes
 from volvelle.incumbents.slurm.site import Config, Job, Partition, Qos, Site, Snapshot
 from volvelle.incumbents.slurm.survival import Curve
@@ -155,19 +154,21 @@ def test_slurms_own_times_are_judged_on_the_same_instants() -> None:
     assert "Slurm: 100% by its time, mean 78 s, median 78 s, 50% without an answer" in line
 
 
-def test_residuals_that_wait_widen_what_is_stated() -> None:
-    classes = (("a", "b"), ("a",))
-    calm, late = Residuals(30.0), Residuals(30.0)
-    for at in range(60):
-        for one in (calm, late):
-            one.told(str(at), classes, 0.0, 100.0)
-        calm.came(str(at), 100.0)
-        if at < 20:
-            late.came(str(at), 100.0)
-    calm.now(300.0)
-    late.now(300.0)
-    assert calm.stated(classes, 300.0, 400.0) < 450.0
-    assert late.stated(classes, 300.0, 400.0) > 500.0
+def test_starts_that_do_not_come_widen_what_is_told_of_the_next() -> None:
+    def width_of_the_last(*, come: bool) -> float:
+        found, width = Follower(SITE, at_once), 0.0
+        for poll in range(40):
+            now, newest = 1000.0 + 60.0 * poll, str(poll)
+            earlier = [
+                job(str(n), "RUNNING", submit=now, start=now - 60.0) if come else job(str(n))
+                for n in range(poll)
+            ]
+            found.observe(Snapshot(now, (*earlier, job(newest, submit=now))))
+            told = next(one for one in found.tell() if one.key == newest)
+            width = told.start_p90 - told.start
+        return width
+
+    assert width_of_the_last(come=False) > 2.0 * width_of_the_last(come=True)
 
 
 def test_who_may_be_stopped_depends_on_the_kind_of_preemption() -> None:

@@ -5,10 +5,12 @@ from typing import Any
 
 import pytest
 
-from volvelle.incumbents.slurm.controller import REQUEUE_HOLD, Controller, Entry, Rules
+from volvelle.incumbents.slurm.controller import REQUEUE_HOLD, Controller
+from volvelle.incumbents.slurm.entries import Entry
 from volvelle.incumbents.slurm.passes import backfill_pass, main_pass, queue
 from volvelle.incumbents.slurm.reasons import explained
 from volvelle.incumbents.slurm.records import dependencies, entry_of
+from volvelle.incumbents.slurm.rules import Rules
 from volvelle.incumbents.slurm.site import (
     Association,
     Config,
@@ -58,7 +60,7 @@ def job(number: int, gpus: float = 1.0, minutes: float = 10.0, **more: Any) -> J
 
 def controller_of(site: Site, *jobs: Job, now: float = 0.0) -> Controller:
     """A controller in which these jobs wait."""
-    controller = Controller(Rules(site), now)
+    controller = Controller.of(Rules(site), now)
     records = {one.key: one for one in jobs}
     for number, one in enumerate(jobs):
         controller.enter(entry_of(number, one, controller.rules, now, dependencies(one, records)))

@@ -7,8 +7,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from volvelle.core import columns
+from volvelle.core.compiled import compiled
+from volvelle.core.fill import ClusterNow
 from volvelle.model.cluster import parse_cluster
-from volvelle.systems.afs.policy import grow_by_contest, share_by_length
+from volvelle.systems.afs.policy import decide_by_length, grow_by_contest
 from volvelle.testing.scenario import Scenario, happen, linear_job
 
 COINS = st.sampled_from([0, 1, 7, 2**31 - 2])
@@ -42,11 +44,11 @@ def test_the_decision_is_the_same_compiled_and_plain(case: Growing, gpus: int, l
     m[columns.NUMBER] = np.arange(jobs)
     m[columns.TYPES], m[columns.TYPE], m[columns.PINNED] = 1.0, -1.0, 0.0
     m[columns.TOTAL], m[columns.SCALE] = case.work, 1.0
-    more = (m, jobs, case.table, 60.0, np.array([float(gpus)]), case.left, later)
-    given_, order = share_by_length(*more)
-    twin, again = plain(share_by_length)(*more)
+    cluster = ClusterNow(60.0, np.array([float(gpus)]), case.left, case.table)
+    memory, given_, twin = np.array([float(later)]), np.zeros((4, jobs)), np.zeros((4, jobs))
+    compiled(decide_by_length)(m, cluster, memory, given_)
+    decide_by_length(m, cluster, memory, twin)
     assert np.array_equal(given_, twin)
-    assert order.tolist() == again.tolist()
     assert given_[0].sum() <= gpus
     assert np.all((given_[0] == 0) | (given_[0] >= m[columns.LEAST]))
     free = gpus - given_[0].sum()

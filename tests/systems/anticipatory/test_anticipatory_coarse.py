@@ -14,6 +14,7 @@ from volvelle.core.view import View
 from volvelle.metrics.baseline import against
 from volvelle.model.cluster import Cluster, Node, Pool
 from volvelle.model.job import Job
+from volvelle.model.overheads import Overheads
 from volvelle.model.problems import Problem
 from volvelle.simulate.run import Setting, simulate
 from volvelle.systems.anticipatory import coarse, lending, memory, queues
@@ -131,7 +132,7 @@ def test_queues_that_are_kept_decide_as_a_look_at_all_jobs(
             patch.setattr(memory, "_ROOM", room)
             patch.setattr(queues, "_FULL", most)
             kept = simulate(Workload(tuple(jobs)), setting, compiled=True)
-            assert kept.scheduler.rules.hands_over
+            assert kept.scheduler.rules.yields
             np.testing.assert_array_equal(kept.outcomes.first_start, asked.outcomes.first_start)
             np.testing.assert_array_equal(kept.outcomes.finish, asked.outcomes.finish)
             ours, theirs = (predicted(run.scheduler.composition.policy) for run in (kept, asked))
@@ -148,7 +149,7 @@ def test_machine_code_keeps_queues_as_its_plain_twin_does() -> None:
     plain, kept = (
         simulate(Workload(tuple(jobs)), setting, compiled=each) for each in (False, True)
     )
-    assert kept.scheduler.rules.hands_over
+    assert kept.scheduler.rules.yields
     np.testing.assert_array_equal(kept.outcomes.first_start, plain.outcomes.first_start)
     np.testing.assert_array_equal(kept.outcomes.finish, plain.outcomes.finish)
 
@@ -263,6 +264,27 @@ def test_borrowers_that_may_be_stopped_give_way() -> None:
     stopped = run(f"anticipatory:{QUANTA},preempt=true", cluster(2, 2), jobs)
     assert stopped.first_start.tolist() == [0.0, 150.0, 160.0]
     assert stopped.preemptions.tolist() == [0, 1, 0]
+
+
+@pytest.mark.parametrize(
+    ("checkpoint", "restore", "stops"),
+    [(8.0, 0.0, 1), (10.0, 0.0, 0), (0.0, 10.0, 0), (5.0, 5.0, 0)],
+)
+def test_borrowers_that_are_dear_to_stop_are_waited_for(
+    checkpoint: float, restore: float, stops: int
+) -> None:
+    """A stop and the start after it may cost a tenth of the 90 s that the borrower needs."""
+    jobs = [
+        linear_job(0, 0.0, 2, 500.0, pool="a"),
+        linear_job(1, 150.0, 2, 90.0, pool="a"),
+        linear_job(2, 160.0, 2, 10.0, pool="b"),
+    ]
+    written, costs = (
+        f"anticipatory:{QUANTA},preempt=true",
+        Overheads(restore=restore, checkpoint=checkpoint),
+    )
+    found = happen(Scenario.of(cluster(2, 2), jobs, policy=written, overheads=costs)).outcomes
+    assert found.preemptions.tolist() == [0, stops, 0]
 
 
 def test_a_model_that_is_not_there_is_an_error() -> None:

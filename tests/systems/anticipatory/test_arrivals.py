@@ -42,7 +42,7 @@ def test_no_feature_looks_ahead(times: list[float], others: list[float], now: fl
 
 
 def test_features_by_hand() -> None:
-    past = Past(2, 0.0)
+    past = Past.of(2, 0.0)
     for time in (0.0, 3500.0, 6900.0, 7200.0, 9000.0):  # the last is yet to come
         past.arrive(0, time, 2.0)
     past.end(0, 7100.0)
@@ -63,7 +63,7 @@ def test_features_by_hand() -> None:
 
 
 def test_recent_rates_and_loads() -> None:
-    past = Past(1, 0.0)
+    past = Past.of(1, 0.0)
     for time, gpus in ((10.0, 4.0), (20.0, 3.0), (250.0, 1.0)):
         past.arrive(0, time, gpus)
     quanta = np.array([100.0])
@@ -96,7 +96,7 @@ def test_a_model_learns_what_repeats_and_is_the_same_when_read(tmp_path: Path) -
 
 def untrained() -> ArrivalModel:
     """A quiet past needs no trees."""
-    samples = QuantumSamples(1)
+    samples = QuantumSamples.of(1)
     samples.add(0, np.zeros((1, len(FEATURES))), np.array([False]))
     return ArrivalModel.train(samples, (300.0,))
 
@@ -128,10 +128,10 @@ def test_without_lightgbm_training_names_the_extra(monkeypatch: pytest.MonkeyPat
     monkeypatch.setitem(sys.modules, "lightgbm", None)
     with pytest.raises(Problem, match="needs LightGBM") as told:
         ArrivalModel.train(every_hour(), (300.0,))
-    assert "volvelle[arrivals]" in told.value.mend
+    assert "-e '.[arrivals]'" in told.value.mend
 
 
 def test_a_past_too_short_to_learn_from_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("lightgbm")
     with pytest.raises(Problem, match="nothing is known of what came within 43200 s"):
-        ArrivalModel.train(QuantumSamples(1), (43200.0,))
+        ArrivalModel.train(QuantumSamples.of(1), (43200.0,))

@@ -345,6 +345,24 @@ def test_compiled_loops_agree_with_their_twins_and_what_is_reserved_is_enough(
         assert found[0] == (earliest[0] <= finish_by + 1e-6)
 
 
+def test_each_run_of_a_reservation_costs_a_restart() -> None:
+    """Two runs of 20 and 10 s with a gap of 5 s each do 20 s of work."""
+    for need, slots in ((20.0, [0, 2, 3]), (21.0, [])):
+        free, held = np.array([1.0, 0.0, 1.0, 1.0]), np.zeros(4, dtype=np.bool_)
+        enough = reserve_late.py_func(free, held, 0, 10.0, 0.0, 0, 40.0, 1.0, need, 5.0, 5.0)
+        assert (enough, np.flatnonzero(held).tolist()) == (bool(slots), slots)
+
+
+@pytest.mark.parametrize(("yielding", "first"), [(3.0, 1), (1.0, 0), (0.3, 0)])
+def test_promised_jobs_with_time_to_spare_yield(yielding: float, first: int) -> None:
+    """Job 0 needs 50 s, which count as 150; job 1, without a promise, 100."""
+    jobs = [due(linear_job(0, 0.0, 4.0, 50.0), (2000.0, 10.0)), linear_job(1, 0.0, 4.0, 100.0)]
+    written = f"chronus:lease=40,yielding={yielding}"
+    run = happen(Scenario.of(parse_cluster("1x4"), jobs, policy=written))
+    assert lasts(run)[0].finish_by == 2000.0
+    assert run.outcomes.first_start.argmin() == first
+
+
 def test_reservations_keep_their_slots_as_time_passes() -> None:
     book = Reservations(10.0, np.array([8.0]))
     row = book.enter(7, 4.0, -1)

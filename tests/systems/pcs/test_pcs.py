@@ -10,7 +10,10 @@ from hypothesis import strategies as st
 
 from volvelle.core import columns
 from volvelle.core.compiled import compiled
+from volvelle.core.fill import ClusterNow
+from volvelle.core.groups import over_all
 from volvelle.core.policy import policies
+from volvelle.core.state import CHANGED
 from volvelle.metrics.outcomes import Outcomes
 from volvelle.model.cluster import parse_cluster
 from volvelle.model.job import Job, JobSpec, Truth
@@ -21,11 +24,11 @@ from volvelle.systems.pcs.queues import create_queues, one_queue_variation
 from volvelle.systems.pcs.shares import (
     cap,
     choose_types,
-    divide,
-    divide_all,
+    decide,
     fair_shares,
     join,
     kept,
+    memory_of,
 )
 from volvelle.systems.pcs.whole import give_whole
 from volvelle.testing.scenario import Scenario, happen, linear_job
@@ -284,31 +287,46 @@ def states(draw: st.DrawFn) -> dict[str, Any]:
     }
 
 
-def divided(case: dict[str, Any], loop: Any, extra: str) -> list[float]:
+def whole(case: dict[str, Any], loop: Any) -> list[float]:
     gpus, quota = np.zeros(len(case["rows"])), case["quota"].copy()
     given = [case[k] for k in ("matrix", "table", "rows", "queue", "weights", "capacity")]
-    more = [0.2 if extra == "steps" else 0.0] if extra != "whole" else [10.0, case["owed"]]
-    shares = loop(*given, quota, 0, case["floor"], *more, gpus)
+    shares = loop(*given, quota, 0, case["floor"], 10.0, case["owed"], gpus)
     assert gpus.sum() <= case["capacity"] + 1e-9
     assert np.all(gpus <= case["matrix"][columns.MOST])
     assert np.all(quota >= -1e-9)
     return [*gpus.tolist(), *shares.tolist()]
 
 
+def divided(case: dict[str, Any], loop: Any, delta: float, *more: float) -> list[list[float]]:
+    """GPUs, types and what for of the jobs that change. more: GPUs of a second type."""
+    m, weights = case["matrix"], case["weights"]
+    capacity = np.array([case["capacity"], *more])
+    out, rows, counters = np.zeros((3, m.shape[1])), case["rows"].copy(), np.zeros(CHANGED + 1, int)
+    cluster = ClusterNow(0.0, capacity, case["quota"], np.repeat(case["table"], len(capacity), 1))
+    memory = memory_of(case["floor"], delta, np.zeros(0), weights)
+    loop(m, case["queue"], len(weights), cluster, memory, out, rows, counters)
+    changed = rows[: counters[CHANGED]]
+    gpus = m[columns.HELD].copy()
+    gpus[changed] = out[0, changed]
+    assert list(changed) == sorted(set(changed))
+    assert gpus.sum() <= capacity.sum() + 1e-9
+    assert np.all(gpus <= m[columns.MOST])
+    assert np.all(gpus[changed] != m[columns.HELD, changed])
+    return [column.tolist() for column in out[:, changed]]
+
+
 @settings(max_examples=200)
 @given(states())
 def test_shares_are_the_same_compiled_and_plain(case: dict[str, Any]) -> None:
-    loops: list[tuple[Any, str]] = [(divide, ""), (divide, "steps"), (give_whole, "whole")]
-    for loop, extra in loops:
-        assert divided(case, loop, extra) == divided(case, plain(loop), extra)
+    loop: Any = over_all(decide)
+    assert whole(case, give_whole) == whole(case, plain(give_whole))
+    for delta in (0.0, 0.2):
+        assert divided(case, loop, delta) == divided(case, plain(loop), delta)
     m, capacity = case["matrix"], np.array([case["capacity"], 3.0])
     m[columns.TYPES] = 3.0
-    assert choose_types(m, case["rows"], capacity).tolist() == [
-        *plain(choose_types)(m, case["rows"], capacity)
-    ]
-    given = [case[k] for k in ("matrix", "table", "rows", "queue", "weights")]
-    given += [np.array([case["capacity"]]), case["quota"], case["floor"], 0.0]
-    assert divide_all(*given).tolist() == plain(divide_all)(*given).tolist()
+    assert divided(case, loop, 0.0, 3.0) == divided(case, plain(loop), 0.0, 3.0)
+    chosen = compiled(choose_types)(m, case["rows"], capacity)
+    assert chosen.tolist() == choose_types(m, case["rows"], capacity).tolist()
     wide, other = (np.vstack([m, np.zeros((2, m.shape[1]))]) for _ in range(2))
     wide[columns.TOTAL] = other[columns.TOTAL] = np.arange(m.shape[1]) * 7.0
     wide[columns.SCALE] = other[columns.SCALE] = 1.0

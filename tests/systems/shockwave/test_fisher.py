@@ -112,6 +112,14 @@ def test_a_budget_is_a_priority() -> None:
     assert found.utility == pytest.approx([0.75, 2.25], rel=CLOSE)
 
 
+def test_rho_is_of_an_equal_split_whatever_the_budgets() -> None:
+    """Appendix E: C/N, not by budgets; who has half of everything has rho 1."""
+    market = Market(np.ones((2, 1, 3)), [1.0, 3.0])
+    half = np.full((2, 1, 3), 0.5)
+    assert equal_split(market) == pytest.approx(half)
+    assert finish_time_fairness(market, half) == pytest.approx([1.0, 1.0])
+
+
 def test_in_one_round_leontief_is_what_dominant_resources_share() -> None:
     """CPUs and memory for 1/9 and 4/18, or 3/9 and 1/18, of the cluster: as many tasks as budgets buy."""
     market = Market(

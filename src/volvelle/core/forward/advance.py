@@ -12,7 +12,7 @@ arrays and `advance` is called again; the phase says where it goes on.
 import math
 
 from volvelle.core.compiled import kernel
-from volvelle.core.forward.decide import change, decide_by_order, sort_by_submission
+from volvelle.core.forward.decide import change, decide_by_order
 from volvelle.core.forward.expected import drop_outdated, next_expected, take_expected
 from volvelle.core.forward.gpus import keep_in_mind, place, release
 from volvelle.core.forward.jobs import (
@@ -97,20 +97,13 @@ def advance(s: State, rules: Rules, until: float, moments: int) -> int:  # noqa:
             if is_due(s, rules):
                 count[DIRTY] = 0
                 clock[DECIDED] = clock[NOW]
-                if rules.decides >= KERNEL:
-                    list_rows(s)
-                if rules.decides == ASKED:
-                    return ASK_POLICY
                 if rules.decides == ORDER:
                     decide_by_order(s, rules, clock[NOW])
-                elif rules.decides == QUEUES:
-                    s.serve(s)
-                    if not rules.hands_over:
-                        sort_by_submission(s)
-                    elif clock[NOW] >= s.memory[0]:
-                        return ASK_POLICY
                 else:
-                    _ask_kernel(s)
+                    if not rules.grouped:
+                        list_rows(s)
+                    if rules.decides == ASKED or not _ask_kernel(s, rules):
+                        return ASK_POLICY
         if count[PHASE] == PLACING:
             count[PHASE] = COMMIT
             if rules.places != COUNTED and count[CHANGED] > 0:
@@ -362,19 +355,20 @@ def list_rows(s: State) -> None:
 
 
 @kernel
-def _ask_kernel(s: State) -> None:
-    """Let the policy's kernel write the targets of all jobs, and their order; note what they change."""
-    jobs, many = s.jobs, s.count[JOBS]
-    s.clock[NAMED_WAKE] = INFINITY
-    if many > 0:
-        now = s.clock[NOW]
-        ask_at = s.allocate(jobs, s.order, many, now, s.types, s.pools, s.rates, s.memory)
-        if ask_at > now:
-            s.clock[NAMED_WAKE] = ask_at
-    for i in range(many):
-        row = s.order[i]
-        if jobs.target[row] != jobs.held[row] or jobs.target_type[row] != jobs.type[row]:
-            change(s, row)
+def _ask_kernel(s: State, rules: Rules) -> bool:
+    """Let the policy's kernel decide what jobs are to hold; False where Python has to be asked first."""
+    jobs, ask_at = s.jobs, INFINITY
+    if s.count[JOBS] > 0 or rules.grouped:
+        ask_at = s.decide(s)
+        if rules.yields and ask_at == -INFINITY:
+            return False
+    s.clock[NAMED_WAKE] = ask_at if ask_at > s.clock[NOW] else INFINITY
+    if not rules.grouped:
+        for i in range(s.count[JOBS]):
+            row = s.order[i]
+            if jobs.target[row] != jobs.held[row] or jobs.target_type[row] != jobs.type[row]:
+                change(s, row)
+    return True
 
 
 @kernel

@@ -10,6 +10,7 @@ import math
 from volvelle.core.compiled import kernel
 from volvelle.core.forward.jobs import place_by_key, work_out_key
 from volvelle.core.forward.waiting import first_waiting, type_for, wait, wait_no_more
+from volvelle.core.groups import sort_by_number
 from volvelle.core.state import *
 from volvelle.model.tolerances import SAME_AMOUNT
 
@@ -19,7 +20,7 @@ def decide_by_order(s: State, rules: Rules, now: float) -> None:
     """Serve jobs in order; where all have what they can use, they are placed by submission."""
     serve_in_order(s, rules, now)
     if s.count[CHANGED] > 1 and _all_are_served(s):
-        sort_by_submission(s)
+        sort_by_number(s.jobs.number, s.changed, s.count[CHANGED])
 
 
 @kernel
@@ -80,17 +81,6 @@ def _all_are_served(s: State) -> bool:
         if count[ELASTIC] > 0 and jobs.target[row] < s.classes.most[jobs.kind[row]]:
             return False
     return True
-
-
-@kernel
-def sort_by_submission(s: State) -> None:
-    """Sort the rows that the decision changes."""
-    for i in range(1, s.count[CHANGED]):
-        row, at = s.changed[i], i
-        while at > 0 and s.jobs.number[s.changed[at - 1]] > s.jobs.number[row]:
-            s.changed[at] = s.changed[at - 1]
-            at -= 1
-        s.changed[at] = row
 
 
 @kernel

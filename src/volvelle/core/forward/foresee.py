@@ -75,8 +75,8 @@ def _become(s: State, other: State) -> None:
         row = other.jobs.younger[row]
     _copy(s.classes.floats, other.classes.floats, 0, count[CLASSES])
     _copy(s.classes.ints, other.classes.ints, 0, count[CLASSES])
-    _copy(s.queues.floats, other.queues.floats, 0, len(s.queues.demand))
-    _copy(s.queues.ints, other.queues.ints, 0, len(s.queues.demand))
+    _copy(s.groups.floats, other.groups.floats, 0, len(s.groups.demand))
+    _copy(s.groups.ints, other.groups.ints, 0, len(s.groups.demand))
     _copy(s.expected.floats, other.expected.floats, 0, count[EXPECTED])
     _copy(s.releases.floats, other.releases.floats, 0, count[RELEASES])
     _copy(s.types.floats, other.types.floats, 0, len(s.types.free))

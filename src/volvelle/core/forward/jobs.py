@@ -13,8 +13,8 @@ from volvelle.core.forward.gpus import (
     slots_free_at,
     wait_for_gpus,
 )
+from volvelle.core.forward.groups import empty_groups, join_group, leave_group
 from volvelle.core.forward.log import log_event
-from volvelle.core.forward.queues import empty_queues, join_queue, leave_queue
 from volvelle.core.forward.rates import believed_rate, rate_asked, true_rate
 from volvelle.core.forward.waiting import class_of, wait, wait_no_more
 from volvelle.core.state import *
@@ -88,10 +88,10 @@ def join(s: State, rules: Rules, row: int, now: float) -> None:
 
 @kernel
 def sort_in(s: State, rules: Rules, row: int) -> None:
-    """Note of which class or in which queue the job in ``row`` is, as the policy wants it."""
-    if rules.decides == QUEUES:
+    """Note of which class or in which group the job in ``row`` is, as the policy wants it."""
+    if rules.grouped:
         s.jobs.key[row] = s.jobs.number[row]
-        join_queue(s, row)
+        join_group(s, row)
     else:
         s.jobs.kind[row] = class_of(s, rules, row)
 
@@ -103,7 +103,7 @@ def queue_up(s: State, rules: Rules, row: int, now: float) -> None:
     if rules.decides == ORDER:
         work_out_key(s, row, now)
         wait(s, row)
-    elif rules.decides == QUEUES:
+    elif rules.grouped:
         s.jobs.target[row] = 0.0
 
 
@@ -132,8 +132,8 @@ def part(s: State, rules: Rules, row: int) -> None:
         count[WAITING] -= 1
         if rules.decides == ORDER:
             wait_no_more(s, row)
-    if rules.decides == QUEUES:
-        leave_queue(s, row)
+    if rules.grouped:
+        leave_group(s, row)
     older, younger = jobs.older[row], jobs.younger[row]
     if older < 0:
         count[OLDEST] = younger
@@ -170,14 +170,14 @@ def order_anew(s: State, rules: Rules, now: float) -> None:
     """Sort all jobs in the system into classes and by their keys, as another policy wants it."""
     s.count[CLASSES] = s.count[RANKED] = s.count[WAITING] = s.count[ELASTIC] = 0
     jobs, row = s.jobs, s.count[OLDEST]
-    empty_queues(s)
+    empty_groups(s)
     while row >= 0:
         sort_in(s, rules, row)
         if rules.elastic and jobs.least[row] < jobs.most[row]:
             s.count[ELASTIC] += 1
         if jobs.held[row] == 0.0:
             queue_up(s, rules, row, now)
-        elif rules.decides <= QUEUES:
+        elif rules.decides == ORDER or rules.grouped:
             if rules.decides == ORDER:
                 work_out_key(s, row, now)
             rank(s, row)
@@ -215,7 +215,7 @@ def hold(s: State, row: int, gpus: float, gpu_type: float) -> None:
 @kernel
 def give_up(s: State, rules: Rules, row: int) -> None:
     """Let the job in ``row`` hold nothing; what it still waited for is for others."""
-    if rules.decides <= QUEUES:
+    if rules.decides == ORDER or rules.grouped:
         rank_no_more(s, row)
     hold(s, row, 0.0, -1.0)
     if s.count[RELEASES] > 0:
@@ -323,7 +323,7 @@ def start(s: State, rules: Rules, row: int, now: float) -> None:
     if jobs.time_limit[row] > 0.0:
         left = max(jobs.time_limit[row] - jobs.attained[row], 0.0)
         s.clock[TIMED] = min(s.clock[TIMED], now + left)  # where it begins late, that is seen then
-    if rules.decides <= QUEUES and not resized:
+    if (rules.decides == ORDER or rules.grouped) and not resized:
         rank(s, row)
     if rules.simulated:
         if resized:

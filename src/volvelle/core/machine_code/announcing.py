@@ -1,5 +1,6 @@
 """One sentence to the user where compiling takes long."""
 
+import mmap
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -9,19 +10,22 @@ LONG_SECONDS = 1.0
 
 
 class Announcement:
-    """Says once that kernels are being compiled, as soon as that has taken more than a second."""
+    """Says once that kernels are being compiled, as soon as that has taken more than a second.
+
+    Processes that are forked from the one that made it say it once together.
+    """
 
     def __init__(self, say: Callable[[], None]) -> None:
         self._say = say
-        self._said = False
+        self._said = mmap.mmap(-1, 1)  # shared with forked processes
         self._seconds = 0.0
         self._since: list[float] = []
 
     def begun(self) -> None:
         """A kernel is about to be compiled, perhaps as a part of another."""
         self._since.append(time.monotonic())
-        if not self._said and self._seconds + time.monotonic() - self._since[0] > LONG_SECONDS:
-            self._said = True
+        if not self._said[0] and self._seconds + time.monotonic() - self._since[0] > LONG_SECONDS:
+            self._said[0] = 1
             self._say()
 
     def done(self) -> None:

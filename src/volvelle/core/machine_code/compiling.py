@@ -12,6 +12,7 @@ files need nothing of Numba: what allocates arrays is linked in (`_ALLOCATION`).
 import gc
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from functools import cache
 from importlib.resources import files
 from types import FunctionType
 from typing import Any
@@ -38,8 +39,7 @@ _ALLOCATION = files("volvelle.core.machine_code").joinpath("allocation.ll").read
 _RELEASE = "NRT_decref"
 """The function that Numba calls when an array is no longer used."""
 
-_generators: dict[str, "_Generator"] = {}
-_linked: dict[tuple[str, Any], Any] = {}
+_linked: dict[Any, Any] = {}
 
 
 class _Library(codegen.AOTCodeLibrary):
@@ -116,25 +116,26 @@ def _mergeable(module: Any) -> Any:
 
 
 class _Generator(codegen.AOTCPUCodegen):
-    """Makes code for one kind of processor."""
+    """Makes code for the oldest processors of the platform: as fast here, with the same bits everywhere."""
 
     _library_class = _Library
 
     def _customize_tm_features(self) -> str:
-        return codegen.get_host_cpu_features() if self._cpu_name == "host" else ""
+        return ""
 
     def set_env(self, name: str, env: Any) -> None:
         """Environments are of functions that Python calls; here are none."""
 
 
+_generator = cache(_Generator)
+
+
 @contextmanager
-def _generating(processor: str) -> Iterator[None]:
-    """Within, Numba makes IR only, for ``processor``."""
+def _generating() -> Iterator[None]:
+    """Within, Numba makes IR only."""
     context = cpu_target.target_context
     context.refresh()
-    if processor not in _generators:
-        _generators[processor] = _Generator("volvelle", processor)
-    before, context._internal_codegen = context._internal_codegen, _generators[processor]
+    before, context._internal_codegen = context._internal_codegen, _generator("volvelle")
     try:
         yield
     finally:
@@ -153,11 +154,10 @@ def _without_collections() -> Iterator[None]:
             gc.enable()
 
 
-def _to_numba(loop: Any, processor: str) -> Any:
+def _to_numba(loop: Any) -> Any:
     """``loop`` as a function of Numba's, linked with all kernels that it names."""
-    key = processor, loop
-    if key not in _linked:
-        callees = {name: _to_numba(each, processor) for name, each in kernels_called(loop)}
+    if loop not in _linked:
+        callees = {name: _to_numba(each) for name, each in kernels_called(loop)}
         names = {**loop.__globals__, **callees}
         copy = FunctionType(
             loop.__code__, names, loop.__name__, loop.__defaults__, loop.__closure__
@@ -169,21 +169,21 @@ def _to_numba(loop: Any, processor: str) -> Any:
             with announcement():
                 made.compile(annotated)
             made.disable_compile()
-        _linked[key] = made
-    return _linked[key]
+        _linked[loop] = made
+    return _linked[loop]
 
 
 @global_compiler_lock
-def object_of(loop: Callable[..., Any], signature: Any, processor: str = "host") -> bytes:
+def object_of(loop: Callable[..., Any], signature: Any) -> bytes:
     """The object file of ``loop`` for arguments of ``signature``, annotations or `arrays.Arguments`.
 
-    processor: as LLVM calls it; "host" is this one, "" the oldest of its platform. Raises `NotCompilable`.
+    Raises `NotCompilable`.
     """
     with ExitStack() as within:
-        within.enter_context(_generating(processor))
+        within.enter_context(_generating())
         within.enter_context(_without_collections())
         try:
-            made = _to_numba(loop, processor)
+            made = _to_numba(loop)
             if isinstance(signature, Arguments):
                 entry, taken = entry_of(made, loop, signature)
                 made, wanted = numba.njit(**_OPTIONS)(entry), taken

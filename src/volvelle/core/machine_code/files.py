@@ -1,24 +1,29 @@
-"""Object files: they are kept in the user's cache folder.
+"""Object files: those that the package brings, and those that are kept in the user's cache folder.
 
-The name of a file says of which loop it is, the stamp of its code, for which processor and by which compiler
-it was made. Its first 32 bytes are the SHA-256 of the rest: a file that was cut or damaged is not used. Files
-are written under another name and then renamed, so that a reader sees all of one or nothing.
+The name of a file says of which loop it is, the stamp of its code and for which platform; in the cache folder
+also by which compiler it was made. Its first 32 bytes are the SHA-256 of the rest: a file that was cut or
+damaged is not used. Files are written under another name and then renamed, so that a reader sees all of one
+or nothing.
 """
 
 import hashlib
 import os
 import sys
-import threading
 import time
 from contextlib import suppress
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
+from shutil import copyfile
+from tempfile import mkstemp
 
 import llvmlite.binding as llvm
 
 FOLDER = "VOLVELLE_MACHINE_CODE"
 """The variable of the environment that names another cache folder."""
+
+BUILT = Path(__file__).with_name("built")
+"""Files made when the package is built (`setup.py`); nothing is written there later."""
 
 _DIGEST = 32  # bytes
 _DAY = 86_400.0
@@ -45,30 +50,34 @@ def user_folder() -> Path | None:
 
 
 @cache
-def _made_by_and_for() -> str:
-    """A digest of the compiler's versions and of the processor."""
+def _compiler() -> str:
+    """A digest of the compiler's versions."""
     versions = []
     for package in ("numba", "llvmlite"):
         with suppress(PackageNotFoundError):
             versions.append(version(package))
-    made_for = llvm.get_host_cpu_name(), llvm.get_host_cpu_features().flatten()
-    of = repr((versions, llvm.get_process_triple(), made_for))
-    return hashlib.sha256(of.encode()).hexdigest()[:16]
+    return hashlib.sha256(repr(versions).encode()).hexdigest()[:16]
 
 
-def kept_name(loop: str) -> str:
-    """The name of the file of ``loop`` in the cache folder."""
-    return f"{loop}.{_made_by_and_for()}.o"
+def _platform() -> str:
+    return str(llvm.get_process_triple())
+
+
+def kept_file(folder: Path, loop: str) -> Path:
+    """The file of ``loop`` in a cache folder."""
+    return folder / f"{loop}.{_platform()}.{_compiler()}.o"
 
 
 def kept(loop: str) -> bytes | None:
     """The object file of ``loop``, a name with a stamp; None where there is none that can be used."""
-    folder = user_folder()
-    if folder is None:
+    if (built := read(BUILT / f"{loop}.{_platform()}.o")) is not None:
+        return built
+    if (folder := user_folder()) is None:
         return None
-    content = read(folder / kept_name(loop))
+    file = kept_file(folder, loop)
+    content = read(file)
     if content is not None:
-        _used(folder / kept_name(loop))
+        _used(file)
     return content
 
 
@@ -84,14 +93,18 @@ def read(file: Path) -> bytes | None:
 
 def write(file: Path, content: bytes) -> bool:
     """Write a file that `read` reads; False where that is not possible."""
-    aside = file.with_name(f"{file.name}.{os.getpid()}.{threading.get_ident()}")
     try:
         file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        aside.write_bytes(hashlib.sha256(content).digest() + content)
-        aside.replace(file)
+        number, aside = mkstemp(prefix=f"{file.name}.", dir=file.parent)
+    except OSError:
+        return False
+    try:
+        with os.fdopen(number, "wb") as opened:
+            opened.write(hashlib.sha256(content).digest() + content)
+        Path(aside).replace(file)
     except OSError:
         with suppress(OSError):
-            aside.unlink(missing_ok=True)
+            Path(aside).unlink()
         return False
     return True
 
@@ -99,13 +112,21 @@ def write(file: Path, content: bytes) -> bool:
 def keep(loop: str, content: bytes) -> None:
     """Keep an object file in the cache folder, if possible, and remove files that were not used for long."""
     folder = user_folder()
-    if folder is None or not write(folder / kept_name(loop), content):
+    if folder is None or not write(kept_file(folder, loop), content):
         return
     oldest = time.time() - _UNUSED_DAYS * _DAY
     for file in folder.glob("*.o*"):
         with suppress(OSError):
             if file.stat().st_mtime < oldest:
                 file.unlink()
+
+
+def bring(folder: Path) -> None:
+    """Copy what is in the cache folder to ``folder``, under names that say nothing of the compiler."""
+    folder.mkdir(parents=True, exist_ok=True)
+    compiler = f".{_compiler()}.o"
+    for file in (user_folder() or folder).glob(f"*{compiler}"):
+        copyfile(file, folder / f"{file.name.removesuffix(compiler)}.o")
 
 
 def _is_foreign(folder: Path) -> bool:

@@ -12,6 +12,8 @@ from functools import cache
 from types import CodeType, FunctionType
 from typing import Any, TypeVar
 
+import numpy as np
+
 F = TypeVar("F", bound=Callable[..., Any])
 
 _kernels: set[Any] = set()
@@ -21,6 +23,17 @@ def kernel(loop: F) -> F:
     """Mark ``loop`` as a function that other kernels may call as machine code; it is returned as it is."""
     _kernels.add(loop)
     return loop
+
+
+def completed(loop: Any, **called: Any) -> Any:
+    """A kernel as ``loop`` that calls these kernels where it names others; the first is whose it is."""
+    first = next(iter(called.values()))
+    made = FunctionType(
+        loop.__code__, {**loop.__globals__, **called}, f"{first.__name__}{loop.__name__}"
+    )
+    made.__module__, made.__qualname__ = first.__module__, made.__name__
+    made.__annotations__ = loop.__annotations__
+    return kernel(made)
 
 
 def kernels_called(loop: Any, *, directly: bool = True) -> Iterator[tuple[str, FunctionType]]:
@@ -89,6 +102,8 @@ def stamp(loop: Any, *more: str) -> str:
             value = each.__globals__.get(name)
             if isinstance(value, int | float | tuple):
                 digest.update(f"{name}={value!r}".encode())
+            elif isinstance(value, np.ndarray):
+                digest.update(f"{name}={value.tolist()!r}".encode())
         for cell in each.__closure__ or ():
             digest.update(repr(cell.cell_contents).encode())
     return digest.hexdigest()[:32]

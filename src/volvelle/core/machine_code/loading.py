@@ -64,7 +64,8 @@ class Loaded(NamedTuple):
 def loaded(loop: Callable[..., Any], signature: Any) -> Loaded:
     """The machine code of ``loop`` for arguments of ``signature``, annotations or `arrays.Arguments`.
 
-    It is loaded from an object file, or compiled and kept. Raises `NotCompilable` where neither can be.
+    It is loaded from an object file of the package or of the user, or compiled and kept. Raises
+    `NotCompilable` where neither can be.
     """
     key = loop, signature
     if key not in _loaded:

@@ -9,13 +9,10 @@ from typing import Any
 from volvelle.core.state import (
     ARRAYS,
     TABLES,
-    Cube,
     Floats,
     Ints,
     Jobs,
-    Pools,
     State,
-    Types,
 )
 
 WORD = 8
@@ -25,9 +22,8 @@ TABLE_WORDS = 5
 
 KERNELS: dict[str, tuple[Any, ...]] = {
     "key": (None, Jobs, Ints, int, int, float, Floats),
-    "queue_of": (int, Jobs, int, Cube, Floats),
-    "serve": (None, State),
-    "allocate": (float, Jobs, Ints, int, float, Types, Pools, Cube, Floats),
+    "group": (int, State, int),
+    "decide": (float, State),
     "place": (bool, Ints, int, Ints),
 }
 """Signatures of the kernels of policies and placements: `volvelle.core.policy`, `volvelle.core.parts`."""

@@ -1,26 +1,25 @@
 // What is to be said of a job first: a sentence, and the picture of its plan.
 
 import { duration, h, moment, now, svg, tickLabel, ticks } from "./dom.js";
-import { atRisk, finishText } from "./queue.js";
+import { atRisk, finishText, guaranteeOf, neededBy, neededByText } from "./queue.js";
 
 const HEIGHT = 66, EDGE = 10, BAR = 24, TALL = 16;
-
-export const guaranteeOf = (job) => job.guarantee?.finish_by ?? job.guaranteed;
 
 const against = (ended, by, what) => (!by ? "" : ended > by + 1 ? `${duration(ended - by)} after ${what}` : `${duration(Math.max(0, by - ended))} before ${what}`);
 
 // [what is certain, what is expected]
 export function answer(job) {
-  const by = guaranteeOf(job);
+  const by = neededBy(job), what = guaranteeOf(job) ? "the end of its guarantee" : "its deadline";
   switch (job.state) {
-    case "finished": return [`Finished ${moment(job.ended)}.`, by ? `${against(job.ended, by, "the end of its guarantee")}.` : job.promised ? `${against(job.ended, job.promised, "the finish that was told at submission")}.` : ""];
+    case "finished": return [`Finished ${moment(job.ended)}.`, by ? `${against(job.ended, by, what)}.` : job.promised ? `${against(job.ended, job.promised, "the finish that was told at submission")}.` : ""];
     case "failed": case "cancelled": case "rejected": return [`${job.state[0].toUpperCase()}${job.state.slice(1)} ${moment(job.ended)}.`, job.reason];
     case "held": return ["Held until it is released.", ""];
     default:
   }
   const finish = job.predicted_p50 ? `Finishes ${finishText(job)}.` : "Its finish is not known yet.";
-  if (job.grants?.length) return [finish, `${done(job)}${by ? ` ${atRisk(job) ? "At risk: guaranteed" : "Guaranteed"} by ${moment(by)}.` : ""}`];
-  return [job.predicted_start ? `Starts about ${moment(job.predicted_start)}.` : "Its start is not known yet.", finish];
+  const needed = by ? ` ${neededByText(job)}${atRisk(job) ? ": at risk" : ""}.` : "";
+  if (job.grants?.length) return [finish, `${done(job)}${needed}`];
+  return [job.predicted_start ? `Starts about ${moment(job.predicted_start)}.` : "Its start is not known yet.", `${finish}${needed}`];
 }
 
 // By its iterations, else by the time of its forecast.
@@ -41,9 +40,9 @@ function done(job) {
   return progress.said ? `${Math.round(100 * progress.share)} % of its iterations are done.` : `About ${Math.round(100 * progress.share)} % of its time is over.`;
 }
 
-// Dots wait, solid ran, pale is expected to P50, a line goes on to P90, a tall tick is the guarantee.
+// Dots wait, solid ran, pale is expected to P50, a line goes on to P90, a tall tick is the guarantee, or else the deadline.
 export function planPicture(job, width) {
-  const time = now(), over = job.ended, start = job.started ?? job.first_started ?? job.predicted_start, by = guaranteeOf(job);
+  const time = now(), over = job.ended, start = job.started ?? job.first_started ?? job.predicted_start, by = neededBy(job);
   const ends = [time, job.predicted_p50, job.predicted_p90, by, over].filter((each) => each && (each !== time || !over));
   const from = job.submitted, to = Math.max(...ends, from + 60);
   const x = (at) => EDGE + (Math.min(to, Math.max(from, at)) - from) / (to - from) * (width - 2 * EDGE), middle = BAR + TALL / 2;
@@ -64,7 +63,7 @@ export function planPicture(job, width) {
   }
   if (by) {
     path(`M${x(by)} ${BAR - 8}V${BAR + TALL + 8}`, "now");
-    text("guaranteed", x(by), BAR - 12, x(by) > width - 70 ? "end" : "middle");
+    text(guaranteeOf(job) ? "guaranteed" : "deadline", x(by), BAR - 12, x(by) > width - 70 ? "end" : "middle");
   }
   if (!over) {
     path(`M${x(time)} ${BAR - 6}V${BAR + TALL + 6}`, "now");

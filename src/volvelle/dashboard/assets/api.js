@@ -37,6 +37,8 @@ export const setMoment = (at) => { moment = at; };
 
 const atMoment = (path) => (moment === null ? path : `${path}${path.includes("?") ? "&" : "?"}at=${moment}`);
 export const get = (path) => json("GET", atMoment(path));
+// The rows of a table as objects, by the names of its columns.
+export const named = (columns, rows) => rows.map((row) => Object.fromEntries(columns.map((column, at) => [column, row[at]])));
 export const post = (path, body) => json("POST", path, body);
 export const patch = (path, body) => json("PATCH", path, body);
 export const put = (path, body) => json("PUT", path, body);

@@ -1,6 +1,6 @@
 // The live cluster: jobs and nodes as rows, kept up to date by the server's frames.
 
-import { ApiError, events, get } from "./api.js";
+import { ApiError, events, get, named } from "./api.js";
 
 export class Cluster {
   constructor() {
@@ -9,7 +9,7 @@ export class Cluster {
     this.time = 0;
     this.policy = "";
     this.admission = "";
-    this.past = []; // holdings of GPUs that ended since all was loaded, as in /v1/holdings
+    this.past = []; // holdings of GPUs that ended since all was loaded, as the rows of /v1/holdings
     this.loads = 0;
     this.connected = false;
     this.listeners = new Set();
@@ -28,6 +28,7 @@ export class Cluster {
     const table = await get("/v1/queue");
     this.jobColumns = table.job_columns;
     this.jobTitles = table.job_titles;
+    this.forecastColumns = table.forecast_columns;
     this.nodeColumns = table.node_columns;
     this.seq = table.seq;
     this.jobs.clear();
@@ -72,30 +73,26 @@ export class Cluster {
 
   // Take over a frame (or the whole table) and tell the views once.
   take(frame) {
-    for (const row of frame.jobs) {
-      const job = Object.fromEntries(this.jobColumns.map((column, at) => [column, row[at]]));
+    for (const job of named(this.jobColumns, frame.jobs)) {
       const before = this.jobs.get(job.number);
       if (before && before.started !== job.started) this.keep(before, frame.time);
       if (before) Object.assign(before, job); else this.jobs.set(job.number, job);
     }
-    for (const [number, start, p50, p90] of frame.forecasts) {
-      const job = this.jobs.get(number);
-      if (job) [job.predicted_start, job.predicted_p50, job.predicted_p90] = [start, p50, p90];
+    for (const forecast of named(this.forecastColumns, frame.forecasts)) {
+      const job = this.jobs.get(forecast.number);
+      if (job) Object.assign(job, forecast);
     }
     for (const number of frame.gone) {
       this.keep(this.jobs.get(number), frame.time);
       this.jobs.delete(number);
     }
-    for (const row of frame.nodes) {
-      const node = Object.fromEntries(this.nodeColumns.map((column, at) => [column, row[at]]));
-      this.nodes.set(node.name, node);
-    }
+    for (const node of named(this.nodeColumns, frame.nodes)) this.nodes.set(node.name, node);
     [this.time, this.policy, this.admission] = [frame.time, frame.policy, frame.admission];
     this.tell();
   }
 
   keep(job, end) {
-    if (job?.started && job.grants.length) this.past.push([job.number, job.name, job.user, job.started, end, job.grants]);
+    if (job?.started && job.grants.length) this.past.push({ number: job.number, name: job.name, user: job.user, start: job.started, end, grants: job.grants });
   }
 
   // `listener` is called at most once a drawn picture.

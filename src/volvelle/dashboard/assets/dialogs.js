@@ -82,7 +82,7 @@ export function askForChange(number, request) {
 }
 
 const KEYS = [
-  ["g, then o q t n s h w f", "overview, queue, timeline, nodes, shares, history, what if, front"],
+  ["g, then o q t u n s h w p", "overview, queue, timeline, submit, nodes, shares, history, what if, policies"],
   ["/", "to the filter"],
   ["arrows, j k, Home, End", "through the rows of a table or the timeline"],
   ["Enter, Space", "open, select a row"],

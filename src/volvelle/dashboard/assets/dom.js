@@ -57,7 +57,8 @@ export function tickLabel(seconds) {
   return (seconds + offset) % 86400 ? clock.format(seconds * 1000) : dayName.format(seconds * 1000);
 }
 
-export const duration = (seconds) => (seconds === null || seconds === undefined ? "" : formatSeconds(seconds));
+// In whole seconds.
+export const duration = (seconds) => (seconds === null || seconds === undefined ? "" : formatSeconds(Math.round(seconds)));
 
 export const number = (value) => value.toLocaleString("en", { maximumFractionDigits: 2 });
 

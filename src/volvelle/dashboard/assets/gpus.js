@@ -6,7 +6,7 @@ import { counted, h, number } from "./dom.js";
 const TALL = 8, GAP = 2;
 const BORROWS = "on GPUs that its pool borrows"; // as the server says it
 
-const KINDS = { held: "in use", borrowed: "borrowed", risk: "guarantee at risk", free: "free", out: "out of use" };
+const KINDS = { held: "in use", borrowed: "borrowed", risk: "at risk of being late", free: "free", out: "out of use" };
 
 // By GPU type: GPUs in all, held, free, of these on nodes beside jobs, and out of use.
 export function gpusByType(nodes) {

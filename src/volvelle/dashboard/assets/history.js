@@ -1,12 +1,18 @@
 // Jobs that are over, page by page.
 
 import { get } from "./api.js";
-import { counted, duration, h, moment } from "./dom.js";
+import { counted, duration, h, moment, number } from "./dom.js";
 import { sayError } from "./dialogs.js";
 import { jobColumns } from "./queue.js";
 import { Table } from "./table.js";
 
 const PAGE = 500;
+
+// A metric of a run's jobs.
+const measured = ({ name, title, unit }) => ({
+  name, title: unit === "GPU s" ? `${title} (GPU s)` : title, value: (job) => job.metrics[name], number: true,
+  text: ({ metrics: { [name]: value } }) => (value === null ? "" : unit === "s" ? duration(value) : `${number(value)}${unit === "%" ? " %" : ""}`),
+});
 
 export function history(root, { session, go }) {
   const table = new Table({
@@ -18,6 +24,7 @@ export function history(root, { session, go }) {
       { name: "took", title: "Took", value: (job) => (job.ended ? job.ended - job.submitted : null), text: (job) => duration(job.ended ? job.ended - job.submitted : null), number: true },
       { name: "told", line: true, title: "Told at submission", value: (job) => job.promised, text: (job) => moment(job.promised) },
       { name: "preemptions", title: "Preempted", value: (job) => job.preemptions, number: true },
+      ...(session.metrics ?? []).map(measured),
       { name: "reason", title: "Reason", value: (job) => job.reason, wide: true, line: true },
     ],
   });

@@ -1,11 +1,11 @@
 // One job: why, what would help, how its forecast went, what it was promised, its logs.
 
-import { answer, explanation, guaranteeOf, planPicture, progressText } from "./answer.js";
+import { answer, explanation, planPicture, progressText } from "./answer.js";
 import { ApiError, get, stream } from "./api.js";
 import { forecastChart } from "./chart.js";
 import { duration, h, moment, now, number } from "./dom.js";
 import { askForChange, changeJobs, declare, isOffered, sayError } from "./dialogs.js";
-import { finishText, startOf } from "./queue.js";
+import { finishText, guaranteeOf, startOf } from "./queue.js";
 
 const MAX_LOG = 400000;
 const ACTIONS = { waiting: ["change", "hold", "cancel"], held: ["release", "change", "cancel"], running: ["requeue", "hold", "cancel"] };
@@ -108,7 +108,7 @@ export function job(root, { cluster, session, path }) {
   const observer = new ResizeObserver(drawPictures);
   observer.observe(plan);
   read().then(() => { if (details) readLog(); });
-  return { update: () => { if (cluster.jobs.has(wanted) || (details && !OVER.includes(details.state))) cluster.jobs.has(wanted) ? draw() : read(); }, close: () => { stopped.abort(); observer.disconnect(); } };
+  return { update: () => { if (cluster.jobs.has(wanted)) draw(); else if (details && !OVER.includes(shownState)) read(); }, close: () => { stopped.abort(); observer.disconnect(); } };
 }
 
 function factsOf(job) {
@@ -122,6 +122,7 @@ function factsOf(job) {
     [job.started || over ? "Started" : "Starts about", startOf(job) || "not known yet"],
     over ? ["Ended", `${moment(job.ended)}, after ${duration(job.ended - job.submitted)}`] : ["Finishes (P50–P90)", finishText(job)],
     ["Told at submission", job.promised ? `finish ${moment(job.promised)}` : "nothing"],
+    ["Deadline", moment(job.due)],
     ["Guarantee", guarantee ? `by ${moment(guarantee)}` : job.guarantee ? `none: ${job.guarantee.reason}` : "none asked for"],
     ["Attempts", `${job.attempt}, preempted ${job.preemptions === 1 ? "once" : `${number(job.preemptions)} times`}`],
     ["Done", job.total_iterations ? `${number(job.iterations)} of ${number(job.total_iterations)} iterations` : progressText(job)],

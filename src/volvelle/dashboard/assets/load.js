@@ -49,11 +49,11 @@ const valueAt = (steps, time) => {
 export function loadChart(past, cluster, width) {
   const time = now(), gpus = [...cluster.nodes.values()].reduce((sum, node) => sum + node.gpus, 0);
   const coming = outlook(cluster.jobs.values(), gpus, time);
-  const from = Math.max(time - DAY, Math.min(past[0]?.[0] ?? time, time - 300)), to = Math.min(time + DAY, Math.max(coming.last, time + 300));
+  const from = Math.max(time - DAY, Math.min(past[0]?.time ?? time, time - 300)), to = Math.min(time + DAY, Math.max(coming.last, time + 300));
   const x = (at) => LEFT + (Math.min(to, Math.max(from, at)) - from) / (to - from) * (width - LEFT - RIGHT);
   const height = TOP + PANEL + BETWEEN + SMALL + FOOT, second = TOP + PANEL + BETWEEN;
-  const before = (column) => { const rows = past.filter(([at]) => at <= time).map((row) => [row[0], row[column]]); return [...rows.filter(([at]) => at < from).slice(-1), ...rows.filter(([at]) => at >= from)]; };
-  const held = before(1), waited = before(2);
+  const before = (column) => { const rows = past.filter((row) => row.time <= time).map((row) => [row.time, row[column]]); return [...rows.filter(([at]) => at < from).slice(-1), ...rows.filter(([at]) => at >= from)]; };
+  const held = before("held"), waited = before("waiting");
   const most = Math.max(1, ...waited.map(([, value]) => value), ...coming.waiting.map(([, value]) => value));
   const chart = svg("svg", { viewBox: `0 0 ${width} ${height}`, class: "chart load", role: "img" });
   const text = (content, at, up, style = "") => svg("text", { x: at, y: up, class: style }, content);

@@ -4,31 +4,32 @@ import { ApiError, get, logIn, logOut, setMoment, whenLoggedOut } from "./api.js
 import { Cluster } from "./cluster.js";
 import { duration, h, remembered, setNow, svg } from "./dom.js";
 import { say, sayError, showKeys } from "./dialogs.js";
-import { front } from "./front.js";
 import { history as past } from "./history.js";
 import { job } from "./job.js";
 import { nodes } from "./nodes.js";
 import { overview } from "./overview.js";
+import { policies } from "./policies.js";
 import { queue } from "./queue.js";
 import { shares } from "./shares.js";
+import { submit } from "./submit.js";
 import { timeline } from "./timeline.js";
 import { whatif } from "./whatif.js";
 
 const VIEWS = {
-  overview: ["Overview", overview], queue: ["Queue", queue], timeline: ["Timeline", timeline], nodes: ["Nodes", nodes],
-  shares: ["Shares", shares], history: ["History", past], whatif: ["What if", whatif], front: ["Front", front],
+  overview: ["Overview", overview], queue: ["Queue", queue], timeline: ["Timeline", timeline], submit: ["Submit", submit],
+  nodes: ["Nodes", nodes], shares: ["Shares", shares], history: ["History", past], whatif: ["What if", whatif], policies: ["Policies", policies],
 };
 const ICONS = {
-  overview: "M2 13.5h12M4 11V8M8 11V3M12 11V6", queue: "M2 4h12M2 8h9M2 12h6", timeline: "M2 4h6M5 8h8M8 12h6",
+  overview: "M2 13.5h12M4 11V8M8 11V3M12 11V6", queue: "M2 4h12M2 8h9M2 12h6", timeline: "M2 4h6M5 8h8M8 12h6", submit: "M8 3v10M3 8h10",
   nodes: "M2.5 2.5h4v4h-4zM9.5 2.5h4v4h-4zM2.5 9.5h4v4h-4zM9.5 9.5h4v4h-4z", shares: "M8 2a6 6 0 1 0 6 6H8z",
-  history: "M8 4.5V8l2.5 1.5M2.5 8a5.5 5.5 0 1 0 2-4.2M2.2 2.5v2.7h2.7", whatif: "M2 12c5 0 4-8 9-8M10 2l3 2-3 2M2 12h11", front: "M2.5 2v11.5H14M6 5v.1M8 8v.1M11 10v.1",
+  history: "M8 4.5V8l2.5 1.5M2.5 8a5.5 5.5 0 1 0 2-4.2M2.2 2.5v2.7h2.7", whatif: "M2 12c5 0 4-8 9-8M10 2l3 2-3 2M2 12h11", policies: "M2.5 2v11.5H14M6 5v.1M8 8v.1M11 10v.1",
 };
 const icon = (name) => svg("svg", { viewBox: "0 0 16 16", class: "icon", "aria-hidden": "true" }, svg("path", { d: ICONS[name] }));
 const main = document.getElementById("main");
 let cluster = null, session = null, view = null;
 
 // Views that the session has no answers for.
-const hidden = () => (session.run ? ["shares", "whatif", "front"] : session.role === "operator" ? [] : ["front"]);
+const hidden = () => (session.run ? ["submit", "shares", "whatif", "policies"] : session.role === "operator" ? [] : ["whatif", "policies"]);
 
 const go = (where) => { location.hash = where; };
 
@@ -120,7 +121,7 @@ function askForToken() {
 
 // Keys -----------------------------------------------------------------------------------------------
 
-const GOES = { o: "overview", q: "queue", t: "timeline", n: "nodes", s: "shares", h: "history", w: "whatif", f: "front" };
+const GOES = { o: "overview", q: "queue", t: "timeline", u: "submit", n: "nodes", s: "shares", h: "history", w: "whatif", p: "policies" };
 let going = false;
 
 document.addEventListener("keydown", (event) => {

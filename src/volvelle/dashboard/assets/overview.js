@@ -1,10 +1,10 @@
 // The cluster at a glance: a sentence first, then what it goes by.
 
-import { get } from "./api.js";
+import { get, named } from "./api.js";
 import { counted, duration, h, moment, now, number, svg } from "./dom.js";
 import { gpuMap, gpusByType } from "./gpus.js";
 import { loadChart } from "./load.js";
-import { atRisk, finishText, queueLink } from "./queue.js";
+import { atRisk, finishText, neededBy, neededByText, queueLink } from "./queue.js";
 
 const READ_SECONDS = 15, LISTED = 6;
 const link = (href, ...text) => h("a", { href }, text);
@@ -20,7 +20,7 @@ export function overview(root, { cluster, session, go }) {
     card("", "Shares", parts.shares, "GPUs in use"), card("", "Do forecasts hold?", parts.hold)));
   const map = gpuMap(parts.map, cluster, go);
   let read = { load: null, failed: [], pools: [] }, readAt = -Infinity, closed = false;
-  const drawLoad = () => { if (read.load && parts.load.clientWidth) parts.load.replaceChildren(...loadChart(read.load.points, cluster, parts.load.clientWidth)); };
+  const drawLoad = () => { if (read.load && parts.load.clientWidth) parts.load.replaceChildren(...loadChart(named(read.load.columns, read.load.points), cluster, parts.load.clientWidth)); };
   const draw = () => {
     const jobs = [...cluster.jobs.values()];
     lead.replaceChildren(...leading(jobs, cluster));
@@ -82,7 +82,7 @@ function counts(jobs, cluster) {
   });
   const risky = jobs.filter(atRisk).length;
   return [...said.flatMap((each, at) => (at ? [", ", ...each] : each)), said.length ? ". " : "No job is here. ",
-    ...(risky ? [link("#/queue?risk=yes", `${counted(risky, "guarantee")} ${risky === 1 ? "is" : "are"} at risk`), ". "] : []),
+    ...(risky ? [link("#/queue?risk=yes", `${counted(risky, "job")} ${risky === 1 ? "is" : "are"} at risk of being late`), ". "] : []),
     `Policy ${cluster.policy}${cluster.admission === "accept-all" ? "" : `, admission ${cluster.admission}`}.`];
 }
 
@@ -90,17 +90,17 @@ const list = (jobs, time, rest, none) => (jobs.length
   ? h("ul", { class: "jobs" }, jobs.map((job) => h("li", {}, h("b", {}, moment(time(job))), h("span", { class: "name" }, jobLink(job)), h("span", { class: "quiet" }, rest(job)))))
   : h("p", { class: "note" }, none));
 
-// Guarantees at risk, jobs past their P90, jobs that failed of late, nodes out of use.
+// Guarantees and deadlines at risk, jobs past their P90, jobs that failed of late, nodes out of use.
 function needsALook(jobs, cluster, failed) {
   const time = now(), late = (by) => `${duration(by)} late`;
   const out = [...cluster.nodes.values()].filter((node) => node.state === "down" || node.state === "drained");
   const found = [
-    ...first(jobs.filter(atRisk), (job) => job.guaranteed).map((job) => ["risk", jobLink(job), late(job.predicted_p90 - job.guaranteed), `Guaranteed by ${moment(job.guaranteed)}, P90 ${moment(job.predicted_p90)}.`]),
+    ...first(jobs.filter(atRisk), (job) => neededBy(job)).map((job) => ["risk", jobLink(job), late(job.predicted_p90 - neededBy(job)), `${neededByText(job)}, P90 ${moment(job.predicted_p90)}.`]),
     ...first(jobs.filter((job) => job.grants.length && job.predicted_p90 && job.predicted_p90 < time - 60), (job) => job.predicted_p90).map((job) => ["late", jobLink(job), late(time - job.predicted_p90), "It runs past its P90."]),
     ...failed.filter((job) => job.ended > time - 86400).map((job) => ["failed", jobLink(job), moment(job.ended), job.reason]),
     ...(out.length ? [["out", link("#/nodes", `${counted(out.length, "node")} out of use`), "", out.slice(0, 4).map((node) => `${node.name} is ${node.state}`).join(", ")]] : []),
   ];
-  if (!found.length) return h("p", { class: "note" }, "Nothing: no guarantee is at risk, no job failed within a day, and all nodes are in use.");
+  if (!found.length) return h("p", { class: "note" }, "Nothing: no guarantee or deadline is at risk, no job failed within a day, and all nodes are in use.");
   const glyphs = { risk: ["\u25B2", "at risk"], late: ["\u25B2", "late"], failed: ["\u2715", "failed"], out: ["\u25A0", "out of use"] };
   return h("ul", { class: "jobs look" }, found.slice(0, 2 * LISTED).map(([kind, what, by, why]) => h("li", {},
     h("i", { class: kind, role: "img", "aria-label": glyphs[kind][1] }, glyphs[kind][0]), h("span", { class: "name" }, what), h("b", {}, by), why ? h("span", { class: "why" }, why) : null)));
@@ -124,7 +124,7 @@ function shareBars(jobs, cluster, pools) {
 function forecastsHold(load) {
   if (!load) return [];
   const judged = load.p90_held + load.p90_missed;
-  if (!judged) return [h("p", { class: "note" }, "Not known yet: no job that was told a P90 has ended since the server started.")];
+  if (!judged) return [h("p", { class: "note" }, "Not known yet: no job that was told a P90 has ended since the server started. P90 is a guess until 20 jobs have finished.")];
   const share = load.p90_held / judged;
   return [h("p", {}, h("b", { class: "big" }, `${Math.floor(100 * share)} %`), " ended by the P90 they were told; 90 % is the aim."),
     svg("svg", { viewBox: "0 0 200 14", preserveAspectRatio: "none", class: "bar", "aria-hidden": "true" }, svg("rect", { width: 200, height: 14, class: "track" }),

@@ -16,8 +16,14 @@ export function finishText(job) {
   return !p90 ? `${p50} (P50)` : p90 === p50 ? p50 : `${p50}–${p90}`;
 }
 
-// Whether it may miss its guarantee.
-export const atRisk = (job) => Boolean(job.guaranteed && job.predicted_p90 > job.guaranteed);
+// Whether it may miss its guarantee, or without one its deadline.
+export const atRisk = (job) => Boolean(neededBy(job) && job.predicted_p90 > neededBy(job));
+
+export const guaranteeOf = (job) => job.guarantee?.finish_by ?? job.guaranteed;
+
+export const neededBy = (job) => guaranteeOf(job) ?? job.due;
+
+export const neededByText = (job) => `${guaranteeOf(job) ? "Guaranteed by" : "Deadline"} ${moment(neededBy(job))}`;
 
 export const jobColumns = [
   { name: "number", title: "Job", value: (job) => job.number, link: (job) => `#/job/${job.number}`, plain: true },
@@ -35,6 +41,7 @@ const columns = [
   { name: "p50", title: "Finish P50–P90", value: (job) => job.predicted_p50, text: finishText, line: true, late: atRisk },
   { name: "p90", title: "P90", value: (job) => job.predicted_p90, text: (job) => moment(job.predicted_p90) },
   { name: "guaranteed", title: "Guaranteed", value: (job) => job.guaranteed, text: (job) => moment(job.guaranteed) },
+  { name: "due", title: "Deadline", value: (job) => job.due, text: (job) => moment(job.due) },
   { name: "nodes", title: "Nodes", value: (job) => job.grants.map(([node]) => node).join(" "), wide: true, line: true },
   { name: "reason", title: "Reason", value: (job) => job.reason, wide: true, line: true, plain: true },
 ];
@@ -61,7 +68,7 @@ export function queue(root, { cluster, session, query, go }) {
   const more = titled(cluster);
   const table = new Table({
     name: "queue", label: "Jobs that are not over", columns: [...columns, ...more], key: (job) => job.number, select: !session.run,
-    hidden: ["submitted", "p90", "guaranteed", "nodes", ...more.map(({ name }) => name)],
+    hidden: ["submitted", "p90", "guaranteed", "due", "nodes", ...more.map(({ name }) => name)],
     open: (job) => go(`#/job/${job.number}`),
     onselect: () => { for (const button of actions) button.disabled = !table.selected.size; tell(); },
   });

@@ -1,6 +1,6 @@
 // Who held, holds and will hold the GPUs: past, present and predicted in one chart, that of the reports.
 
-import { get } from "./api.js";
+import { get, named } from "./api.js";
 import { counted, h, moment, now } from "./dom.js";
 import { sayError } from "./dialogs.js";
 import { LanePlan, runs } from "./lanes.js";
@@ -42,7 +42,8 @@ export function timeline(root, { cluster, session, go }) {
     loads = cluster.loads;
     let entries = [];
     try {
-      entries = (await get("/v1/holdings")).holdings;
+      const table = await get("/v1/holdings");
+      entries = named(table.columns, table.holdings);
     } catch (error) {
       sayError(error);
     }
@@ -114,13 +115,13 @@ class Names {
 // The data of the chart. What is over is kept from one drawing to the next; what runs and what is predicted stands
 // behind it and is made anew each time. Times are seconds since `origin`.
 class Holdings {
-  // entries: as in /v1/holdings. origin: that of before; undefined: none yet.
+  // entries: rows of /v1/holdings. origin: that of before; undefined: none yet.
   constructor(cluster, entries, origin) {
     const time = now();
     this.cluster = cluster;
     this.entries = entries;
     [this.first, this.lanes] = firstLanes(cluster.nodes);
-    this.origin = origin ?? Math.floor(Math.min(time - 600, ...entries.slice(0, 1).map((entry) => entry[3]), earliest(cluster, time)));
+    this.origin = origin ?? Math.floor(Math.min(time - 600, ...entries.slice(0, 1).map((entry) => entry.start), earliest(cluster, time)));
     this.bars = { job: new Numbers(Int32Array), from: new Numbers(Float64Array), length: new Numbers(Float64Array), lane: new Numbers(Int32Array), height: new Numbers(Int32Array), predicted: new Numbers(Uint8Array), cut: new Numbers(Uint8Array) };
     this.numbers = []; // of the job in each row
     this.jobs = { id: [], name: new Names(), user: new Names(), status: new Names(), gpus: [], submitted: [], wait: [], stay: [], more: [] };
@@ -151,7 +152,7 @@ class Holdings {
     jobs.more[row] = !finish ? "" : `${started || !expected ? "" : `starts about ${moment(expected)}, `}finishes ${finishText({ predicted_p50: finish, predicted_p90: late })}${late > finish ? " (P50–P90)" : ""}`;
   }
 
-  addPast([number, name, user, start, end, grants]) {
+  addPast({ number, name, user, start, end, grants }) {
     const live = this.cluster.jobs.get(number), gpus = grants.reduce((sum, [, each]) => sum + each.length, 0);
     const row = this.rowOf.get(number) ?? this.numbers.length;
     if (number >= 0) {

@@ -1,79 +1,13 @@
-// What if: a job that is not submitted yet; more nodes; another policy, with a button that puts it in place;
-// and a span of the past under another policy.
+// What if: more nodes; another policy, with a button that puts it in place; and a span of the past under another policy.
 
 import { post, put } from "./api.js";
 import { counted, duration, h, moment, now, number } from "./dom.js";
 import { confirmed, say, sayError } from "./dialogs.js";
+import { field, form } from "./submit.js";
 
-export function whatif(root, { cluster, session, go }) {
-  root.append(h("h1", {}, "What if"), jobForm(go));
-  if (session.role === "operator") root.append(clusterForm(cluster), pastForm(cluster));
-  else root.append(h("p", { class: "note" }, "Operators can also ask about more nodes and about other policies."));
+export function whatif(root, { cluster }) {
+  root.append(h("h1", {}, "What if"), clusterForm(cluster), pastForm(cluster));
   return { update: () => {} };
-}
-
-const field = (title, input) => h("label", { class: "field" }, title, input);
-
-// A form that asks and shows the answer; the fields are read anew each time.
-function form(title, fields, ask, action = "Ask") {
-  const answer = h("div", { class: "answer", "aria-live": "polite" });
-  const button = h("button", { type: "submit", class: "main" }, action);
-  const onsubmit = async (event) => {
-    event.preventDefault();
-    button.disabled = true;
-    answer.replaceChildren(h("p", { class: "note" }, "Working it out …"));
-    try {
-      answer.replaceChildren(...(await ask()));
-    } catch (error) {
-      answer.replaceChildren(h("p", { class: "wrong" }, error.hint ? `${error.message}; ${error.hint}` : error.message));
-    }
-    button.disabled = false;
-  };
-  return h("section", {}, h("h2", {}, title), h("form", { class: "controls", onsubmit }, fields, button), answer);
-}
-
-// Asks first, and submits what was asked about.
-function jobForm(go) {
-  const name = h("input", { type: "text", size: 14 }), command = h("input", { type: "text", size: 30, placeholder: "python train.py" });
-  const gpus = h("input", { type: "number", min: 1, value: 1 }), estimate = h("input", { type: "text", value: "1h", size: 8 });
-  const types = h("input", { type: "text", placeholder: "any", size: 8 }), within = h("input", { type: "text", placeholder: "none", size: 8 });
-  const fields = [field("Command", command), field("Name", name), field("GPUs", gpus), field("Takes about", estimate), field("GPU type", types), field("Deadline in", within)];
-  let asked = null;
-  const send = h("button", { type: "button", disabled: true, onclick: () => submit(asked, go) }, "Submit it");
-  const part = form("A job, submitted now", fields, async () => {
-    const job = { command: ["sh", "-c", command.value || "true"], gpus: Number(gpus.value) };
-    if (name.value) job.name = name.value;
-    if (estimate.value) job.estimate = estimate.value;
-    if (types.value) job.gpu_types = types.value.split(/[ ,]+/);
-    if (within.value) job.deadline = { within: within.value };
-    const found = await post("/v1/forecast", job);
-    asked = job;
-    send.disabled = !command.value;
-    const facts = [
-      ["Starts", moment(found.start) || "not known"],
-      ["Finishes (P50–P90)", found.p50 ? `${moment(found.p50)}–${moment(found.p90) || "not known yet"}` : "not known"],
-      ["Before it", counted(found.ahead, "job")],
-      ...(found.deadline_share === null ? [] : [["Deadline", `kept in ${Math.round(100 * found.deadline_share)} % of forecasts`]]),
-      ...(found.guarantee ? [["Guarantee", found.guarantee.finish_by ? `by ${moment(found.guarantee.finish_by)}` : `none: ${found.guarantee.reason}`]] : []),
-      ...(found.reason ? [["Because", found.reason]] : []),
-    ];
-    return [h("dl", { class: "facts" }, facts.flatMap(([title, text]) => [h("dt", {}, title), h("dd", {}, text)]))];
-  });
-  const asking = part.querySelector("form");
-  asking.append(send);
-  asking.addEventListener("input", () => { send.disabled = true; }); // another job: ask about it first
-  part.append(h("p", { class: "note" }, "Asking submits nothing. A job with a command can be submitted once it was asked about; it runs in the server's default place, without files of yours."));
-  return part;
-}
-
-async function submit(job, go) {
-  try {
-    const { numbers, notices } = await post("/v1/jobs", job);
-    go(`#/job/${numbers[0]}`);
-    if (notices.length) say(notices.join("; "));
-  } catch (error) {
-    sayError(error);
-  }
 }
 
 function clusterForm(cluster) {

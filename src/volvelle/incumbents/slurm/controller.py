@@ -1,224 +1,119 @@
 """The state of Slurm's controller as its scheduler sees it: who runs where, who waits, and what is free."""
 
 from bisect import bisect_left, insort
-from collections.abc import Hashable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping
+from copy import copy
+from dataclasses import dataclass, field, replace
 from operator import attrgetter
 
-import numpy as np
-
-from volvelle.incumbents.slurm.choosing import Demands, shares
-from volvelle.incumbents.slurm.fair_share import FairShare, Weights
-from volvelle.incumbents.slurm.holdings import NONE
+from volvelle.incumbents.slurm.choosing import shares
+from volvelle.incumbents.slurm.entries import FOREVER, Entry, Place
+from volvelle.incumbents.slurm.fair_share import FairShare
+from volvelle.incumbents.slurm.holdings import NONE, Holdings
 from volvelle.incumbents.slurm.limits import Book
-from volvelle.incumbents.slurm.shapes import Bools, Hardware, Share, shape_of
-from volvelle.incumbents.slurm.site import Job, Partition, Qos, Reservation, Site
-from volvelle.incumbents.slurm.text import duration
-from volvelle.model.problems import Problem
+from volvelle.incumbents.slurm.rules import Rules
+from volvelle.incumbents.slurm.shapes import Bools, Floats, Hardware, Share, shape_of
+from volvelle.incumbents.slurm.site import Partition, Reservation
 
 REQUEUE_HOLD = 121.0
 """Seconds for which a job that was requeued is held (measured; ``begin_time`` is now and 120 s, plus 1)."""
-FOREVER = float("inf")
-
-
-@dataclass(slots=True, eq=False)
-class Place:
-    """A job in one of its partitions, as it stands in the queue.
-
-    demand: the number of what it takes there. line: what a backfill pass goes by (`planning.Lines`). key: by
-    which places are sorted, the first to be served first (``sort_job_queue``). plain: nothing but nodes and
-    amounts can keep it, once it comes into question.
-    """
-
-    entry: "Entry"
-    partition: Partition
-    demand: int
-    line: tuple[float, ...]
-    plain: bool
-    priority: float = 0.0
-    key: tuple[float, ...] = ()
-
-
 _KEY = attrgetter("key")
 
 
-@dataclass(slots=True, eq=False)
-class Entry:
-    """A job in the controller. Times are seconds on the run's clock.
-
-    limit: seconds. eligible: it does not start before. accrue: from when its age counts. after: jobs that
-    have to end first, by key. turn: the order of entering. shares: what it holds, None while it waits.
-    """
-
-    number: int
-    job: Job
-    limit: float
-    partitions: tuple[Partition, ...]
-    eligible: float
-    accrue: float
-    held: bool = False
-    after: frozenset[str] = frozenset()
-    turn: int = 0
-    places: tuple[Place, ...] = ()
-    fixed_priority: float | None = None
-    shares: list[Share] | None = None
-    partition: str = ""
-    start: float = 0.0
-    counted: float = 0.0
-    reason: str = ""
-
-    @property
-    def ends(self) -> float:
-        """When it is believed to end at the latest, by its limit."""
-        return self.start + self.limit
-
-    def place(self, partition: str) -> Place:
-        """The job in one of its partitions."""
-        return next(one for one in self.places if one.partition.name == partition)
-
-    def fork(self) -> "Entry":
-        """A copy that goes its own way."""
-        copy = replace(self)
-        copy.places = tuple(replace(place, entry=copy) for place in self.places)
-        return copy
-
-
-class Rules:
-    """Constants of a controller: the site, its nodes by number, and how its scheduler was told to work.
-
-    kinds: of each node, where a job has to keep to nodes of one kind.
-    """
-
-    def __init__(self, site: Site, kinds: Sequence[int] | None = None) -> None:
-        self.site = site
-        self.hardware = Hardware(site.nodes, kinds)
-        self.demands = Demands(self.hardware)
-        self.weights = Weights(site)
-        self.partitions = {one.name: one for one in site.partitions}
-        self.qos: Mapping[str, Qos] = {one.name: one for one in site.qos}
-        config = site.config
-        self.preempts_by = config.text("PreemptType", "preempt/none").rpartition("/")[2]
-        self.preempt_modes = config.words("PreemptMode")
-        for mode in sorted(self.preempt_modes & {"GANG", "SUSPEND"}):
-            if self.preempts_by != "none":
-                raise Problem(
-                    f"PreemptMode {mode} is not modelled: two jobs would share nodes in turn",
-                    mend="look at a site with REQUEUE or CANCEL",
-                )
-        self.exempt = duration(config.text("PreemptExemptTime")) or 0.0
-        number = config.scheduler_number
-        self.backfills = "backfill" in config.text("SchedulerType", "sched/backfill")
-        self.backfill_interval = max(number("bf_interval", 30.0), 1.0)
-        self.resolution = max(number("bf_resolution", 60.0), 1.0)
-        self.backfill = (
-            self.resolution,
-            number("bf_window", 1440.0) * 60.0,
-            number("bf_max_job_test", 500),
-            number("bf_max_job_user", 0),
-            number("bf_max_job_part", 0),
-            number("bf_max_job_array_resv", 20),
-        )
-        """The numbers of a `planning.Plan`, without the time."""
-        self.main_interval = max(number("sched_interval", 60.0), 1.0)
-        self.main_depth = int(number("default_queue_depth", 100))
-        self.reorders = int(number("preempt_reorder_count", 1))
-        flags = config.scheduler_parameters
-        self.strict_order = "preempt_strict_order" in flags
-        self.youngest_first = "preempt_youngest_first" in flags
-        self.limit_stops = "assoc_limit_stop" in flags
-        self.up = np.array([node.usable for node in site.nodes], dtype=np.bool_)
-        self.numbers: dict[Hashable, int] = {}
-        """Numbers of users, partitions, arrays and groups, in the order in which they were met."""
-        self.kinds: list[tuple[str, str]] = []
-        self.stops = np.zeros((0, 0), dtype=np.bool_)
-        """Which kinds may stop which."""
-
-    def number(self, of: Hashable) -> int:
-        """The number of what passes count by."""
-        return self.numbers.setdefault(of, len(self.numbers))
-
-    def kind(self, qos: str, partition: str) -> int:
-        """The number of a QOS in a partition, by which preemption goes."""
-        if (qos, partition) not in self.kinds:
-            self.kinds.append((qos, partition))
-        return self.kinds.index((qos, partition))
-
-    def exempt_seconds(self, qos: str) -> float:
-        """Seconds for which a job of a QOS runs before it is stopped for others."""
-        own = self.qos.get(qos)
-        return self.exempt if own is None or own.exempt_seconds is None else own.exempt_seconds
-
-    def __repr__(self) -> str:
-        """The cluster's name."""
-        return f"Rules({self.site.cluster!r})"
-
-
+@dataclass(eq=False)
 class Controller:
-    """The state that changes: `volvelle.incumbents.slurm.passes` read it, and start and stop jobs in it."""
+    """The state that changes: `volvelle.incumbents.slurm.passes` read it, and start and stop jobs in it.
 
-    def __init__(self, rules: Rules, now: float) -> None:
-        self.rules = rules
-        self.now = now
-        self.entries: dict[int, Entry] = {}
-        self.running: dict[int, Entry] = {}
-        self.entered = 0
-        self.keys: dict[str, int] = {}
-        """Numbers of the jobs that are here, by key."""
-        self.waiting: list[Place] = []
-        """Places of the jobs that wait, sorted."""
-        self.free = rules.hardware.capacity.copy()
+    entered: how many jobs have come. keys: numbers of the jobs that are here, by key. tasks: how many tasks
+    of an array run, by its id.
+    changed: whether anything happened since the last pass. cancelled: jobs that were stopped for others and
+    do not come again.
+    """
+
+    rules: Rules
+    now: float
+    free: Floats
+    up: Bools
+    book: Book
+    fair: FairShare
+    factors: dict[tuple[str, str], float]
+    licences: dict[str, float]
+    reservations: tuple[Reservation, ...]
+    calculated: float
+    entries: dict[int, Entry] = field(default_factory=dict)
+    running: dict[int, Entry] = field(default_factory=dict)
+    keys: dict[str, int] = field(default_factory=dict)
+    tasks: dict[int, int] = field(default_factory=dict)
+    changed: bool = True
+    cancelled: list[int] = field(default_factory=list)
+    entered: int = 0
+
+    @classmethod
+    def of(cls, rules: Rules, now: float) -> "Controller":
+        """The controller of a site without jobs."""
+        site, fair = rules.site, FairShare.of(rules.site.associations, rules.site.config)
+        return cls(
+            rules,
+            now,
+            free=rules.hardware.capacity.copy(),
+            up=rules.up,
+            book=Book.of(site),
+            fair=fair,
+            factors=fair.factors(),
+            licences=dict(site.licences),
+            reservations=site.reservations,
+            calculated=now,
+        )
+
+    def __post_init__(self) -> None:
+        self.running = {number: self.entries[number] for number in self.running}
         self.holdings = NONE
-        self.up = rules.up
-        self.book = Book(rules.site)
-        self.fair = FairShare(rules.site.associations, rules.site.config)
-        self.factors = self.fair.factors()
-        self.licences = dict(rules.site.licences)
-        self.reservations: tuple[Reservation, ...] = rules.site.reservations
-        self.tasks: dict[int, int] = {}
-        """How many tasks of an array run, by its id."""
-        self.calculated = now
-        self.changed = True
-        """Whether anything happened since the last pass."""
-        self.cancelled: list[int] = []
-        """Jobs that were stopped for others and do not come again."""
-
-    def __repr__(self) -> str:
-        """Its knowledge of jobs and nodes: two controllers are alike where these are."""
-        return f"Controller({self.now}, {self.entries}, {self.free.tolist()}, {self.book.held})"
+        for entry in self.running.values():
+            self.holdings = self._with(entry)
+        self.places = {number: self._places(entry) for number, entry in self.entries.items()}
+        """The places of each job, by its number."""
+        self._sort()
 
     def fork(self) -> "Controller":
         """A copy that goes its own way."""
-        copy = object.__new__(Controller)
-        copy.__dict__.update(self.__dict__)
-        copy.entries = {number: entry.fork() for number, entry in self.entries.items()}
-        copy.running = {number: copy.entries[number] for number in self.running}
-        copy.keys, copy.tasks = self.keys.copy(), self.tasks.copy()
-        copy.free = self.free.copy()
-        copy.book, copy.fair = self.book.fork(), self.fair.fork()
-        copy.licences = self.licences.copy()
-        copy.cancelled = self.cancelled.copy()
-        waiting = (entry for entry in copy.entries.values() if entry.shares is None)
-        copy.waiting = sorted((one for entry in waiting for one in entry.places), key=_KEY)
-        return copy
+        other = copy(self)
+        other.free, other.book, other.fair = self.free.copy(), self.book.fork(), self.fair.fork()
+        other.licences, other.keys = self.licences.copy(), self.keys.copy()
+        other.tasks, other.cancelled = self.tasks.copy(), self.cancelled.copy()
+        other.entries, other.places = {}, {}
+        for number, entry in self.entries.items():
+            twin = other.entries[number] = replace(entry, priority=entry.priority.copy())
+            other.places[number] = tuple(replace(one, entry=twin) for one in self.places[number])
+        other.running = {number: other.entries[number] for number in self.running}
+        other._sort()
+        return other
+
+    def _sort(self) -> None:
+        waiting = (self.places[one.number] for one in self.entries.values() if one.shares is None)
+        self.waiting = sorted((place for places in waiting for place in places), key=_KEY)
+        """Places of the jobs that wait, the first to be served first."""
 
     # ------------------------------------------------------------------ jobs come and go
 
-    def enter(self, entry: Entry, allowed: Bools | None = None) -> None:
-        """A job was submitted. allowed: nodes that will do (None: all)."""
+    def enter(self, entry: Entry) -> None:
+        """A job was submitted."""
         self.entries[entry.number] = entry
         self.entered += 1
         entry.turn = self.entered
         self.keys[entry.job.key] = entry.number
-        entry.places = tuple(self._place(entry, one, allowed) for one in entry.partitions)
+        self.places[entry.number] = self._places(entry)
         self._rate(entry)
         self._queue(entry)
         self.changed = True
 
-    def _place(self, entry: Entry, partition: Partition, allowed: Bools | None) -> Place:
+    def _places(self, entry: Entry) -> tuple[Place, ...]:
+        return tuple(self._place(entry, partition) for partition in entry.partitions)
+
+    def _place(self, entry: Entry, partition: Partition) -> Place:
         job, rules, name = entry.job, self.rules, partition.name
         shape = shape_of(job, partition, rules.hardware, rules.site)
-        if allowed is not None:
-            shape = shape._replace(allowed=shape.allowed & allowed)
+        if entry.allowed is not None:
+            shape = shape._replace(allowed=shape.allowed & entry.allowed)
         demand, number = rules.demands.number(shape), rules.number
         asked = tuple(sorted(job.asked.items()))
         group = "group", job.user, job.account, job.qos, name, asked
@@ -230,13 +125,13 @@ class Controller:
             float(number(("partition", name))),
             -1.0 if job.array is None else float(number(("array", job.array))),
             float(names.index(job.reservation)) if job.reservation in names else -1.0,
-            float(rules.kind(job.qos, name)),
+            float(rules.class_of(job.qos, name)),
             float(number(group)),
             0.0,
         )
         counted = self.book.counts_jobs(job.user, job.account, job.qos, name)
         plain = not (counted or job.licences or job.throttle or "singleton" in job.dependency)
-        return Place(entry, partition, demand, line, plain)
+        return Place(entry, partition, demand, line, plain, self._key(entry, partition))
 
     def leave(self, number: int) -> None:
         """A job ended."""
@@ -246,6 +141,7 @@ class Controller:
         if entry.shares is not None:
             self.release(entry)
         self._leave_queue(entry)
+        del self.places[number]
         self.changed = True
 
     def start(self, place: Place, nodes: list[int]) -> None:
@@ -260,18 +156,23 @@ class Controller:
         self._leave_queue(entry)
         entry.shares, entry.partition, entry.start = held, partition, start
         entry.counted, entry.reason = max(start, self.calculated), ""
-        job, rules = entry.job, self.rules
+        job = entry.job
         for share in held:
             self.free[:, share.node] -= (share.cpus, share.memory, share.gpus)
-        exempt = FOREVER if job.reservation else start + rules.exempt_seconds(job.qos)
-        kind = rules.kind(job.qos, partition)
-        self.holdings = self.holdings.plus(entry.number, held, entry.ends, kind, exempt)
+        self.holdings = self._with(entry)
         self.running[entry.number] = entry
         self.book.add(job.user, job.account, job.qos, partition, self.holds(entry), 1.0)
         if job.array is not None:
             self.tasks[job.array] = self.tasks.get(job.array, 0) + 1
         for name, amount in job.licences.items():
             self.licences[name] = self.licences.get(name, 0.0) - amount
+
+    def _with(self, entry: Entry) -> Holdings:
+        """All that is held, and what a job holds that starts."""
+        job, rules = entry.job, self.rules
+        exempt = FOREVER if job.reservation else entry.start + rules.exempt_seconds(job.qos)
+        of = rules.class_of(job.qos, entry.partition)
+        return self.holdings.plus(entry.number, entry.shares or (), entry.ends, of, exempt)
 
     def requeue(self, entry: Entry) -> None:
         """Stop a job that begins anew later: it is held for two minutes, and its age begins again."""
@@ -300,11 +201,11 @@ class Controller:
             self.licences[name] = self.licences.get(name, 0.0) + amount
 
     def _queue(self, entry: Entry) -> None:
-        for place in entry.places:
+        for place in self.places[entry.number]:
             insort(self.waiting, place, key=_KEY)
 
     def _leave_queue(self, entry: Entry) -> None:
-        for place in entry.places if entry.shares is None else ():
+        for place in self.places[entry.number] if entry.shares is None else ():
             at = bisect_left(self.waiting, place.key, key=_KEY)
             del self.waiting[self.waiting.index(place, at)]
 
@@ -352,8 +253,7 @@ class Controller:
     def _rate(self, entry: Entry) -> None:
         """Work out the priority of a waiting job in each of its partitions, and its place in the queue."""
         job, weights = entry.job, self.rules.weights
-        for place in entry.places:
-            partition = place.partition
+        for partition in entry.partitions:
             if entry.fixed_priority is not None:
                 value = entry.fixed_priority
             elif weights.basic:
@@ -368,15 +268,20 @@ class Controller:
                     qos=self.rules.qos.get(job.qos),
                     nice=job.nice,
                 )
-            place.priority = value
-            place.key = (
-                not job.reservation,
-                -partition.tier,
-                -int(value),
-                job.array if job.array is not None else job.id,
-                job.task if job.task is not None else -1,
-                entry.turn,
-            )
+            entry.priority[partition.name] = value
+        for place in self.places[entry.number]:
+            place.key = self._key(entry, place.partition)
+
+    def _key(self, entry: Entry, partition: Partition) -> tuple[float, ...]:
+        job = entry.job
+        return (
+            not job.reservation,
+            -partition.tier,
+            -int(entry.priority.get(partition.name, 0.0)),
+            job.array if job.array is not None else job.id,
+            job.task if job.task is not None else -1,
+            entry.turn,
+        )
 
     # ------------------------------------------------------------------ who may start at all
 

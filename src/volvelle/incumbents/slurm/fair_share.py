@@ -8,6 +8,7 @@ not modelled.
 import math
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
 
 from volvelle.incumbents.slurm.site import Association, Config, Partition, Qos, Site
 from volvelle.incumbents.slurm.text import duration
@@ -15,35 +16,39 @@ from volvelle.incumbents.slurm.text import duration
 _MINUTES = 60.0
 
 
+@dataclass(eq=False)
 class FairShare:
-    """The decayed usage of associations, and the fair-share factor of each user's (fair tree)."""
+    """The decayed usage of associations, and the fair-share factor of each user's (fair tree).
 
-    def __init__(self, associations: Iterable[Association], config: Config) -> None:
-        half_life = duration(config.text("PriorityDecayHalfLife", "7-0")) or 0.0
-        self.half_life = half_life
-        self._shares: dict[tuple[str, str], float] = {}
-        self._children: dict[str, list[tuple[str, str]]] = {}
-        self.usage: dict[tuple[str, str], float] = {}
-        """Seconds of billed resources, by (account, user)."""
-        self._parent: dict[str, str] = {}
+    half_life: seconds. usage: seconds of billed resources, by (account, user).
+    """
+
+    half_life: float
+    usage: dict[tuple[str, str], float] = field(default_factory=dict)
+    _shares: dict[tuple[str, str], float] = field(default_factory=dict)
+    _children: dict[str, list[tuple[str, str]]] = field(default_factory=dict)
+    _parent: dict[str, str] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, associations: Iterable[Association], config: Config) -> "FairShare":
+        """The shares and the usage that a site tells."""
+        found = cls(duration(config.text("PriorityDecayHalfLife", "7-0")) or 0.0)
         for one in associations:
             key = one.account, one.user
-            if key in self._shares or key == ("root", ""):
+            if key in found._shares or key == ("root", ""):
                 continue
-            self._shares[key] = 1.0 if one.shares is None else one.shares
+            found._shares[key] = 1.0 if one.shares is None else one.shares
             parent = one.account if one.user else (one.parent or "root")
-            self._children.setdefault(parent, []).append(key)
+            found._children.setdefault(parent, []).append(key)
             if not one.user:
-                self._parent[one.account] = parent
+                found._parent[one.account] = parent
             elif one.usage is not None:
-                self.usage[key] = one.usage
+                found.usage[key] = one.usage
+        return found
 
     def fork(self) -> "FairShare":
         """A copy that goes its own way."""
-        copy = object.__new__(FairShare)
-        copy.__dict__.update(self.__dict__)
-        copy.usage = self.usage.copy()
-        return copy
+        return replace(self, usage=self.usage.copy())
 
     def decay(self, seconds: float) -> None:
         """Let time pass: usage halves in each half-life."""

@@ -2,19 +2,21 @@
 
 ::
 
-    snapshot ─▶ observe: starts, ends, requeues ─▶ run times, residuals, accuracy
-             └▶ tell: believed run times ─▶ mechanism ─▶ residuals ─▶ start and end, P50 and P90, of each job
+    snapshot ─▶ observe: starts, ends, requeues ─▶ run times, calibration, accuracy
+             └▶ tell: believed run times ─▶ mechanism ─▶ calibration ─▶ start and end of each job, and P90
 
 Jobs are told apart by (key, submission, restarts): a requeue moves the submission and counts as a restart; a
 number that a controller gave twice (it lost its state) is another job.
 """
 
+from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple, Protocol
 
+from volvelle.estimate.likeness import ARRIVALS_SECONDS, Observed
+from volvelle.estimate.told import ToldTimes
 from volvelle.incumbents.slurm.accuracy import Accuracy
-from volvelle.incumbents.slurm.residuals import Class, Residuals
 from volvelle.incumbents.slurm.run_times import RunTimes, limit_of, partition_limits
 from volvelle.incumbents.slurm.site import Job, Site, Snapshot
 
@@ -78,7 +80,8 @@ class Follower:
         self._tracks: dict[str, _Track] = {}
         self._run_times = RunTimes()
         scale = site.config.scheduler_number("bf_interval", 30.0) + _LAUNCH
-        self._starts, self._ends = Residuals(scale), Residuals(scale)
+        self._starts = ToldTimes[str](offset_seconds=scale)
+        self._ends = ToldTimes[str](offset_seconds=scale)
         self.accuracy = Accuracy()
         self.snapshot = Snapshot(time=0.0)
         self.remarks: list[str] = []
@@ -111,8 +114,6 @@ class Follower:
             for job in snapshot.jobs
             if job.state == "RUNNING" and job.start is not None
         )
-        self._starts.now(now)
-        self._ends.now(now)
 
     def _see(self, job: Job) -> None:
         track = self._tracks.get(job.key)
@@ -153,8 +154,8 @@ class Follower:
         if itself and job.end is not None:
             self._ends.came(job.key, job.end)
             self.accuracy.ended(job.key, job.end)
-        self._starts.forget(job.key)
-        self._ends.forget(job.key)
+        self._starts.withdraw(job.key)
+        self._ends.withdraw(job.key)
         self.accuracy.forget(job.key)
 
     def _learn(self, job: Job, start: float | None, end: float | None, ended: bool) -> None:
@@ -164,77 +165,82 @@ class Follower:
     def _gone(self, key: str) -> None:
         """A job that is not shown any more: purged after its end, or lost; how it ended is not known."""
         del self._tracks[key]
-        self._starts.forget(key)
-        self._ends.forget(key)
+        self._starts.withdraw(key)
+        self._ends.withdraw(key)
         self.accuracy.forget(key)
 
     def _forget(self) -> None:
-        self._starts.forget()
-        self._ends.forget()
+        self._starts.withdraw()
+        self._ends.withdraw()
         self.accuracy.forget()
 
     def tell(self) -> list[Told]:
         """Starts and ends of all jobs that wait or run, told at the last snapshot's moment."""
-        now = self.snapshot.time
-        jobs = [job for job in self.snapshot.jobs if job.pending or job.running]
-        seconds = self.believed()
+        now, seconds = self.snapshot.time, self.believed()
         courses = self._mechanism(self.site, self.snapshot, seconds)
         foreseen = [one.start for one in courses.values() if one.start is not None]
         last = max(now, *foreseen) if foreseen else now
         found = []
-        for job in jobs:
+        for job in self._jobs():
             course = courses.get(job.key)
             start = job.start if job.running else getattr(course, "start", None)
             if start is None:  # after all that is foreseen
                 start = last
             end = getattr(course, "end", None)
-            found.append(self._told(job, start, start + seconds[job.key] if end is None else end))
-        self.remember(found)
-        return found
+            end = start + seconds[job.key] if end is None else end
+            found.append((job, max(start, now) if job.pending else start, max(end, now)))
+        return self._tell(found, seconds)
+
+    def _jobs(self) -> list[Job]:
+        return [job for job in self.snapshot.jobs if job.pending or job.running]
 
     def believed(self) -> dict[str, float]:
         """Seconds that whole runs are believed to take, by job's key, of those that wait or run."""
-        jobs = (job for job in self.snapshot.jobs if job.pending or job.running)
-        return {job.key: self._believed(job) for job in jobs}
+        return {job.key: self._believed(job) for job in self._jobs()}
 
     def _believed(self, job: Job) -> float:
         limit = limit_of(job, self._limits)
         so_far = max(self.snapshot.time - job.start, 0.0) if job.running and job.start else 0.0
         return self._run_times.believed(job, limit, so_far)
 
-    def _told(self, job: Job, raw_start: float, raw_end: float) -> Told:
-        now, classes = self.snapshot.time, self._classes(job)
-        slurm = job.start if job.pending and job.start and job.start >= now - 15.0 else None
-        start = start_p90 = raw_start
-        if job.pending:
-            start = max(raw_start, now)
-            start_p90 = self._starts.stated(classes, now, start)
-        end = max(raw_end, now)
-        return Told(job.key, start, start_p90, end, self._ends.stated(classes, now, end), slurm)
-
     def remember(self, told: Sequence[Told]) -> None:
         """Keep what was told at the last snapshot's moment, to judge it by what comes."""
-        now = self.snapshot.time
         jobs = {job.key: job for job in self.snapshot.jobs}
-        for one in told:
-            job = jobs[one.key]
-            classes = self._classes(job)
-            if job.pending:
-                self._starts.told(one.key, classes, now, one.start)
-                slurm_end = one.slurm_start and one.slurm_start + limit_of(job, self._limits)
-                self.accuracy.told(job, now, one, slurm_end)
-            self._ends.told(one.key, classes, now, one.end)
+        self._tell([(jobs[one.key], one.start, one.end) for one in told], self.believed())
 
-    def _classes(self, job: Job) -> tuple[Class, ...]:
-        """Classes of residuals, the narrowest first."""
-        if job.running:
-            return ("runs", job.qos), ("runs",)
-        stopped = "preemptible" if preemptible(job, self.site) else ""
-        return (
-            ("waits", job.reason, job.qos, stopped),
-            ("waits", job.reason),
-            ("waits",),
-        )
+    def _tell(
+        self, expected: Sequence[tuple[Job, float, float]], seconds: Mapping[str, float]
+    ) -> list[Told]:
+        """Tell of jobs their start and end as they are expected."""
+        now, found = self.snapshot.time, []
+        submitted = sorted(job.submit for job in self._jobs())
+        arrivals = len(submitted) - bisect_left(submitted, now - ARRIVALS_SECONDS)
+        for job, start, end in expected:
+            observed = Observed(
+                len(submitted),
+                arrivals,
+                seconds[job.key],
+                job.gpus or job.cpus,
+                _kinds(job, preemptible(job, self.site)),
+            )
+            ends = self._ends.tell(job.key, now, observed, end - now)
+            slurm = job.start if job.pending and job.start and job.start >= now - 15.0 else None
+            start_p90 = start
+            if job.pending:
+                start_p90 = now + self._starts.tell(job.key, now, observed, start - now).p90
+            told = Told(job.key, start, max(start_p90, start), end, max(now + ends.p90, end), slurm)
+            if job.pending:
+                slurm_end = slurm and slurm + limit_of(job, self._limits)
+                self.accuracy.told(job, now, told, slurm_end)
+            found.append(told)
+        return found
+
+
+def _kinds(job: Job, stopped: bool) -> tuple[str, ...]:
+    """Classes in which times are alike."""
+    if job.running:
+        return "runs", job.qos
+    return f"waits {job.reason}", job.qos, f"stopped {stopped}"
 
 
 _LAUNCH = 20.0

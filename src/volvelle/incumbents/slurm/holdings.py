@@ -11,14 +11,14 @@ from volvelle.incumbents.slurm.shapes import Floats, Ints, Share
 class Holdings(NamedTuple):
     """A row for each node of each running job; never changed in place, so that forks share it.
 
-    numbers: of jobs. shares: (rows, 4), as `Share`. ends: by limits. kinds: numbers of QOS and partition.
+    numbers: of jobs. shares: (rows, 4), as `Share`. ends: by limits. classes: numbers of QOS and partition.
     exempt: seconds before which a job is not stopped for another; infinite: never.
     """
 
     numbers: Ints
     shares: Floats
     ends: Floats
-    kinds: Ints
+    classes: Ints
     exempt: Floats
 
     def without(self, number: int) -> "Holdings":
@@ -27,7 +27,7 @@ class Holdings(NamedTuple):
         return Holdings(*(column[others] for column in self))
 
     def plus(
-        self, number: int, held: Sequence[Share], end: float, kind: int, exempt: float
+        self, number: int, held: Sequence[Share], end: float, of: int, exempt: float
     ) -> "Holdings":
         """These holdings, and those of a job that starts."""
         rows = len(held)
@@ -35,7 +35,7 @@ class Holdings(NamedTuple):
             np.concatenate([self.numbers, np.full(rows, number)]),
             np.concatenate([self.shares, np.array(held, dtype=np.float64).reshape(rows, 4)]),
             np.concatenate([self.ends, np.full(rows, end)]),
-            np.concatenate([self.kinds, np.full(rows, kind)]),
+            np.concatenate([self.classes, np.full(rows, of)]),
             np.concatenate([self.exempt, np.full(rows, exempt)]),
         )
 

@@ -5,6 +5,7 @@ Source: "Resource Limits" of Slurm's documentation and sacctmgr(1), "SPECIFICATI
 """
 
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from volvelle.incumbents.slurm.site import Association, Limits, Qos, Site, Tres
@@ -23,22 +24,29 @@ class Bound(NamedTuple):
     most: Tres
 
 
+@dataclass(eq=False)
 class Book:
     """Scopes of limits: their members, and the resources that the running jobs of each hold."""
 
-    def __init__(self, site: Site) -> None:
-        self._qos = {one.name: one for one in site.qos}
-        self._partition_qos = {one.name: one.qos for one in site.partitions}
-        self._association = {(one.account, one.user): one for one in site.associations}
-        self.held: dict[Scope, dict[str, float]] = {}
-        self._bounds: dict[tuple[str, str, str, str], tuple[Bound, ...]] = {}
+    _qos: dict[str, Qos]
+    _partition_qos: dict[str, str]
+    _association: dict[tuple[str, str], Association]
+    _bounds: dict[tuple[str, str, str, str], tuple[Bound, ...]] = field(default_factory=dict)
+    held: dict[Scope, dict[str, float]] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, site: Site) -> "Book":
+        """The limits of a site, of which nothing is held."""
+        return cls(
+            {one.name: one for one in site.qos},
+            {one.name: one.qos for one in site.partitions},
+            {(one.account, one.user): one for one in site.associations},
+        )
 
     def fork(self) -> "Book":
         """A copy that goes its own way."""
-        copy = object.__new__(Book)
-        copy.__dict__.update(self.__dict__)
-        copy.held = {scope: amounts.copy() for scope, amounts in self.held.items()}
-        return copy
+        held = {scope: amounts.copy() for scope, amounts in self.held.items()}
+        return replace(self, held=held)
 
     def add(
         self, user: str, account: str, qos: str, partition: str, held: Tres, sign: float

@@ -12,7 +12,8 @@ from functools import cmp_to_key
 import numpy as np
 
 from volvelle.incumbents.slurm.choosing import choose
-from volvelle.incumbents.slurm.controller import FOREVER, Controller, Entry, Place
+from volvelle.incumbents.slurm.controller import Controller
+from volvelle.incumbents.slurm.entries import FOREVER, Entry, Place
 from volvelle.incumbents.slurm.planning import (
     CAPPED,
     CLASS,
@@ -25,7 +26,7 @@ from volvelle.incumbents.slurm.planning import (
     new_plan,
     next_start,
 )
-from volvelle.incumbents.slurm.preemption import mode_of, stoppable, stops_by_kind, victims_of
+from volvelle.incumbents.slurm.preemption import mode_of, stoppable, stops_by_class, victims_of
 from volvelle.incumbents.slurm.shapes import Bools
 
 
@@ -37,7 +38,7 @@ def queue(controller: Controller) -> list[Place]:
         entry.reason = controller.waits_for(entry)
         if not entry.reason and place.partition.up:
             places.append(place)
-    stops = stops_by_kind(controller.rules)
+    stops = stops_by_class(controller.rules)
     if stops.any() and _out_of_order(places, stops):
         places.sort(key=cmp_to_key(lambda one, other: _compare(one, other, stops)))
     return places

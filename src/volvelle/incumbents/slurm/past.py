@@ -23,7 +23,7 @@ def past_of(site: Site, snapshot: Snapshot) -> Past:
 
 def _used(site: Site, snapshot: Snapshot, now: float) -> dict[tuple[str, str], float]:
     """CPU-seconds of the jobs in a snapshot, decayed to ``now``."""
-    half_life = FairShare(site.associations, site.config).half_life
+    half_life = FairShare.of(site.associations, site.config).half_life
     used: dict[tuple[str, str], float] = defaultdict(float)
     for job in snapshot.jobs:
         if job.start is None or job.pending or job.start > now:

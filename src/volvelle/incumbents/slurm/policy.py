@@ -9,12 +9,14 @@ from pydantic import Field, PrivateAttr
 from volvelle.core.policy import Allocation, Policy, policies
 from volvelle.core.state import INFINITY, Reason
 from volvelle.core.view import View
-from volvelle.incumbents.slurm.controller import FOREVER, Controller, Rules
+from volvelle.incumbents.slurm.controller import Controller
+from volvelle.incumbents.slurm.entries import FOREVER
 from volvelle.incumbents.slurm.files import site_of_files
 from volvelle.incumbents.slurm.passes import backfill_pass, main_pass
 from volvelle.incumbents.slurm.planning import HELD_GPUS, NODE
 from volvelle.incumbents.slurm.reasons import explained
 from volvelle.incumbents.slurm.records import dependencies, entry_of, job_of_spec, on_nodes
+from volvelle.incumbents.slurm.rules import Rules
 from volvelle.incumbents.slurm.shapes import GPUS, Ints, Share
 from volvelle.incumbents.slurm.site import Job, Site
 
@@ -121,7 +123,7 @@ class Slurm(Policy):
             rules, self._controller = Rules(site, kinds), None
             self._rules, self._given = rules, bool(self.config)
         if self._controller is None:
-            self._controller = Controller(rules, view.now)
+            self._controller = Controller.of(rules, view.now)
         return self._controller
 
     def _follow(self, view: View, controller: Controller) -> None:
@@ -149,7 +151,8 @@ class Slurm(Policy):
                 spec = view.spec(number)
                 job = self._records.get(spec.id) or job_of_spec(spec, rules.site)
                 entry = entry_of(number, job, rules, view.now, dependencies(job, self._records))
-                controller.enter(entry, (kinds[row] >> node_types) & 1 == 1)
+                entry.allowed = (kinds[row] >> node_types) & 1 == 1
+                controller.enter(entry)
                 if job.running and self._past is not None:
                     controller.hold(entry, job.partitions[0], on_nodes(entry, controller), view.now)
                     continue

@@ -8,7 +8,9 @@ refused where the site is read; grace times are not modelled.
 import numpy as np
 
 from volvelle.incumbents.slurm.choosing import choose
-from volvelle.incumbents.slurm.controller import Controller, Entry, Place, Rules
+from volvelle.incumbents.slurm.controller import Controller
+from volvelle.incumbents.slurm.entries import Entry, Place
+from volvelle.incumbents.slurm.rules import Rules
 from volvelle.incumbents.slurm.shapes import Bools
 from volvelle.incumbents.slurm.site import Partition
 
@@ -66,18 +68,18 @@ def candidates(controller: Controller, entry: Entry, partition: Partition) -> li
     return found
 
 
-def stops_by_kind(rules: Rules) -> Bools:
-    """Which kinds of QOS and partition may stop which, (kinds, kinds)."""
-    kinds = rules.kinds
-    if len(rules.stops) != len(kinds):
-        rules.stops = np.array([[may_preempt(rules, *a, *b) for b in kinds] for a in kinds])
+def stops_by_class(rules: Rules) -> Bools:
+    """Which classes of jobs may stop which, (classes, classes)."""
+    classes = rules.classes
+    if len(rules.stops) != len(classes):
+        rules.stops = np.array([[may_preempt(rules, *a, *b) for b in classes] for a in classes])
     return rules.stops
 
 
 def stoppable(controller: Controller) -> Bools:
-    """Which holdings jobs of each kind may stop now, (kinds, holdings)."""
+    """Which holdings jobs of each class may stop now, (classes, holdings)."""
     holdings = controller.holdings
-    stops: Bools = stops_by_kind(controller.rules)[:, holdings.kinds]
+    stops: Bools = stops_by_class(controller.rules)[:, holdings.classes]
     stops &= controller.now >= holdings.exempt
     return stops
 

@@ -1,6 +1,7 @@
 """Why a job waits: Slurm's word, and the limit, the jobs, the reservation or the nodes behind it."""
 
-from volvelle.incumbents.slurm.controller import Controller, Entry
+from volvelle.incumbents.slurm.controller import Controller
+from volvelle.incumbents.slurm.entries import Entry
 from volvelle.incumbents.slurm.limits import Bound
 
 
@@ -39,20 +40,15 @@ def _behind(controller: Controller, entry: Entry) -> str:
 def _ahead(controller: Controller, entry: Entry) -> str:
     """How many jobs that wait for nodes of its partitions have a higher priority."""
     mine = {one.name for one in entry.partitions}
-    best = _priority(entry)
+    best = max(entry.priority.values(), default=0.0)
     ahead = sum(
         other.shares is None
         and other.reason in ("Resources", "Priority")
         and bool(mine & {one.name for one in other.partitions})
-        and (-_priority(other), other.job.id) < (-best, entry.job.id)
+        and (-max(other.priority.values(), default=0.0), other.job.id) < (-best, entry.job.id)
         for other in controller.entries.values()
     )
     return f"{ahead} jobs are ahead of it" if ahead else "it is the next for nodes"
-
-
-def _priority(entry: Entry) -> float:
-    """Its highest."""
-    return max((place.priority for place in entry.places), default=0.0)
 
 
 def _limit(controller: Controller, entry: Entry) -> str:

@@ -6,8 +6,8 @@
     identity, lease, lock, journals.json
     attempts/KEY/            order.json, command.json, control-block, metrics.jsonl, output.log, stop.json,
                              lock, supervisor.json, exit.json (see `supervisor`), supervisor.log, done
-    ended/KEY/               after the controller has journalled the end: output, metrics and exit, until
-                             the retention time is over
+    ended/KEY/               after the controller has journalled the end: output, metrics, exit, and end.json
+                             as it was reported, until the retention time is over
     uploads/                 working directories of jobs, by the hash of their content
     pruned                   attempts removed from ``ended``, one KEY a line
 
@@ -18,7 +18,7 @@ import contextlib
 import os
 import secrets
 import shutil
-from collections.abc import Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator
 from pathlib import Path
 from typing import TypeVar
 
@@ -26,7 +26,7 @@ import msgspec
 
 from volvelle.client.control_block import ControlBlock
 from volvelle.live.agent.files import last_line, lock, write_file
-from volvelle.live.agent.wire import StartTask
+from volvelle.live.agent.wire import StartTask, TaskEnded
 from volvelle.live.messages import MAX_JOURNALS, AttemptKey, JournalPosition
 from volvelle.model.node import Node
 
@@ -36,7 +36,8 @@ ATTEMPTS, ENDED, OUTPUT = "attempts", "ended", "output.log"
 
 LOG_RETENTION_SECONDS = 30 * 86_400.0
 
-_ARCHIVED = {OUTPUT, "metrics.jsonl", "exit.json"}
+_EXIT, _END = "exit.json", "end.json"
+_ARCHIVED = {OUTPUT, "metrics.jsonl", _EXIT, _END}
 
 
 class AgentSettings(msgspec.Struct, frozen=True, kw_only=True):
@@ -149,11 +150,11 @@ class AttemptFolder:
     @property
     def exit(self) -> ExitRecord | None:
         """How the command ended, once it has."""
-        return _read(self.path / "exit.json", ExitRecord)
+        return _read(self.path / _EXIT, ExitRecord)
 
     @exit.setter
     def exit(self, record: ExitRecord) -> None:
-        write_file(self.path / "exit.json", msgspec.json.encode(record))
+        write_file(self.path / _EXIT, msgspec.json.encode(record))
 
     @property
     def is_done(self) -> bool:
@@ -225,13 +226,22 @@ class AgentFolder:
         content = msgspec.json.encode((*others[1 - MAX_JOURNALS :], position))
         write_file(self.path / "journals.json", content)
 
-    def archive(self, key: AttemptKey) -> None:
-        """The controller has journalled the end of this attempt: keep only what people read."""
+    def archive(self, end: TaskEnded) -> None:
+        """The controller has journalled the end of an attempt: keep it, and what people read."""
+        key = end.task.key
+        write_file(self.attempt(key).path / _END, msgspec.json.encode(end))
         kept = self.ended / str(key)
         self.attempt(key).path.rename(kept)
         for file in kept.iterdir():
             if file.name not in _ARCHIVED:
                 file.unlink()
+
+    def archived_ends(self, numbers: Container[int]) -> Iterator[tuple[TaskEnded, ExitRecord]]:
+        """The archived ends of these jobs, the oldest attempt of each first."""
+        for key in sorted(key for key in _keys(self.ended) if key.number in numbers):
+            kept = self.ended / str(key)
+            if end := _read(kept / _END, TaskEnded):
+                yield end, _read(kept / _EXIT, ExitRecord) or ExitRecord()
 
     def prune(self, before: float) -> None:
         """Remove what was archived before ``before`` (seconds since the Unix epoch). Raises OSError.

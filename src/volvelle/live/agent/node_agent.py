@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
 from pathlib import Path
 
@@ -19,6 +19,7 @@ from volvelle.live.agent.launch import UPLOADED, free_port, job_folder, prepare_
 from volvelle.live.agent.logs import log_sizes, read_log
 from volvelle.live.agent.node_condition import disk_problem
 from volvelle.live.agent.node_lease import NodeLease
+from volvelle.live.agent.past_ends import past_ends
 from volvelle.live.agent.processes import kill_all_below, kill_remaining
 from volvelle.live.agent.retention_clock import RetentionClock
 from volvelle.live.agent.task_runner import TaskRunner
@@ -94,7 +95,7 @@ class NodeAgent:
         tasks = [runner.state for runner in self._runners.values()]
         tasks += self._failed_starts.values()
         self._connection.send(
-            wire.NodeInventory(tuple(tasks), self._folder.journals, self._problem)
+            wire.NodeInventory(tuple(tasks), self._folder.journals, self._problem, keeps_ends=True)
         )
         for runner in self._runners.values():
             for request in (runner.signal_request, runner.exit_request):
@@ -128,6 +129,8 @@ class NodeAgent:
                     runner.confirm_exit(message.iteration)
             case wire.UploadChunk():
                 self._uploads.on_chunk(message)
+            case wire.ListEnds():
+                self._background.create_task(self._send_ends(message.numbers))
             case wire.ListLogs() | wire.ReadLog():
                 self._background.create_task(self._send_logs(message))
             case wire.Pong():
@@ -234,10 +237,16 @@ class NodeAgent:
 
     def _forget(self, key: AttemptKey) -> None:
         self._failed_starts.pop(key, None)
-        if (runner := self._runners.get(key)) and not runner.running:
+        runner = self._runners.get(key)
+        if runner is not None and isinstance(end := runner.state, TaskEnded):
             del self._runners[key]
             with contextlib.suppress(OSError):  # reported again, and forgotten again
-                self._folder.archive(key)
+                self._folder.archive(end)
+
+    async def _send_ends(self, numbers: Iterable[int]) -> None:
+        """Answer a server whose store was set back, in a thread as there may be many folders."""
+        ends = await asyncio.to_thread(past_ends, self._folder, numbers)
+        self._connection.send(wire.PastEnds(ends))
 
     async def _send_logs(self, request: wire.ListLogs | wire.ReadLog) -> None:
         """Answer a request for logs, in a thread: a slow disk must not delay other messages."""

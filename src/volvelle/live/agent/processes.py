@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from volvelle.live.agent.folders import SupervisorRecord
+from volvelle.live.agent.folders import ExitRecord, SupervisorRecord
 
 ATTEMPT_VARIABLE = "VOLVELLE_RUN"
 """Environment variable that marks every process of an attempt; its value is the attempt's folder."""
@@ -24,6 +24,15 @@ def boot_id() -> str:
 def since_boot() -> float:
     """Seconds since boot: a clock that is never set, counts suspension, and is shared by all processes."""
     return time.clock_gettime(time.CLOCK_BOOTTIME)
+
+
+def seconds_ago(record: ExitRecord) -> float | None:
+    """Seconds since the end of a command; None if it is not known."""
+    if record.ended is None:
+        return None
+    if record.boot == boot_id():
+        return max(since_boot() - record.since_boot, 0.0)
+    return max(time.time() - record.ended, 0.0)
 
 
 async def wait_for_exit(pid: int) -> None:

@@ -5,7 +5,6 @@ import contextlib
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 
 import msgspec
@@ -23,7 +22,7 @@ from volvelle.client.control_block import (
 from volvelle.live.agent import processes, supervisor
 from volvelle.live.agent.files import last_line
 from volvelle.live.agent.folders import AttemptFolder, ExitRecord, StopRecord, SupervisorRecord
-from volvelle.live.agent.processes import since_boot
+from volvelle.live.agent.processes import seconds_ago, since_boot
 from volvelle.live.agent.progress import ProgressReader
 from volvelle.live.agent.task_outcome import task_outcome
 from volvelle.live.agent.wire import (
@@ -39,15 +38,6 @@ from volvelle.live.messages import Outcome
 _START_POLL_SECONDS = 0.01
 _EXIT_POLL_SECONDS = 0.005
 """Polling interval of the control block of a job that may choose its last iteration."""
-
-
-def _seconds_ago(record: ExitRecord) -> float | None:
-    """Seconds since the end; None if it is not known."""
-    if record.ended is None:
-        return None
-    if record.boot == processes.boot_id():
-        return max(since_boot() - record.since_boot, 0.0)
-    return max(time.time() - record.ended, 0.0)
 
 
 Send = Callable[[TaskStarted | TaskEnded | SignalTask | ExitAt | ExitConfirmed], None]
@@ -85,7 +75,7 @@ class TaskRunner:
     def state(self) -> TaskStarted | TaskEnded:
         """The state to report in an inventory: as last reported, else that the task is here."""
         if isinstance(self.reported, TaskEnded):
-            ago = _seconds_ago(self._exit)
+            ago = seconds_ago(self._exit)
             return msgspec.structs.replace(self.reported, ago=ago, sent=since_boot())
         return self.reported or TaskStarted(self.task, self.order.port)
 
@@ -190,7 +180,7 @@ class TaskRunner:
             or (bool(exit_record.setup) and exit_record.code is not None),
             iterations=self._block[ITERATIONS],
             saved_iterations=self._block[SAVED_ITERATIONS],
-            ago=_seconds_ago(exit_record),
+            ago=seconds_ago(exit_record),
             sent=since_boot(),
         )
 

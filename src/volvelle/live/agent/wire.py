@@ -119,11 +119,15 @@ class TaskEnded(msgspec.Struct, frozen=True, tag="task-ended", kw_only=True):
 
 
 class NodeInventory(msgspec.Struct, frozen=True, tag="node-inventory"):
-    """Agent, after the welcome: all tasks on the node, what it was told of journals, and its condition."""
+    """Agent, after the welcome: all tasks on the node, what it was told of journals, and its condition.
+
+    keeps_ends: whether it answers `ListEnds`.
+    """
 
     tasks: tuple[TaskStarted | TaskEnded, ...]
     known: tuple[JournalPosition, ...] = ()
     problem: str = ""
+    keeps_ends: bool = False
 
 
 class Condition(msgspec.Struct, frozen=True, tag="condition"):
@@ -182,6 +186,18 @@ class Pong(msgspec.Struct, frozen=True, tag="pong"):
 
     at: float
     position: JournalPosition | None = None
+
+
+class ListEnds(msgspec.Struct, frozen=True, tag="list-ends"):
+    """Server: how did attempts of these jobs end on the node? Its store may have lost that."""
+
+    numbers: tuple[Counted, ...]
+
+
+class PastEnds(msgspec.Struct, frozen=True, tag="past-ends"):
+    """Agent: the answer to `ListEnds`: of each job the last end, and all ends with which it finished."""
+
+    ends: tuple[TaskEnded, ...]
 
 
 class ListLogs(msgspec.Struct, frozen=True, tag="list-logs"):
@@ -243,6 +259,7 @@ FromAgent = (
     | Ping
     | LogSizes
     | LogChunk
+    | PastEnds
     | FetchUpload
 )
 ToAgent = (
@@ -257,6 +274,7 @@ ToAgent = (
     | ExitAt
     | ExitConfirmed
     | Pong
+    | ListEnds
     | ListLogs
     | ReadLog
     | UploadChunk

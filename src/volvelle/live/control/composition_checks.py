@@ -3,6 +3,7 @@
 import msgspec
 
 from volvelle.core.composition import WrittenComposition
+from volvelle.core.memory import memory_of
 from volvelle.core.scheduler import Scheduler
 from volvelle.live.control.requests import Recompose
 from volvelle.live.forecasts.what_if import forecast_recomposition
@@ -66,6 +67,8 @@ def check_composition(cluster: Cluster, written: WrittenComposition) -> None:
             usage=True,
         )
     composition.policy.refuse(cluster, ())
+    for part in composition:
+        memory_of(part)
 
 
 def check_partition(whole: Cluster | None) -> None:

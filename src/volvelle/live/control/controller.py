@@ -475,8 +475,9 @@ class Controller:
 
     def _with_secrets(self, order: Order) -> Order | None:
         """``order`` with the secrets of its job; None where they cannot be read, and the job is held."""
-        job = self._cycle.state.jobs.get(order.number)
-        if not isinstance(order, Start) or job is None:
+        if not isinstance(order, Start):
+            return order
+        if (job := self._cycle.state.jobs.get(order.number)) is None:
             return order
         try:
             return self._secrets.opened(order, job.request.secrets)

@@ -89,6 +89,12 @@ class LiveJob:
         )
 
     @property
+    def due(self) -> float | None:
+        """The last moment at which its finish is worth anything; None without a deadline."""
+        deadline = self.request.deadline
+        return None if deadline is None else self.submitted + deadline.rewards[-1].deadline_seconds
+
+    @property
     def memory(self) -> "msgspec.Struct":
         """The job beside its submission, as `JobMemory`."""
         return JobMemory(*[getattr(self, each.name) for each in _REMEMBERED])

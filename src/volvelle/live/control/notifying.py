@@ -87,7 +87,7 @@ class CycleNotifications:
         for number in changed if self._settings.any else ():
             job = self._state.jobs[number]
             due = _due(job)
-            expected = job.predicted_p90 or job.predicted_p50
+            expected = job.predicted_p50 if job.guessed else job.predicted_p90 or job.predicted_p50
             shown = published.jobs.get(number)
             if due is None or expected is None or expected <= due or shown is None:
                 continue
@@ -168,6 +168,4 @@ def _due(job: LiveJob) -> float | None:
     """By when it has to be done: what it was guaranteed, or else the last moment worth anything."""
     if job.guarantee is not None and job.guarantee.finish_by is not None:
         return job.guarantee.finish_by
-    if job.request.deadline is None:
-        return None
-    return job.submitted + max(each.deadline_seconds for each in job.request.deadline.rewards)
+    return job.due

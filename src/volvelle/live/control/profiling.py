@@ -9,9 +9,9 @@ checkpoint, and come to the scheduler with what their iterations showed (`JobPro
 import math
 from collections.abc import Container, Iterator
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from volvelle.core.events import JobProfile
-from volvelle.core.memory import packed, unpacked
 from volvelle.live.control.gpu_ledger import GpuLedger
 from volvelle.live.control.live_jobs import LiveJob
 from volvelle.live.records import ProfileQueued, ProfileRunEnded, ProfileRunOver, ProfileStarted
@@ -36,6 +36,13 @@ class ProfiledJob:
     lasts: float | None = None
 
 
+class PartitionMemory(NamedTuple):
+    """A partition as a snapshot keeps it."""
+
+    jobs: dict[int, ProfiledJob]
+    rules: Partition
+
+
 class LivePartition:
     """The partition of ``cluster``, which has one."""
 
@@ -44,7 +51,7 @@ class LivePartition:
         self.seconds = cluster.profiling.seconds
         self.nodes = cluster.partition
         names = [node.name for node in self.nodes]
-        self.rules = Partition(cluster.profiling, names, self.nodes[0].gpus)
+        self.rules = Partition.of(cluster.profiling, names, self.nodes[0].gpus)
         self.jobs: dict[int, ProfiledJob] = {}
         """Jobs that wait for a profile or are profiled, by number."""
 
@@ -53,13 +60,13 @@ class LivePartition:
         return next((node for node in self.rules.nodes if node.name == name), None)
 
     @property
-    def memory(self) -> bytes:
+    def memory(self) -> PartitionMemory:
         """All that it knows, for a snapshot."""
-        return packed((self.jobs, self.rules))
+        return PartitionMemory(self.jobs, self.rules)
 
-    def remember(self, memory: bytes) -> None:
+    def remember(self, memory: PartitionMemory) -> None:
         """Know what `memory` was."""
-        self.jobs, self.rules = unpacked(memory)
+        self.jobs, self.rules = memory
 
     # ------------------------------------------------------------------ the fold
 

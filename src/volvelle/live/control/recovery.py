@@ -20,7 +20,7 @@ from volvelle.core.scheduler import Scheduler
 from volvelle.live.control.composition_checks import check_composition, check_partition
 from volvelle.live.control.snapshots import ControllerSnapshot, read_snapshot
 from volvelle.live.control.state import ControllerState
-from volvelle.live.forecasts.calibration import ForecastCalibration
+from volvelle.live.forecasts.calibration import ForecastCalibration, PastForecast
 from volvelle.live.job_request import JobRequest
 from volvelle.live.messages import attempt_identity
 from volvelle.live.records import ProfileQueued
@@ -63,22 +63,25 @@ def recover_state(store: Store, header: Header, now: float) -> Recovered:
 
 
 def restore_calibration(store: Store, state: ControllerState) -> ForecastCalibration:
-    """The forecast calibration from the stored first forecasts and their errors."""
-    calibration = ForecastCalibration()
+    """The forecast calibration from the stored first forecasts and what became of them."""
+    past, epoch = [], state.epoch
     finished = store.jobs.list_latest(states=[JobState.FINISHED.value], limit=_CALIBRATION_JOBS)
-    for record in reversed(finished):
-        if record.forecast_finish is not None and record.ended is not None:
-            submitted = record.submitted
-            calibration.learn(record.forecast_finish - submitted, record.ended - submitted)
-            calibration.judge((record.promised_p50, record.promised_p90), record.ended)
-    for job in state.jobs.values():
-        if job.forecast_finish is not None:
-            submitted, finish = job.submitted - state.epoch, job.forecast_finish - state.epoch
-            told = [
-                None if each is None else each - state.epoch
-                for each in (job.promised, job.promised_p90)
-            ]
-            calibration.add_first_forecast(job.number, submitted, finish, told)
+    for record in [*finished, *store.jobs.list_unfinished()]:
+        if (finish := record.forecast_finish) is None:
+            continue
+        gpus, estimate = (record.request.get(name) for name in ("gpus", "estimate"))
+        past.append(
+            PastForecast(
+                record.number,
+                submitted=record.submitted - epoch,
+                finish=finish - epoch,
+                width=gpus or 1.0,
+                service=estimate or finish - record.submitted,
+                ended=None if record.ended is None else record.ended - epoch,
+            )
+        )
+    calibration = ForecastCalibration()
+    calibration.replay(past)
     return calibration
 
 

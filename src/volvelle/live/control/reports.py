@@ -6,6 +6,7 @@ from typing import assert_never
 
 from volvelle.core.beliefs import measured_seconds_left
 from volvelle.core.events import (
+    UNRECORDED,
     BatchSizeChanged,
     JobFailed,
     JobFinished,
@@ -24,6 +25,7 @@ from volvelle.live.control.cycle_changes import CycleChanges
 from volvelle.live.control.gpu_ledger import Attempt, AttemptPhase
 from volvelle.live.control.inputs import ControllerStarted
 from volvelle.live.control.live_jobs import LiveJob
+from volvelle.live.control.servers import FinishedPart
 from volvelle.live.messages import (
     MAX_BATCH_SIZE,
     MAX_JOURNALS,
@@ -31,6 +33,7 @@ from volvelle.live.messages import (
     AttemptKey,
     AttemptProgress,
     AttemptStarted,
+    EndsTold,
     Forget,
     JournalPosition,
     NodeCondition,
@@ -41,6 +44,7 @@ from volvelle.live.messages import (
     SetBatchSize,
     Start,
     Stop,
+    TellEnds,
     UnknownEnded,
 )
 from volvelle.live.records import (
@@ -83,6 +87,8 @@ _NOTHING_TO_RUN = (126, 127)
 _NO_SCRIPT = "can't open file"
 """Python's message for a missing script."""
 
+_SET_BACK = "before the store was set back"
+
 _WHILE_PROFILED = "while it was profiled"
 
 
@@ -107,8 +113,9 @@ class ReportIngestion:
             case AttemptEnded():
                 self._attempt_ended(report)
             case UnknownEnded():
-                self._changes.orders.append(Forget(*report.key))
-                self._state.settling.ended_on(report.node, report.key)
+                self._unknown_ended(report)
+            case EndsTold():
+                self._state.settling.untold.pop(report.node, None)
             case NodeJoined():
                 self._node_joined(report)
             case NodeCondition():
@@ -256,6 +263,17 @@ class ReportIngestion:
         attempt = self._state.ledger.current(report.key)
         if attempt is not None:
             self._end_attempt(attempt, report)
+
+    def _unknown_ended(self, report: UnknownEnded) -> None:
+        """An attempt that the store does not know of has ended on a node; its job may have finished by it."""
+        state = self._state
+        self._changes.orders.append(Forget(*report.key))
+        state.settling.ended_on(report.node, report.key)
+        ours = state.servers.settling and state.is_ours(report.key)
+        if ours and report.outcome is Outcome.FINISHED:
+            ended = self._changes.now - max(report.ago or 0.0, 0.0)
+            part = FinishedPart(report.key, report.nodes, ended)
+            state.settling.finished.setdefault(report.number, {})[report.node] = part
 
     def _end_attempt(self, attempt: Attempt, report: AttemptEnded) -> None:
         """End an attempt. The event for the scheduler depends on whether it had ordered the end."""
@@ -451,8 +469,14 @@ class ReportIngestion:
         """After the store was set back: go on once it is known what runs where."""
         state, changes = self._state, self._changes
         settling = state.settling
-        if state.servers.settling and not settling.awaited and not settling.superseded:
+        if state.servers.settling:
+            numbers = tuple(sorted(state.jobs))
+            changes.orders += [TellEnds(name, numbers) for name in settling.ask()]
+        if state.servers.settling and settling.is_known:
             changes.record(StoreSettled())
+            for number in sorted(settling.finished.keys() & state.jobs.keys()):
+                self._finish_lost(number)
+            settling.finished.clear()
             for attempt in list(state.ledger.attempts.values()):
                 self._go_on(attempt)
         if state.servers.settling:
@@ -461,6 +485,21 @@ class ReportIngestion:
             if not settling.foreign_on(name):
                 settling.held.discard(name)
                 self._let_in(name)
+
+    def _finish_lost(self, number: int) -> None:
+        """End a job that has finished in what the store has lost, unless it runs by what its nodes say."""
+        state, changes = self._state, self._changes
+        ended, attempt = state.settling.finish(number), state.ledger.attempts.get(number)
+        if ended is None or (attempt is not None and attempt.key not in state.settling.missing):
+            return
+        changes.touched.add(number)
+        if state.is_profiled(number):
+            finished = JobState.FINISHED.value
+            changes.record(ProfileConcluded(number, changes.now, finished, _SET_BACK))
+        else:
+            submitted = state.jobs[number].submitted - state.epoch
+            ended = min(max(ended, submitted), changes.now)
+            changes.job_events.append(JobFinished(ended, number, UNRECORDED))
 
     def _go_on(self, attempt: Attempt) -> None:
         """Send the order about an attempt again, now that it is known what runs where.
@@ -474,6 +513,8 @@ class ReportIngestion:
             )
         elif order is not None:
             self._changes.orders.append(order)
+        elif attempt.key in self._state.settling.missing:
+            self._changes.orders.append(Stop(*attempt.key, kill=True))
 
     def _let_in(self, name: str) -> None:
         """A node that was held takes new jobs, if it can start them."""
@@ -518,10 +559,15 @@ class ReportIngestion:
                 if not self._state.servers.settling:
                     orders.append(self._state.start_order(attempt))
         for attempt in ledger.attempts_on(report.node.name):
-            if attempt.key not in report.attempts:
+            if attempt.key in report.attempts:
+                continue
+            if self._state.servers.settling:  # it may have ended in what the store has lost
+                self._state.settling.missing.setdefault(attempt.key, set()).add(report.node.name)
+            else:
                 again = self._state.unconfirmed_order(attempt)
-                if not (isinstance(again, Start) and self._state.servers.settling):
-                    orders.append(again or Stop(*attempt.key, kill=True))
+                orders.append(again or Stop(*attempt.key, kill=True))
+        if report.keeps_ends:
+            self._state.settling.untold[report.node.name] = False
 
     def _compare_journals(self, report: NodeJoined) -> None:
         """Notice that a node knows more than the journal."""

@@ -16,6 +16,7 @@ from volvelle.live.control.live_jobs import LiveJob
 from volvelle.live.job_request import JobRequest
 from volvelle.live.messages import Start
 from volvelle.live.serve_folder import read_secret, write_secret
+from volvelle.model.extras import install
 from volvelle.model.problems import Problem
 
 if TYPE_CHECKING:
@@ -103,7 +104,7 @@ class SecretBox:
         except ImportError:
             raise Problem(
                 "secrets need the package cryptography where volvelle serve runs",
-                mend="pip install 'volvelle[live]'",
+                mend=install("live"),
             ) from None
         return AESSIV(self._key)
 

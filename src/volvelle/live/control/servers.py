@@ -7,6 +7,7 @@ has lost later acknowledgements. Nodes have not: they remember the position of e
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import msgspec
 
@@ -105,6 +106,14 @@ class Servers:
         return f"{text}. Nothing is started until every node has told what runs there, or is lost"
 
 
+class FinishedPart(NamedTuple):
+    """A node's part of an attempt on ``nodes`` that has finished, at this time of the journal's clock."""
+
+    key: AttemptKey
+    nodes: tuple[str, ...]
+    time: float
+
+
 @dataclass
 class Settling:
     """Nodes and attempts that the present server awaits after the store was set back. In memory only: nodes
@@ -113,7 +122,10 @@ class Settling:
     awaited: nodes that have not joined since it began. held: nodes that joined and take no new jobs yet.
     superseded: attempts of jobs in the store that it does not know of; they are being stopped. foreign:
     attempts of jobs that are not in the store. Each with its nodes. there: attempts that by the
-    store were ordered and not yet started, and that a node has.
+    store were ordered and not yet started, and that a node has. missing: attempts that are on these nodes by
+    the store, and are not. untold: nodes that have not told yet which jobs of the store have ended there, and
+    whether they were asked. finished: parts of attempts in which nodes say that a job has finished that by
+    the store is not over, by its number and the node.
     """
 
     awaited: set[str] = field(default_factory=set)
@@ -121,15 +133,38 @@ class Settling:
     superseded: dict[AttemptKey, set[str]] = field(default_factory=dict)
     foreign: dict[AttemptKey, set[str]] = field(default_factory=dict)
     there: set[AttemptKey] = field(default_factory=set)
+    missing: dict[AttemptKey, set[str]] = field(default_factory=dict)
+    untold: dict[str, bool] = field(default_factory=dict)
+    finished: dict[int, dict[str, FinishedPart]] = field(default_factory=dict)
+
+    @property
+    def is_known(self) -> bool:
+        """Whether it is known what runs where, and what has ended since."""
+        return not (self.awaited or self.superseded or self.untold)
+
+    def ask(self) -> list[str]:
+        """The nodes that are to be asked now what has ended there."""
+        names = sorted(name for name, asked in self.untold.items() if not asked)
+        self.untold.update(dict.fromkeys(names, True))
+        return names
+
+    def finish(self, number: int) -> float | None:
+        """When a job has finished, as all nodes of one of its attempts say; None: it has not."""
+        parts = self.finished.get(number, {})
+        for part in parts.values():
+            if all(name in parts and parts[name].key == part.key for name in part.nodes):
+                return part.time
+        return None
 
     def ended(self, key: AttemptKey) -> None:
         """An attempt has ended."""
         self.superseded.pop(key, None)
         self.foreign.pop(key, None)
+        self.missing.pop(key, None)
 
     def ended_on(self, name: str, key: AttemptKey) -> None:
         """The part of an attempt on a node has ended."""
-        for attempts in (self.superseded, self.foreign):
+        for attempts in (self.superseded, self.foreign, self.missing):
             if (nodes := attempts.get(key)) is not None:
                 nodes.discard(name)
                 if not nodes:
@@ -139,7 +174,8 @@ class Settling:
         """Drop the reports of a node: it reports again, or is lost."""
         self.awaited.discard(name)
         self.held.discard(name)
-        for key in [*self.superseded, *self.foreign]:
+        self.untold.pop(name, None)
+        for key in [*self.superseded, *self.foreign, *self.missing]:
             self.ended_on(name, key)
 
     def foreign_on(self, name: str) -> list[AttemptKey]:

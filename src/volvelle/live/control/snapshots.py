@@ -16,6 +16,7 @@ from volvelle.core.journal import Header
 from volvelle.core.snapshot import Snapshot
 from volvelle.live.control.gpu_ledger import LedgerMemory
 from volvelle.live.control.live_jobs import JobMemory
+from volvelle.live.control.profiling import PartitionMemory
 from volvelle.live.control.servers import Servers
 from volvelle.live.control.state import ControllerState
 from volvelle.live.measured_rates import MeasuredRates
@@ -24,7 +25,7 @@ from volvelle.live.status.view import HoldingView
 from volvelle.live.store import Store, StoredSnapshot, StoreFailed, Superseded
 from volvelle.model.problems import Problem
 
-FORMAT = 3
+FORMAT = 4
 
 _MAX_ENTRIES = 1000
 """Entries after which a snapshot is taken."""
@@ -37,7 +38,7 @@ _MIN_PAUSE = 10.0
 class ControllerSnapshot(msgspec.Struct, frozen=True, kw_only=True):
     """A controller state but for what the store's table of jobs says.
 
-    policy, admission: as the journal says. jobs: by number. partition: empty without one.
+    policy, admission: as the journal says. jobs: by number.
     """
 
     next_seq: int
@@ -51,7 +52,7 @@ class ControllerSnapshot(msgspec.Struct, frozen=True, kw_only=True):
     drained: tuple[str, ...]
     servers: Servers
     holdings: tuple[HoldingView, ...]
-    partition: bytes
+    partition: PartitionMemory | None
     measured: tuple[RateMeasured, ...] = ()
 
     @classmethod
@@ -69,7 +70,7 @@ class ControllerSnapshot(msgspec.Struct, frozen=True, kw_only=True):
             drained=tuple(sorted(state.drained)),
             servers=state.servers,
             holdings=tuple(state.holdings),
-            partition=b"" if state.partition is None else state.partition.memory,
+            partition=None if state.partition is None else state.partition.memory,
             measured=state.measured.all,
         )
 
@@ -90,7 +91,7 @@ class ControllerSnapshot(msgspec.Struct, frozen=True, kw_only=True):
         state.servers = self.servers
         state.holdings.extend(self.holdings)
         state.measured = MeasuredRates(self.measured)
-        if state.partition is not None:
+        if state.partition is not None and self.partition is not None:
             state.partition.remember(self.partition)
         return state, forgetful
 
@@ -144,7 +145,12 @@ class SnapshotWriter:
 
     def _take(self, state: ControllerState) -> None:
         self._entries, self._seconds = 0, 0.0
-        encoded = msgspec.msgpack.encode(ControllerSnapshot.of(state), enc_hook=encode_array)
+        try:
+            snapshot = ControllerSnapshot.of(state)
+        except Problem as problem:
+            self.problem = f"no snapshot can be taken, the next start takes longer: {problem}"
+            return
+        encoded = msgspec.msgpack.encode(snapshot, enc_hook=encode_array)
         self._writing = self._thread.submit(self._write, state.next_seq - 1, encoded)
 
     def _write(self, seq: int, encoded: bytes) -> None:

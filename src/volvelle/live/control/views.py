@@ -10,7 +10,14 @@ from volvelle.live.control.state import ControllerState, EndedJob
 from volvelle.live.scheduler_queries import preemptions
 from volvelle.live.status.publisher import StatusUpdate
 from volvelle.live.status.reasons import BORROWS
-from volvelle.live.status.view import PROFILING, JobState, JobStatusView, NodeStatusView
+from volvelle.live.status.view import (
+    NO_GUARANTEES,
+    PROFILING,
+    Guarantee,
+    JobState,
+    JobStatusView,
+    NodeStatusView,
+)
 from volvelle.model.cluster import NodeState
 from volvelle.model.node import Node
 from volvelle.profiling.partition import PartitionNode
@@ -115,11 +122,21 @@ class ViewBuilder:
             guessed=job.guessed,
             array_index=job.position if job.request.array > 1 else None,
             promised=job.promised,
-            guarantee=job.guarantee,
+            due=job.due,
+            guarantee=self._guarantee(job),
             profiling=self._state.is_profiled(job.number),
             profile=job.profile,
             changed=job.changed,
         )
+
+    def _guarantee(self, job: LiveJob) -> Guarantee | None:
+        """What was promised to a job. One with a deadline that came in without a word has no guarantee."""
+        if job.guarantee is not None or job.due is None:
+            return job.guarantee
+        came_in = (
+            job.first_started is not None or self._state.scheduler.row_of(job.number) is not None
+        )
+        return NO_GUARANTEES if came_in else None
 
     def _reason(self, job: LiveJob, state: JobState) -> str:
         partition = self._state.partition

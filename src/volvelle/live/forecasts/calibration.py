@@ -1,75 +1,182 @@
 """Calibration of forecasts: P50 and P90 of a forecast finish, from the errors of past forecasts.
 
-The remaining time of a job is multiplied by how much longer jobs took than was forecast at their submission,
-more where too few of the first P90s held (`volvelle.estimate.statements`).
+A finish is calibrated by `volvelle.estimate.told.ToldTimes` at a job's first forecast, and anew when the job
+starts or is stopped. In between what remains counts as often as then.
 """
 
 import math
-from collections.abc import Iterable
-from dataclasses import dataclass
+import threading
+from bisect import bisect_left, insort
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
 
-from volvelle.estimate.statements import Statements
+import numpy as np
+
+from volvelle.core.entry import submissions
+from volvelle.core.scheduler import Scheduler
+from volvelle.estimate.likeness import ARRIVALS_SECONDS, Observed
+from volvelle.estimate.told import ToldTimes
+from volvelle.live.scheduler_queries import holds_gpus, unheld_job_numbers
+from volvelle.model.job import JobSpec
 
 
-@dataclass(frozen=True)
-class CalibratedTimes:
-    """The calibration at time ``now``: what remains counts so many times; NaN if too little is known."""
+class PastForecast(NamedTuple):
+    """The first forecast of a job. Times on the journal's clock.
 
-    now: float
-    p50_factor: float
-    p90_factor: float
+    width: GPUs. service: seconds that the job was
+    believed to run. ended: None where it goes on.
+    """
 
-    def of(self, finish: float | None) -> tuple[float | None, float | None]:
-        """P50 and P90 of a forecast finish. Without enough data P50 is the forecast itself."""
-        if finish is None:
-            return None, None
-        remaining = max(finish - self.now, 0.0)
-        if math.isnan(self.p50_factor) or math.isnan(self.p90_factor):
-            return finish, None
-        p50 = self.now + remaining * self.p50_factor
-        return p50, max(self.now + remaining * self.p90_factor, p50)
+    number: int
+    submitted: float
+    finish: float
+    width: float
+    service: float
+    ended: float | None = None
+
+
+class CalibratedTimes(NamedTuple):
+    """P50 and P90 of a finish on the journal's clock; None where none is forecast.
+
+    prior: too few jobs have ended, so that assumptions are part of them.
+    """
+
+    p50: float | None
+    p90: float | None
+    prior: bool
+
+
+UNKNOWN = CalibratedTimes(None, None, prior=False)
+"""Times of a job that is not forecast to finish."""
 
 
 class ForecastCalibration:
-    """First forecasts of jobs and their errors. Times are on the journal's clock."""
+    """First forecasts of jobs and their errors. Times are on the journal's clock. Threads may share it."""
 
     def __init__(self) -> None:
-        self._statements = Statements()
+        self._told = ToldTimes[int]()
+        self._running: dict[int, bool] = {}
+        """Whether a job held GPUs when it was calibrated."""
+        self._arrivals: list[float] = []
+        """Submissions of the last `ARRIVALS_SECONDS`, in order."""
+        self._lock = threading.Lock()
 
-    def learn(self, forecast_seconds: float, actual_seconds: float) -> None:
-        """Learn from a job that has finished."""
-        self._statements.learn(self._statements.reckon_alone(forecast_seconds), actual_seconds)
+    def replay(self, past: Iterable[PastForecast]) -> None:
+        """Learn from stored first forecasts of jobs that finished or go on."""
+        forecasts = sorted(past, key=lambda each: each.submitted)
+        ends = sorted((each.ended, each.number) for each in forecasts if each.ended is not None)
+        over = 0
+        for come, each in enumerate(forecasts, 1):
+            while over < len(ends) and ends[over][0] <= each.submitted:
+                self._told.came(ends[over][1], ends[over][0])
+                over += 1
+            arrivals = self._arrived(each.submitted, each.submitted)
+            state = come - over, arrivals, each.service, each.width
+            observed = Observed(*state, _kinds(running=False))
+            self._told.tell(each.number, each.submitted, observed, each.finish - each.submitted)
+            self._running[each.number] = False
+        for ended, number in ends[over:]:
+            self._told.came(number, ended)
+        for _, number in ends:
+            del self._running[number]
 
-    def add_first_forecast(
-        self,
-        number: int,
-        submitted: float,
-        finish: float,
-        told: Iterable[float | None] = (None, None),
-    ) -> None:
-        """Record the first forecast of a job, and the P50 and P90 that were shown with it."""
-        reckoned = self._statements.reckon_alone(finish - submitted)
-        self._statements.add(number, submitted, reckoned, told)
+    def tell(
+        self, scheduler: Scheduler, submitted: Mapping[int, float], finishes: Mapping[int, float]
+    ) -> tuple[dict[int, CalibratedTimes], list[int]]:
+        """P50 and P90 of forecast finishes, and the jobs that had no forecast before.
 
-    def has_first_forecast(self, number: int) -> bool:
-        """Whether a job that is not over has a first forecast."""
-        return number in self._statements
+        submitted: when jobs were submitted that are not held.
+        """
+        now = scheduler.now
+        with self._lock:
+            waited_for = [number for number in submitted if number in finishes]
+            first = [number for number in waited_for if number not in self._told]
+            for number in first:
+                self._arrived(now, submitted[number])
+            self._told.foresee(finishes)
+            crowd = _Crowd(len(submitted), self._arrived(now), _declared(scheduler))
+            for number in waited_for:
+                running = holds_gpus(scheduler, number)
+                if self._running.get(number) is not running:
+                    self._told.tell(
+                        number, now, *_asked(scheduler, number, finishes[number], crowd)
+                    )
+                    self._running[number] = running
+            numbers = [number for number in finishes if number in self._told]
+            p50, p90 = self._told.again(numbers, np.array([finishes[n] - now for n in numbers]))
+            times = zip((now + p50).tolist(), (now + p90).tolist(), strict=True)
+            prior = self._told.prior
+        found = {n: CalibratedTimes(*both, prior) for n, both in zip(numbers, times, strict=True)}
+        return found, first
+
+    def ask(self, scheduler: Scheduler, number: int, finish: float | None) -> CalibratedTimes:
+        """P50 and P90 of a job that is forecast to finish so, and is not noted."""
+        if finish is None:
+            return UNKNOWN
+        with self._lock:
+            told = self._told.ask(scheduler.now, *self._asked(scheduler, number, finish))
+        return CalibratedTimes(scheduler.now + told.p50, scheduler.now + told.p90, told.prior)
+
+    def share_within(
+        self, scheduler: Scheduler, number: int, finish: float, seconds: float
+    ) -> float | None:
+        """Share of jobs with such a forecast that take at most ``seconds``; None if too little is known."""
+        with self._lock:
+            observed, predicted, _ = self._asked(scheduler, number, finish)
+            return self._told.share_within(observed, predicted, seconds)
 
     def job_ended(self, number: int, time: float, *, finished: bool) -> None:
         """A job is over; learn from it if it finished."""
-        if number in self._statements:
-            self._statements.ended(number, time, finished=finished)
+        with self._lock:
+            self._running.pop(number, None)
+            if number in self._told and finished:
+                self._told.came(number, time)
+            else:
+                self._told.withdraw(number)
 
-    def judge(self, told: Iterable[float | None], ended: float) -> None:
-        """Steer by the P50 and P90 shown for a job that ended; None: not shown."""
-        self._statements.judge(told, ended)
+    def _asked(
+        self, scheduler: Scheduler, number: int, finish: float
+    ) -> tuple[Observed, float, float | None]:
+        """As `_asked`, of a job that may be new."""
+        arrivals = self._arrived(scheduler.now) + (number not in self._told)
+        crowd = _Crowd(len(unheld_job_numbers(scheduler)), arrivals, _declared(scheduler))
+        return _asked(scheduler, number, finish, crowd)
 
-    def at(self, now: float) -> CalibratedTimes:
-        """The calibration at ``now``. Open jobs that are overdue count with the time they took so far."""
-        self._statements.pass_time(now)
-        one_second = self._statements.reckon_alone(1.0)
-        return CalibratedTimes(now, *self._statements.stated(one_second, now))
+    def _arrived(self, now: float, submitted: float | None = None) -> int:
+        """Submissions of the last `ARRIVALS_SECONDS`; one more was at ``submitted``."""
+        if submitted is not None:
+            insort(self._arrivals, submitted)
+        del self._arrivals[: bisect_left(self._arrivals, now - ARRIVALS_SECONDS)]
+        return len(self._arrivals)
 
-    def share_within(self, forecast_seconds: float, seconds: float) -> float | None:
-        """Share of jobs with such a forecast that take at most ``seconds``; None if too little is known."""
-        return self._statements.share_within(forecast_seconds, seconds)
+
+class _Crowd(NamedTuple):
+    """Jobs in the system, arrivals of late, and declarations of the jobs that wait for admission."""
+
+    load: int
+    arrivals: int
+    declared: Mapping[int, JobSpec]
+
+
+def _asked(
+    scheduler: Scheduler, number: int, finish: float, crowd: _Crowd
+) -> tuple[Observed, float, float | None]:
+    """The state to tell a job by, the seconds that are forecast, and its time limit."""
+    row, jobs, service = scheduler.row_of(number), scheduler.state.jobs, math.nan
+    spec = crowd.declared[number] if row is None else scheduler.spec(number)
+    if row is not None:
+        service = float(jobs.total[row] * jobs.scale[row]) / float(jobs.request_rate[row])
+    seconds = finish - scheduler.now
+    service = service if math.isfinite(service) else seconds
+    kinds = _kinds(running=holds_gpus(scheduler, number))
+    observed = Observed(crowd.load, crowd.arrivals, service, spec.gpus, kinds)
+    return observed, seconds, spec.time_limit_seconds
+
+
+def _kinds(*, running: bool) -> tuple[str]:
+    return ("runs" if running else "waits",)
+
+
+def _declared(scheduler: Scheduler) -> dict[int, JobSpec]:
+    """Declarations of the jobs that wait for admission."""
+    return {event.number: event.spec for event in submissions(scheduler)}

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from volvelle.core.fork import Fork
 from volvelle.core.scheduler import Scheduler
-from volvelle.live.forecasts.calibration import ForecastCalibration
+from volvelle.live.forecasts.calibration import UNKNOWN, ForecastCalibration
 from volvelle.live.scheduler_queries import guessed_jobs, submit_times, unheld_job_numbers
 from volvelle.live.status.reasons import waiting_reasons
 from volvelle.live.store.rows import FirstForecast
@@ -22,7 +22,7 @@ class ForecastTimes:
     p50: float | None
     p90: float | None
     guessed: bool = False
-    """Whether nothing was known of how long it takes when it was submitted."""
+    """Whether nothing was known of how long it takes, or of how well forecasts hold."""
 
 
 @dataclass(frozen=True)
@@ -63,23 +63,19 @@ def forecast_jobs(
     scheduler.compile_where_it_pays()
     scheduler.now = max(scheduler.now, now)
     result = Fork(scheduler).until()
-    calibrated = calibration.at(scheduler.now)
+    calibrated, first = calibration.tell(scheduler, dict(submit_times(scheduler)), result.finish)
     guessed = guessed_jobs(scheduler)
     times = {
         number: ForecastTimes(
             result.upcoming.get(number),
-            *calibrated.of(result.finish.get(number)),
-            number in guessed,
+            p50,
+            p90,
+            prior or number in guessed,
         )
         for number in unheld_job_numbers(scheduler)
+        for p50, p90, prior in [calibrated.get(number, UNKNOWN)]
     }
-    promises = []
-    for number, submitted in submit_times(scheduler):
-        finish = result.finish.get(number)
-        if finish is not None and not calibration.has_first_forecast(number):
-            told = times[number].p50, times[number].p90
-            calibration.add_first_forecast(number, submitted, finish, told)
-            promises.append(_promise(number, finish, times[number], epoch))
+    promises = [_promise(number, result.finish[number], times[number], epoch) for number in first]
     reasons = waiting_reasons(scheduler, result.upcoming)
     return ForecastUpdate(times, reasons, tuple(promises), time.perf_counter() - began)
 

@@ -9,9 +9,10 @@ from volvelle.live.status.view import Guarantee
 class JobForecast:
     """Times in seconds since the Unix epoch; None if a time is not known.
 
-    guessed: nothing is known of how long such a job takes.
-    deadline_share: share of futures in which it keeps its deadline. ahead: jobs that are served before it.
+    guessed: nothing is known of how long such a job takes, or of how well forecasts hold.
+    deadline_share: share of jobs like it that keep such a deadline. ahead: jobs that are served before it.
     reason: why it does not start at once, or is rejected. guarantee: what would be guaranteed of its finish.
+    notices: what submitting it would answer with.
     """
 
     start: float | None = None
@@ -22,3 +23,4 @@ class JobForecast:
     ahead: int = 0
     reason: str = ""
     guarantee: Guarantee | None = None
+    notices: tuple[str, ...] = ()

@@ -14,7 +14,7 @@ from typing import Any
 from volvelle.core.events import Event, JobCancelled, JobReleased, JobSubmitted, NodeChanged, WakeUp
 from volvelle.core.fork import Fork
 from volvelle.core.scheduler import Scheduler
-from volvelle.live.forecasts.calibration import CalibratedTimes, ForecastCalibration
+from volvelle.live.forecasts.calibration import ForecastCalibration
 from volvelle.live.job_request import JobRequest
 from volvelle.live.scheduler_queries import holds_gpus, is_held, job_numbers, waits_for_jobs
 from volvelle.live.status.view import JobStatusView
@@ -74,7 +74,7 @@ class _Candidate:
 class _Result:
     candidate: _Candidate
     start: float
-    finish: float | None
+    p50: float | None
 
 
 def suggest(
@@ -107,21 +107,18 @@ def suggest(
         if time.perf_counter() > end:
             complete = False
             break
-        tried = _try(base, candidate, now, with_forecast=with_forecasts)
+        tried = _try(base, candidate, now, calibration if with_forecasts else None)
         if tried is not None and tried.start < start - _MIN_GAIN_SECONDS:
             found.append(tried)
     best = sorted(found, key=lambda tried: tried.start)  # stable: of equals the one tried first
-    calibrated = calibration.at(now)
     changes = tuple(
-        _suggestion(tried, calibrated, epoch)
-        for tried in islice(_one_of_each_kind(best), MAX_SUGGESTIONS)
+        _suggestion(tried, epoch) for tried in islice(_one_of_each_kind(best), MAX_SUGGESTIONS)
     )
     return Suggestions(changes, after, complete)
 
 
-def _suggestion(tried: _Result, calibrated: CalibratedTimes, epoch: float) -> Suggestion:
-    p50, _ = calibrated.of(tried.finish)
-    candidate = tried.candidate
+def _suggestion(tried: _Result, epoch: float) -> Suggestion:
+    candidate, p50 = tried.candidate, tried.p50
     return Suggestion(
         candidate.what,
         candidate.request,
@@ -141,20 +138,25 @@ def _one_of_each_kind(results: Sequence[_Result]) -> Iterator[_Result]:
 
 
 def _try(
-    base: Scheduler, candidate: _Candidate, now: float, *, with_forecast: bool
+    base: Scheduler, candidate: _Candidate, now: float, calibration: ForecastCalibration | None
 ) -> _Result | None:
-    """When the job would start; None if it would not, or that is not known."""
+    """When the job would start; None if it would not, or that is not known.
+
+    calibration: of the forecast; None: the job is not forecast.
+    """
     fork = base.fork()
     for event in candidate.events:
         if isinstance(event, JobSubmitted) and fork.obstacle(event.spec):
             return None
     fork.handle(now, candidate.events)
     runs = holds_gpus(fork, candidate.number)
-    if with_forecast:
+    if calibration is not None:
         result = Fork(fork).until(candidate.number)
         start = now if runs else result.upcoming.get(candidate.number)
         finish = result.finish.get(candidate.number)
-        return None if start is None else _Result(candidate, start, finish)
+        if start is None:
+            return None
+        return _Result(candidate, start, calibration.ask(fork, candidate.number, finish).p50)
     at, wake = now, fork.wake_at()
     if not runs and wake is not None and fork.composition.policy.round is not None:
         at = max(wake, now)

@@ -5,8 +5,10 @@ from dataclasses import dataclass
 
 import msgspec
 
+from volvelle.core.decision import Promise
 from volvelle.core.events import Event, JobSubmitted, NodeChanged, Recomposed, WakeUp
-from volvelle.core.fork import Forecast, Fork
+from volvelle.core.forecast import Forecast
+from volvelle.core.fork import Fork
 from volvelle.core.scheduler import Scheduler
 from volvelle.live.forecasts.calibration import ForecastCalibration
 from volvelle.live.forecasts.job_forecast import JobForecast
@@ -14,8 +16,9 @@ from volvelle.live.job_request import JobRequest
 from volvelle.live.measured_rates import MeasuredRates
 from volvelle.live.scheduler_queries import gpus_decided, gpus_held, holds_gpus, job_numbers
 from volvelle.live.status.reasons import waiting_reasons
-from volvelle.live.status.view import Guarantee
+from volvelle.live.status.view import NO_GUARANTEES, Guarantee
 from volvelle.model.cluster import NodeState
+from volvelle.model.job import JobSpec
 from volvelle.model.node import Node
 from volvelle.model.problems import Problem, nearest
 
@@ -62,18 +65,24 @@ def forecast_request(
     starts = [result.start[n] for n in numbers if n in result.start]
     finishes = [result.finish[n] for n in numbers if n in result.finish]
     finish = max(finishes) if len(finishes) == len(numbers) else None
-    p50, p90 = calibration.at(now).of(finish)
+    p50, p90, prior = calibration.ask(fork, first, finish)
     waits = not holds_gpus(fork, first)
     return JobForecast(
         start=epoch + min(starts) if starts else None,
         p50=None if p50 is None else epoch + p50,
         p90=None if p90 is None else epoch + p90,
-        guessed=fork.composition.estimator.guesses(spec),
-        deadline_share=_deadline_share(calibration, request, finish, now),
+        guessed=prior or fork.composition.estimator.guesses(spec),
+        deadline_share=_deadline_share(fork, calibration, request, first, finish),
         ahead=_started_before(fork, result.upcoming, min(starts, default=0.0), numbers),
         reason=waiting_reasons(fork, result.upcoming, first).get(first, "") if waits else "",
-        guarantee=None if guarantee is None else Guarantee.of(guarantee, epoch),
+        guarantee=_guarantee(guarantee, spec, epoch),
     )
+
+
+def _guarantee(promised: Promise | None, spec: JobSpec, epoch: float) -> Guarantee | None:
+    if promised is not None:
+        return Guarantee.of(promised, epoch)
+    return NO_GUARANTEES if spec.rewards else None
 
 
 def _started_before(
@@ -86,14 +95,18 @@ def _started_before(
 
 
 def _deadline_share(
-    calibration: ForecastCalibration, request: JobRequest, finish: float | None, now: float
+    fork: Scheduler,
+    calibration: ForecastCalibration,
+    request: JobRequest,
+    number: int,
+    finish: float | None,
 ) -> float | None:
-    """Share of futures in which the job finishes by its last deadline."""
+    """Share of jobs like this one that finish by its last deadline."""
     if request.deadline is None or finish is None:
         return None
     within = request.deadline.rewards[-1].deadline_seconds
-    share = calibration.share_within(finish - now, within)
-    return float(finish - now <= within) if share is None else share
+    share = calibration.share_within(fork, number, finish, within)
+    return float(finish - fork.now <= within) if share is None else share
 
 
 @dataclass(frozen=True)

@@ -1,9 +1,10 @@
 """``/v1/forecast`` and ``/v1/jobs/N/why``: forecasts of a job, and suggestions for it."""
 
+from dataclasses import replace
 from functools import partial
 from typing import Annotated
 
-from fastapi import APIRouter, Response
+from fastapi import APIRouter, Request, Response
 from pydantic import Field
 
 from volvelle.live.forecasts.job_forecast import JobForecast
@@ -16,6 +17,7 @@ from volvelle.live.http.dependencies import (
     TheStore,
 )
 from volvelle.live.http.errors import error_responses
+from volvelle.live.http.job_checks import check_targets, notices_of
 from volvelle.live.http.job_lookup import JobNumber, find_job
 from volvelle.live.http.recomposition import WrittenPart, recomposition
 from volvelle.live.http.responses import (
@@ -31,13 +33,19 @@ from volvelle.live.strict_model import StrictModel
 router = APIRouter(prefix="/v1", tags=["forecasts"])
 
 
-@router.post("/forecast", response_model=JobForecast, responses=error_responses(409, 429))
+@router.post("/forecast", response_model=JobForecast, responses=error_responses(403, 409, 429))
 async def forecast(
-    job: JobRequest, principal: AnyPrincipal, controller: TheController, threads: TheForecastThreads
+    job: JobRequest,
+    request: Request,
+    principal: AnyPrincipal,
+    controller: TheController,
+    threads: TheForecastThreads,
 ) -> Response:
     """The forecast for a job if it were submitted now. Nothing is submitted."""
-    work = partial(controller.forecast, job, principal.user)
-    return json_response(await threads.run(principal, work))
+    request.app.state.quota.check_priority(principal, job.priority)
+    check_targets(job, controller)
+    found = await threads.run(principal, partial(controller.forecast, job, principal.user))
+    return json_response(replace(found, notices=notices_of(job, principal.user, controller)))
 
 
 @router.get(

@@ -16,6 +16,7 @@ from volvelle.live.http.authentication import Principal
 from volvelle.live.http.controller_requests import execute
 from volvelle.live.http.dependencies import AnyPrincipal, TheController, TheStore
 from volvelle.live.http.errors import HttpError, error_responses
+from volvelle.live.http.job_checks import check_targets, notices_of
 from volvelle.live.http.job_lookup import MAX_NUMBER, JobNumber, find_job, view_of_record
 from volvelle.live.http.quick_submissions import MAX_KEY
 from volvelle.live.http.responses import (
@@ -28,10 +29,8 @@ from volvelle.live.http.responses import (
 from volvelle.live.http.uploads import is_kept
 from volvelle.live.job_change import JobChange
 from volvelle.live.job_request import JobRequest
-from volvelle.live.notify import place_of
 from volvelle.live.status.view import JobState, JobStatusView
 from volvelle.live.store import JobRecord, Store
-from volvelle.model.units import format_duration
 
 router = APIRouter(prefix="/v1/jobs", tags=["jobs"])
 
@@ -83,38 +82,11 @@ async def submit(
             hint="put it at /v1/uploads",
         )
     request.app.state.quota.check_priority(principal, job.priority)
-    _check_targets(job, controller)
+    check_targets(job, controller)
     request.app.state.quota.reserve(controller, principal, job.array)
     numbers = await execute(controller, Submit(principal.user, job, key))
-    notices = _notices(job, principal.user, controller)
+    notices = notices_of(job, principal.user, controller)
     return json_response(SubmittedJobs(tuple(numbers), notices), 201)
-
-
-def _check_targets(job: JobRequest, controller: Controller) -> None:
-    """Raise `HttpError` where the operator does not allow a target of notifications."""
-    settings = controller.notifications
-    for each in job.notify:
-        if not settings.allows(each.to):
-            allowed = ", ".join((*settings.webhook_origins, *settings.mail_domains))
-            raise HttpError(
-                403,
-                f"this server does not notify {place_of(each.to)} for users",
-                place="notify",
-                hint=f"it notifies {allowed}" if allowed else "leave it out, or ask an operator",
-            )
-
-
-def _notices(job: JobRequest, user: str, controller: Controller) -> tuple[str, ...]:
-    """Warnings to the user of a job about its request and about missing declarations."""
-    composition, spec = controller.composition, controller.spec(job, user)
-    policy = composition.policy
-    said = [lacking for part in composition if (lacking := part.lacks(spec))]
-    if job.priority and not policy.heeds_priority:
-        said.append(f"policy {policy.name!r} ignores priorities")
-    if job.time_limit is not None and job.estimate is not None and job.estimate > job.time_limit:
-        longer, limit = format_duration(job.estimate), format_duration(job.time_limit)
-        said.append(f"by its estimate it takes {longer}; its time limit ends it after {limit}")
-    return tuple(said)
 
 
 @router.get("", response_model=JobPage, responses=error_responses())
@@ -231,7 +203,7 @@ async def change(
     await _change(Change(number, change, principal.user), principal, controller, store)
     job = await find_job(number, principal, controller, store)
     declared = JobRequest(**job.request)
-    return json_response(ChangedJob(_notices(declared, job.user, controller)))
+    return json_response(ChangedJob(notices_of(declared, job.user, controller)))
 
 
 @router.post("/{number}/requeue", status_code=204, responses=error_responses(404, 409))

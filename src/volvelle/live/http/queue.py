@@ -3,7 +3,7 @@
 import asyncio
 import time
 from collections.abc import AsyncIterator
-from typing import Annotated, Any
+from typing import Annotated
 
 from fastapi import APIRouter, Query, Request, Response
 from fastapi.responses import StreamingResponse
@@ -11,7 +11,7 @@ from pydantic import Field
 from pydantic.json_schema import SkipJsonSchema
 from starlette.concurrency import run_in_threadpool
 
-from volvelle.dashboard.columns import HOLDING_COLUMNS, LOAD_COLUMNS
+from volvelle.dashboard.columns import HoldingRow
 from volvelle.live.control.controller import Controller
 from volvelle.live.http.authentication import Principal
 from volvelle.live.http.dependencies import (
@@ -31,6 +31,7 @@ from volvelle.live.http.responses import (
     json_response,
 )
 from volvelle.live.http.streams import EVENT_STREAM, KEEPALIVE_SECONDS, NO_STORE, may_follow
+from volvelle.live.status.view import LoadPoint
 from volvelle.live.store import Store
 
 router = APIRouter(prefix="/v1", tags=["cluster"])
@@ -59,7 +60,7 @@ async def stream_changes(
 ) -> StreamingResponse:
     """Changes of ``/v1/queue``, as server-sent events: one frame a second at most.
 
-    A frame has new rows of jobs, new forecasts ``[number, start, p50, p90]``, jobs that are gone, and new
+    A frame has new rows of jobs, new forecasts (``forecast_columns``), jobs that are gone, and new
     rows of nodes. ``gap`` says that frames are missing: read the table again. The stream ends with the
     validity of the token or the session.
     """
@@ -104,23 +105,23 @@ async def list_holdings(
     Jobs of others that are over are without number, name and user. Present holders are in ``/v1/queue``.
     """
     rows = await run_in_threadpool(_holding_rows, controller, store, principal, seconds)
-    return json_response(HoldingTable(controller.status.time, HOLDING_COLUMNS, tuple(rows)))
+    return json_response(HoldingTable(controller.status.time, HoldingRow._fields, tuple(rows)))
 
 
 def _holding_rows(
     controller: Controller, store: Store, principal: Principal, seconds: float
-) -> list[tuple[Any, ...]]:
+) -> list[HoldingRow]:
     view, first = controller.status, time.time() - seconds
     holdings = [each for each in controller.holdings if each.end >= first]
     over = {each.number for each in holdings if each.number not in view.jobs}
     names = store.jobs.find_names(over)
-    rows: list[tuple[Any, ...]] = []
+    rows: list[HoldingRow] = []
     for each in holdings:
         job = view.jobs.get(each.number)
         name, user = (job.name, job.user) if job else names.get(each.number, ("", ""))
         shown = job is not None or principal.is_operator or user == principal.user
         who = (each.number, name, user) if shown else (-1, "", "")
-        rows.append((*who, round(each.start), round(each.end), each.grants))
+        rows.append(HoldingRow(*who, round(each.start), round(each.end), each.grants))
     return rows
 
 
@@ -128,8 +129,9 @@ def _holding_rows(
 async def list_load(principal: AnyPrincipal, controller: TheController) -> Response:
     """GPUs held and jobs waiting over time, and whether told P90s held; since the server started."""
     held = controller.metrics.p90_held
-    points = tuple(map(tuple, controller.load))
-    table = LoadTable(controller.status.time, LOAD_COLUMNS, points, held[True], held[False])
+    table = LoadTable(
+        controller.status.time, LoadPoint._fields, tuple(controller.load), held[True], held[False]
+    )
     return json_response(table)
 
 

@@ -8,21 +8,29 @@ import asyncio
 import time
 from collections import deque
 from dataclasses import dataclass
-from operator import attrgetter
+from operator import attrgetter, itemgetter
 from typing import Any
 
 import msgspec
 from starlette.concurrency import run_in_threadpool
 
-from volvelle.dashboard.columns import JOB_COLUMNS, JOB_TABLE, JOB_TITLES, NODE_COLUMNS
+from volvelle.dashboard.columns import (
+    FORECAST_COLUMNS,
+    JOB_COLUMNS,
+    JOB_TABLE,
+    JOB_TITLES,
+    NodeRow,
+)
 from volvelle.live.control.controller import Controller
 from volvelle.live.status.view import JobStatusView, NodeStatusView, StatusView
 
 FRAME_SECONDS = 1.0
 """Between two frames, at least."""
 
-_FORECAST = ("predicted_start", "predicted_p50", "predicted_p90")
-_PREDICTED = slice(JOB_COLUMNS.index(_FORECAST[0]), JOB_COLUMNS.index(_FORECAST[-1]) + 1)
+_forecast_of = itemgetter(*map(JOB_COLUMNS.index, FORECAST_COLUMNS))
+_other_than_forecast = itemgetter(
+    *(at for at, name in enumerate(JOB_COLUMNS) if name not in FORECAST_COLUMNS[1:])
+)
 _KEPT_FRAMES = 120
 _TOLERANCE = 0.01
 """A forecast is sent again if it differs by this share of the time that is left."""
@@ -101,11 +109,11 @@ class QueueFeed:
             if self._views.get(number) is job:
                 continue
             row, before = _job_row(job), self._rows.get(number)
-            if before is not None and _same_but_predicted(before, row):
-                predicted = row[_PREDICTED]
-                if not any(map(_moved, before[_PREDICTED], predicted, (view.time,) * 3)):
+            if before is not None and _other_than_forecast(before) == _other_than_forecast(row):
+                forecast = _forecast_of(row)
+                if not _moved(_forecast_of(before), forecast, view.time):
                     continue
-                forecasts.append((number, *predicted))
+                forecasts.append(forecast)
             else:
                 jobs.append(row)
             self._rows[number] = row
@@ -131,7 +139,8 @@ class QueueFeed:
                 "job_columns": JOB_COLUMNS,
                 "job_titles": JOB_TITLES,
                 "jobs": list(self._rows.values()),
-                "node_columns": NODE_COLUMNS,
+                "forecast_columns": FORECAST_COLUMNS,
+                "node_columns": NodeRow._fields,
                 "nodes": [_node_row(node) for node in self._nodes],
             }
         )
@@ -150,20 +159,17 @@ def _job_row(job: JobStatusView) -> Row:
 
 
 def _node_row(node: NodeStatusView) -> Row:
-    return tuple(getattr(node, column) for column in NODE_COLUMNS)
+    return tuple(getattr(node, column) for column in NodeRow._fields)
 
 
-def _same_but_predicted(before: Row, row: Row) -> bool:
-    return (
-        before[: _PREDICTED.start] == row[: _PREDICTED.start]
-        and before[_PREDICTED.stop :] == row[_PREDICTED.stop :]
+def _moved(before: Row, forecast: Row, time: float) -> bool:
+    """Whether a moment of ``forecast`` (`FORECAST_COLUMNS`) is another, by more than the tolerance."""
+    return any(
+        was is not now
+        if was is None or now is None
+        else abs(now - was) > max(_TOLERANCE_SECONDS, _TOLERANCE * abs(now - time))
+        for was, now in zip(before[1:], forecast[1:], strict=True)
     )
-
-
-def _moved(before: float | None, now: float | None, time: float) -> bool:
-    if before is None or now is None:
-        return before is not now
-    return abs(now - before) > max(_TOLERANCE_SECONDS, _TOLERANCE * abs(now - time))
 
 
 def _changed_nodes(

@@ -149,7 +149,8 @@ class StartedSession:
 class QueueTable:
     """Jobs and nodes as rows. ``seq``: of the last frame of changes that is in them.
 
-    ``job_titles``: headings of the columns that the page shows as they stand.
+    ``job_titles``: headings of the columns that the page shows as they stand. ``forecast_columns``: of the
+    forecasts in frames.
     """
 
     seq: int
@@ -159,6 +160,7 @@ class QueueTable:
     job_columns: tuple[str, ...]
     job_titles: dict[str, str]
     jobs: tuple[tuple[Any, ...], ...]
+    forecast_columns: tuple[str, ...]
     node_columns: tuple[str, ...]
     nodes: tuple[tuple[Any, ...], ...]
 

@@ -10,6 +10,7 @@ from pydantic import ValidationError
 
 from volvelle.live.http.client import ApiClient
 from volvelle.live.job_request import JobRequest
+from volvelle.model.extras import install
 from volvelle.model.problems import Problem
 from volvelle.model.validation import describe_validation
 
@@ -42,7 +43,7 @@ def read_job(path: Path) -> dict[str, Any]:
     try:
         import yaml  # noqa: PLC0415 - an extra
     except ImportError:
-        raise Problem("job files need PyYAML", mend="pip install 'volvelle[live]'") from None
+        raise Problem("job files need PyYAML", mend=install("live")) from None
     try:
         document = yaml.safe_load(path.read_text(encoding="utf-8"))
     except FileNotFoundError:

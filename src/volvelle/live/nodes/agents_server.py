@@ -66,10 +66,15 @@ class _Connection:
 
     def dated(self, message: wire.FromAgent) -> wire.FromAgent:
         """A message whose ``ago`` is from now: it may have waited while this server was stopped."""
-        if not isinstance(message, wire.TaskEnded) or message.ago is None or message.sent is None:
-            return message
-        on_its_way = max(since_boot() - message.sent - self.behind, 0.0)
-        return msgspec.structs.replace(message, ago=message.ago + on_its_way)
+        if isinstance(message, wire.PastEnds):
+            return wire.PastEnds(tuple(map(self._dated, message.ends)))
+        return self._dated(message) if isinstance(message, wire.TaskEnded) else message
+
+    def _dated(self, end: wire.TaskEnded) -> wire.TaskEnded:
+        if end.ago is None or end.sent is None:
+            return end
+        on_its_way = max(since_boot() - end.sent - self.behind, 0.0)
+        return msgspec.structs.replace(end, ago=end.ago + on_its_way)
 
 
 class AgentsServer:
@@ -390,7 +395,12 @@ class AgentsServer:
         address = hello.address or writer.get_extra_info("peername")[0]
         try:
             self._coordinator.node_joined(
-                name, address, inventory.tasks, inventory.known, inventory.problem
+                name,
+                address,
+                inventory.tasks,
+                inventory.known,
+                inventory.problem,
+                keeps_ends=inventory.keeps_ends,
             )
             self._log_fetcher.node_connected(name)
             while True:

@@ -7,7 +7,9 @@ messages does not matter, nor whether one is repeated or lost.
 """
 
 import sys
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import islice
 from types import MappingProxyType
 
 import msgspec
@@ -19,6 +21,7 @@ from volvelle.live.messages import (
     AttemptKey,
     AttemptProgress,
     AttemptStarted,
+    EndsTold,
     Forget,
     JournalPosition,
     NodeCondition,
@@ -30,6 +33,7 @@ from volvelle.live.messages import (
     SetBatchSize,
     Start,
     Stop,
+    TellEnds,
     UnknownEnded,
 )
 from volvelle.live.nodes.coordinated_attempt import (
@@ -46,6 +50,9 @@ _MAX_TASKS = 1000
 
 _MAX_REASON = 2000
 """Characters of the reason of an end that are kept."""
+
+_ENDS_AT_A_TIME = 100
+"""Jobs of which a node is asked at once how they ended."""
 
 _UNHEARD_OF = "no node knows of it"
 
@@ -81,6 +88,9 @@ class AttemptCoordinator:
 
     def order(self, order: Order) -> None:
         """Carry an order out, as far as the nodes are connected."""
+        if isinstance(order, TellEnds):
+            self._tell_ends(order)
+            return
         key = order.key
         match order:
             case Start():
@@ -99,6 +109,21 @@ class AttemptCoordinator:
                 for name in self._attempts[key].nodes if key in self._attempts else ():
                     if self._sessions[name].connected:
                         self._send(name, order)
+
+    def _tell_ends(self, order: TellEnds) -> None:
+        """Ask a node for the past ends of jobs, so many at a time that an answer is no large frame."""
+        if (session := self._sessions.get(order.node)) is not None:
+            session.asked = deque(
+                order.numbers[first : first + _ENDS_AT_A_TIME]
+                for first in range(0, len(order.numbers), _ENDS_AT_A_TIME)
+            )
+            self._ask_for_ends(order.node, session)
+
+    def _ask_for_ends(self, name: str, session: NodeSession) -> None:
+        if session.asked:
+            self._send(name, wire.ListEnds(session.asked[0]))
+        else:
+            self._report(EndsTold(name))
 
     def _start(self, key: AttemptKey, order: Start) -> None:
         known = self._attempts.get(key)
@@ -178,12 +203,15 @@ class AttemptCoordinator:
         tasks: Iterable[TaskStarted | TaskEnded],
         known: tuple[JournalPosition, ...] = (),
         problem: str = "",
+        *,
+        keeps_ends: bool = False,
     ) -> None:
-        """The agent of a node has connected, with ``tasks`` on the node. known, problem: see `NodeJoined`."""
+        """The agent of a node has connected, with these tasks. For the rest see `NodeJoined`."""
         session = self._sessions[name]
         before, session.tasks = session.tasks, {}
         session.connected = session.reported = True
         session.address = address
+        session.asked.clear()
         for attempt in self._attempts_on(name):
             attempt.forget_connection(name)
         for state in tasks:
@@ -205,6 +233,7 @@ class AttemptCoordinator:
                 attempts=attempts,
                 known=known,
                 problem=problem[:_MAX_REASON],
+                keeps_ends=keeps_ends,
             )
         )
         self._settle_on(name)
@@ -252,6 +281,8 @@ class AttemptCoordinator:
                 known = self._attempt_on(name, message)
                 if known is not None and known.end is None:
                     self._report(message)
+            case wire.PastEnds():
+                self._past_ends(name, message.ends)
             case wire.Condition():
                 self._report(NodeCondition(name, message.problem[:_MAX_REASON]))
             case wire.SignalTask():
@@ -268,6 +299,22 @@ class AttemptCoordinator:
                 if known is not None and known.exit_at == message.iteration:
                     known.exit_confirmed.add(name)
                     self._forward_exit(known)
+
+    def _past_ends(self, name: str, ends: Iterable[TaskEnded]) -> None:
+        """A node has told ends that were forgotten; those of placed attempts count as new ones do."""
+        session = self._sessions[name]
+        if not session.asked:
+            return
+        asked = session.asked.popleft()
+        for end in islice(ends, _MAX_TASKS):
+            key = end.task.key
+            if not _is_of(name, end.task):
+                self._refuse(name, key)
+            elif key not in self._placed and key.number in asked:
+                self._report(_unknown_end(name, end))
+            elif self._accept(name, end):
+                self._settle(self._attempts[key])
+        self._ask_for_ends(name, session)
 
     def _attempt_on(self, name: str, message: OfAttempt) -> CoordinatedAttempt | None:
         """The attempt of a node's message; None, and a refusal, if it is not on that node."""
@@ -292,9 +339,8 @@ class AttemptCoordinator:
 
     def _accept(self, name: str, state: TaskStarted | TaskEnded) -> bool:
         """Record a task's state, unless its attempt was forgotten or is of other nodes; whether it was."""
-        key, task = state.task.key, state.task
-        own = 0 <= task.rank < len(task.nodes) and task.nodes[task.rank] == name
-        if not own or not self._may_be_on(name, key):
+        key = state.task.key
+        if not _is_of(name, state.task) or not self._may_be_on(name, key):
             self._refuse(name, key)
         elif key.attempt > self._latest_forgotten.get(_line(key), 0):
             self._record(name, state)
@@ -382,7 +428,9 @@ class AttemptCoordinator:
     def _settle_unknown(self, attempt: CoordinatedAttempt) -> None:
         """Every node's part ends by itself: what nodes say that never had one changes nothing elsewhere."""
         for name in attempt.ended_nodes:
-            self._report(UnknownEnded(*attempt.key, node=name))
+            state = self._sessions[name].tasks[attempt.key]
+            if isinstance(state, TaskEnded):
+                self._report(_unknown_end(name, state))
         if attempt.stop is not None:
             self._send_stops(attempt, attempt.stop)
             self._forward(attempt)
@@ -466,6 +514,16 @@ class AttemptCoordinator:
 def _line(key: AttemptKey) -> tuple[int, str]:
     """Attempts that are counted together."""
     return key.number, key.identity
+
+
+def _is_of(name: str, task: NodeTask) -> bool:
+    """Whether a task is a node's own part of its attempt."""
+    return 0 <= task.rank < len(task.nodes) and task.nodes[task.rank] == name
+
+
+def _unknown_end(name: str, end: TaskEnded) -> UnknownEnded:
+    task = end.task
+    return UnknownEnded(*task.key, node=name, outcome=end.outcome, nodes=task.nodes, ago=end.ago)
 
 
 def _end_of_nothing(attempt: CoordinatedAttempt) -> AttemptEnded:

@@ -1,5 +1,6 @@
 """What the agents server knows of one node."""
 
+from collections import deque
 from dataclasses import dataclass, field
 
 from volvelle.live.agent.wire import TaskEnded, TaskStarted
@@ -12,7 +13,8 @@ class NodeSession:
     """A node as its agent reported it.
 
     connected: now. reported: its tasks are known, because its agent connected since the server started, or
-    because it was lost. address: where other nodes reach its programs.
+    because it was lost. address: where other nodes reach its programs. asked: numbers of jobs, in turn, of
+    which the agent is to tell past ends (`TellEnds`).
     """
 
     node: Node
@@ -21,3 +23,4 @@ class NodeSession:
     reported: bool = False
     address: str = ""
     tasks: dict[AttemptKey, TaskStarted | TaskEnded] = field(default_factory=dict)
+    asked: deque[tuple[int, ...]] = field(default_factory=deque)

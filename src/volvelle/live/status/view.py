@@ -55,6 +55,10 @@ class Guarantee:
         )
 
 
+NO_GUARANTEES = Guarantee(finish_by=None, reason="this server's policy and admission promise none")
+"""Of a job with a deadline, where no part promises anything."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class ProfileView:
     """A job's profile, on nodes on which jobs run first. Times are seconds since the Unix epoch.
@@ -114,8 +118,10 @@ class JobStatusView:
     """Its place in its array, from 0 on; None where it is of none."""
     promised: float | None = None
     """The P50 finish shown to its user at submission."""
+    due: float | None = None
+    """The last moment at which its finish is worth anything to its user; None without a deadline."""
     guarantee: Guarantee | None = None
-    """Its guaranteed finish; None without a part that promises."""
+    """Its guaranteed finish; None if neither it nor its server's parts have asked for one."""
     profiling: bool = False
     """Whether it waits for a profile or is profiled, before it comes to the queue."""
     profile: ProfileView | None = None

@@ -11,6 +11,7 @@ from sqlalchemy import URL, Connection, Engine, create_engine, event, text
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.pool import NullPool
 
+from volvelle.model.extras import install
 from volvelle.model.problems import Problem
 
 _ROOM_BYTES = 32 << 20
@@ -169,9 +170,7 @@ class Postgresql(Backend):
         try:
             return create_engine(self.url, pool_pre_ping=True, connect_args=_TIMEOUT)
         except ImportError:
-            raise Problem(
-                "stores on PostgreSQL need psycopg", mend="pip install 'volvelle[postgresql]'"
-            ) from None
+            raise Problem("stores on PostgreSQL need psycopg", mend=install("postgresql")) from None
 
     def lock(self) -> bool:
         """Take the advisory lock of this database."""

@@ -160,7 +160,7 @@ for (const panel of timed) {
 }
 const means = new Map([...new Set(timed.map((panel) => panel.svg))].map((svg) => {
   const words = document.createElement("p");
-  words.className = "note";
+  words.className = `note ${svg.classList.contains("narrow") ? "narrow" : "wide"}`;
   words.setAttribute("role", "status");
   words.textContent = "Drag over a span of time to have it marked, and its means told, in all charts.";
   svg.after(words);

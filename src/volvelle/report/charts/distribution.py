@@ -12,6 +12,7 @@ from volvelle.report.charts.layout import (
     WIDTH,
     Box,
     LegendEntry,
+    also_narrow,
     frame,
     header,
     left_margin,
@@ -40,6 +41,7 @@ class BarGroup:
     color: str = "series-1"
 
 
+@also_narrow
 def bar_chart(
     title: str,
     categories: Sequence[str],

@@ -1,17 +1,36 @@
 """Layout of all charts: the sheet's title and legend, and a frame of axes around each panel."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import wraps
+from typing import Any, TypeVar, cast
 
 import numpy as np
 
 from volvelle.report.charts.axes import FittedAxis
-from volvelle.report.charts.marks import Line, Mark, Rect, Text, clip_text, text_width
+from volvelle.report.charts.marks import Drawing, Line, Mark, Rect, Text, clip_text, text_width
 
 WIDTH = 960.0
+NARROW = 360.0
+"""Of drawings for phones, on which texts are to be as large as those of the page."""
+
 TITLE_SIZE = 15.0
 TEXT_SIZE = 12.0
 LINE_HEIGHT = 18.0
+
+
+_Draw = TypeVar("_Draw", bound=Callable[..., Drawing])
+
+
+def also_narrow(draw: _Draw) -> _Draw:
+    """``draw``, which takes a ``width``, with a narrow drawing of the same beside what it returns."""
+
+    @wraps(draw)
+    def drawn(*arguments: Any, **settings: Any) -> Drawing:
+        wide = draw(*arguments, **settings)
+        return replace(wide, narrow=draw(*arguments, **settings | {"width": NARROW}))
+
+    return cast("_Draw", drawn)
 
 
 @dataclass(frozen=True)

@@ -107,6 +107,7 @@ class Drawing:
     """A sheet of ``width`` x ``height`` with marks, painted in order.
 
     ``title`` and ``description`` say in words what one sees, for those who do not see it.
+    narrow: the same for a phone.
     """
 
     width: float
@@ -115,6 +116,7 @@ class Drawing:
     title: str
     description: str = ""
     notes: tuple[str, ...] = field(default=())
+    narrow: "Drawing | None" = None
 
 
 _NARROW = frozenset("iljtfrI.,:;'|!()[] ")

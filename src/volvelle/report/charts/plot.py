@@ -13,7 +13,16 @@ from numpy.typing import NDArray
 
 from volvelle.metrics.outcomes import Steps
 from volvelle.report.charts.axes import Axis, FittedAxis, fit
-from volvelle.report.charts.layout import WIDTH, Box, LegendEntry, frame, header, left_margin
+from volvelle.report.charts.layout import (
+    NARROW,
+    WIDTH,
+    Box,
+    LegendEntry,
+    also_narrow,
+    frame,
+    header,
+    left_margin,
+)
 from volvelle.report.charts.marks import Area, Drawing, Line, Mark, Panel, Text, clip_text
 from volvelle.report.charts.palette import series_color, series_dash
 from volvelle.report.charts.simplify import simplify_line, step_envelope, step_points
@@ -78,6 +87,7 @@ class Plot:
     at_least: float = 0.0
 
 
+@also_narrow
 def line_chart(
     title: str,
     plots: Sequence[Plot],
@@ -92,9 +102,12 @@ def line_chart(
 ) -> Drawing:
     """The panels in rows of ``columns``, each ``height`` tall without its axis; ``x`` is shared.
 
-    The legend names every series once; by default it is left out where there is only one.
+    The legend names every series once; by default it is left out where there is only one. A narrow drawing
+    has one column.
     """
-    across = fit(x, [s.x for plot in plots for s in plot.series], wanted=10 if columns == 1 else 7)
+    columns = columns if width > NARROW else 1
+    ticks = 4 if width <= NARROW else 10 if columns == 1 else 7
+    across = fit(x, [s.x for plot in plots for s in plot.series], wanted=ticks)
     entries = _entries(plots)
     shown = entries if (len(entries) > 1 if legend is None else legend) else []
     marks, top = header(title, subtitle, shown, width)

@@ -7,7 +7,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from volvelle.report.charts.axes import Axis, fit
-from volvelle.report.charts.layout import WIDTH, Box, LegendEntry, frame, header, left_margin
+from volvelle.report.charts.layout import (
+    NARROW,
+    WIDTH,
+    Box,
+    LegendEntry,
+    also_narrow,
+    frame,
+    header,
+    left_margin,
+)
 from volvelle.report.charts.marks import Drawing, Line, Mark, Panel, Rect, Text, clip_text
 
 FloatColumn = NDArray[np.float64]
@@ -29,6 +38,7 @@ class Dots:
     joined: bool = False
 
 
+@also_narrow
 def scatter(
     title: str,
     dots: Sequence[Dots],
@@ -41,7 +51,7 @@ def scatter(
     height: float = 420.0,
 ) -> Drawing:
     """Dots are painted in order; those that are ``joined`` have a line through them."""
-    across = fit(x, [kind.x for kind in dots], wanted=8)
+    across = fit(x, [kind.x for kind in dots], wanted=8 if width > NARROW else 4)
     upright = fit(y, [kind.y for kind in dots], wanted=8)
     legend = [LegendEntry(kind.name, kind.color, filled=True) for kind in dots if len(kind.x)]
     marks, top = header(title, subtitle, legend, width)

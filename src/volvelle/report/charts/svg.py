@@ -20,7 +20,14 @@ from volvelle.report.charts.marks import (
 
 
 def to_svg(drawing: Drawing, name: str) -> str:
-    """The drawing; ``name`` is unique in the page and keeps the ids inside apart."""
+    """The drawing, and its narrow one; ``name`` is unique in the page and keeps the ids inside apart."""
+    if drawing.narrow is None:
+        return _svg(drawing, name, "chart")
+    narrow = _svg(drawing.narrow, f"{name}-narrow", "chart narrow")
+    return _svg(drawing, name, "chart wide") + narrow
+
+
+def _svg(drawing: Drawing, name: str, style: str) -> str:
     body = "".join(_element(mark, f"{name}-{index}") for index, mark in enumerate(drawing.marks))
     described = f"{name}-title {name}-desc" if drawing.description else f"{name}-title"
     desc = (
@@ -29,7 +36,7 @@ def to_svg(drawing: Drawing, name: str) -> str:
         else ""
     )
     return (
-        f'<svg class="chart" role="img" aria-labelledby="{described}" '
+        f'<svg class="{style}" role="img" aria-labelledby="{described}" '
         f'viewBox="0 0 {drawing.width:g} {drawing.height:g}">'
         f'<title id="{name}-title">{escape(drawing.title)}</title>{desc}{body}</svg>'
     )

@@ -27,24 +27,23 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from volvelle.core.columns import CURVE, LEAST, NUMBER, POOL
+from volvelle.core.columns import COUNT, CURVE, FIRST_START, HELD, LEAST, NUMBER, POOL
 from volvelle.core.compiled import compiled, kernel
-from volvelle.core.fill import (
-    TARGET,
-    TARGET_TYPE,
-    ClusterNow,
-    fill,
-    serve_all,
-    work_left,
-)
+from volvelle.core.fill import TARGET, ClusterNow, serve_all, work_left
 from volvelle.core.forward.rates import rate_on
-from volvelle.core.orders import rounded
-from volvelle.core.policy import Allocation, Kernel, Policy, all_served, policies
+from volvelle.core.orders import all_rounded, rounded
+from volvelle.core.policy import Allocation, Kernel, Policy, interpreted, policies
 from volvelle.core.state import INFINITY
-from volvelle.core.view import BoolColumn, FloatColumn, IntColumn, View
+from volvelle.core.view import View
 from volvelle.model.tolerances import SAME_SHARE
 from volvelle.model.validation import Seconds
-from volvelle.policies.growth import least_then_more, may_grow, seconds_on_least
+from volvelle.policies.growth import (
+    give_least,
+    may_grow,
+    seconds_on_least,
+    served_on,
+    then_by,
+)
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -53,7 +52,7 @@ Ints = NDArray[np.int64]
 _FACTOR, _MODULUS = 48271, 2**31 - 1
 """Coins: Park and Miller, "Random number generators: good ones are hard to find" (1988, revised 1993)."""
 
-_TURNS, _SINCE = 0, 1
+TURNS, SINCE = COUNT, COUNT + 1
 """AFS-P's own columns: turns had; when the present one began, NaN for who has none.
 
 Infinity after a turn in which nobody could be placed: there is no use in asking again when time passes."""
@@ -100,108 +99,82 @@ class AfsP(Policy):
 
     def allocate(self, view: View) -> Allocation:
         """Whose turn it is where there are too many; else growth, GPU by GPU."""
-        jobs = view.jobs
-        turns, since = jobs.own[_TURNS], jobs.own[_SINCE]
-        kept = np.zeros(len(jobs), dtype=np.bool_)
-        ended = since + self.turn <= view.now
-        nobody_placed = bool(np.any(ended & (since > 0))) and not np.any(jobs.running)
-        if self._crowded(view):
-            over = jobs.running & (ended | np.isinf(since))
-            turns[over] += 1
-            kept = jobs.running & ~over
-        allocation = all_served(view, elastic=True) or self._take_turns(view, kept)
-        since[(allocation.gpus > 0) & ~kept] = np.inf if nobody_placed else view.now
-        since[allocation.gpus == 0] = np.nan
-        return allocation
+        coin = 0
+        if self.ties == "coin":  # the same wherever this decision is repeated
+            moment = int(np.float64(view.now).view(np.uint64))
+            coin = int(np.random.default_rng((self.seed, moment)).integers(1, _MODULUS))
+        return interpreted(self._tossing(coin), view)
 
-    @staticmethod
-    def _crowded(view: View) -> bool:
-        """Whether there are jobs for all GPUs, one each (or the fewest they run on)."""
-        return bool(view.jobs.min_gpus.sum() >= view.gpus)
+    def kernel(self, *, named: bool) -> Kernel | None:
+        """The same; None where coins are tossed."""
+        return None if self.ties == "coin" else self._tossing(0)
 
-    def _coin(self, view: View) -> int:
-        """What ties of this decision are tossed with: the same wherever it is repeated."""
-        if self.ties == "narrower":
-            return 0
-        moment = int(np.float64(view.now).view(np.uint64))
-        return int(np.random.default_rng((self.seed, moment)).integers(1, _MODULUS))
-
-    def _take_turns(self, view: View, kept: BoolColumn) -> Allocation:
-        jobs, table = view.jobs, view.rates()
-        first_start = np.nan_to_num(jobs.first_start, nan=np.inf)
-        order = np.lexsort((jobs.number, first_start, jobs.own[_TURNS], ~kept))
-        least = np.where(kept, jobs.held, jobs.min_gpus)
-        unknown, coin = np.ones(len(jobs)), self._coin(view)
-
-        def grow(
-            rows: IntColumn, gpus: FloatColumn, free: float, left: FloatColumn, gpu_type: int
-        ) -> None:
-            grow_by_contest(
-                jobs.matrix, rows, gpus, free, left, table, gpu_type, unknown, False, coin
-            )
-
-        return least_then_more(view, order, grow, least)
-
-    def next_wake(self, view: View) -> float | None:
-        """When the next turn is over, while somebody waits for it."""
-        if not self._crowded(view):
-            return None
-        ends = view.jobs.own[_SINCE] + self.turn
-        ends = ends[(ends > view.now) & (ends < np.inf)]
-        return float(ends.min()) if len(ends) else None
-
-
-@compiled
-def share_by_length(
-    matrix: Floats,
-    jobs: int,
-    table: NDArray[np.float64],
-    now: float,
-    capacity: Floats,
-    quota: Floats,
-    later: bool,
-) -> tuple[Floats, Ints]:
-    """All of AFS-L's decision: the shortest have their least, then growth within each GPU type.
-
-    Jobs are in order of submission. ``later``: of two with equally much left the later goes first. Returns
-    (3, jobs) as `volvelle.core.fill.fill` does, and the order.
-    """
-    work = work_left(matrix, jobs, now)
-    seconds = seconds_on_least(matrix, table, work)
-    for row in range(jobs):
-        seconds[row] = rounded(seconds[row])
-    if later:
-        order = jobs - 1 - np.argsort(seconds[::-1], kind="mergesort")
-    else:
-        order = np.argsort(seconds, kind="mergesort")
-    least = matrix[LEAST]
-    given = fill(matrix, order, least, least, capacity, quota, True, False)
-    free, left = capacity.copy(), quota.copy()
-    for row in range(jobs):
-        if given[TARGET, row] > 0.0:
-            free[int(given[TARGET_TYPE, row])] -= given[TARGET, row]
-            pool = int(matrix[POOL, row])
-            if pool >= 0:
-                left[pool] -= given[TARGET, row]
-    for gpu_type in range(len(capacity)):
-        if free[gpu_type] >= 1.0:
-            mine = order[given[TARGET_TYPE][order] == gpu_type]
-            grow_by_contest(
-                matrix, mine, given[TARGET], free[gpu_type], left, table, gpu_type, work, True, 0
-            )
-    return given, order
+    def _tossing(self, coin: int) -> Kernel:
+        return Kernel(decide_by_turns, np.array([self.turn, float(coin)]))
 
 
 @kernel
 def decide_by_length(jobs: Floats, cluster: ClusterNow, memory: Floats, out: Floats) -> float:
     """AFS-L's decision (`Kernel`). memory: 1 where of two with equally much left the later goes first."""
-    now, capacity, quota, rates = cluster
-    if not serve_all(jobs, capacity, quota, out):
-        later = bool(memory[0] == 1.0)
-        given, order = share_by_length(jobs, jobs.shape[1], rates, now, capacity, quota, later)
-        out[:3] = given
-        out[3] = order
+    if serve_all(jobs, cluster.capacity, cluster.quota, out):
+        return INFINITY
+    work = work_left(jobs, jobs.shape[1], cluster.now)
+    seconds = all_rounded(seconds_on_least(jobs, cluster.rates, work))
+    if memory[0] == 1.0:
+        order = len(seconds) - 1 - np.argsort(seconds[::-1], kind="mergesort")
+    else:
+        order = np.argsort(seconds, kind="mergesort")
+    _grow(jobs, order, jobs[LEAST], cluster, out, work, True, 0)
     return INFINITY
+
+
+@kernel
+def decide_by_turns(jobs: Floats, cluster: ClusterNow, memory: Floats, out: Floats) -> float:
+    """AFS-P's decision (`Kernel`). memory: seconds of a turn; what ties are tossed with, 0 for nothing."""
+    now, turn, coin = cluster.now, memory[0], int(memory[1])
+    turns, since, running = jobs[TURNS], jobs[SINCE], jobs[HELD] > 0.0
+    over = running & ((since + turn <= now) | (since == np.inf))
+    kept = running & ~over
+    nobody_placed = np.any((since + turn <= now) & (since > 0.0)) and not np.any(running)
+    crowded = jobs[LEAST].sum() >= cluster.capacity.sum()  # there are jobs for all GPUs
+    if crowded:
+        turns += np.where(over, 1.0, 0.0)
+    else:
+        kept[:] = False
+    if not serve_all(jobs, cluster.capacity, cluster.quota, out):
+        order = np.argsort(jobs[NUMBER], kind="mergesort")
+        first_start = jobs[FIRST_START]
+        order = then_by(order, np.where(np.isnan(first_start), np.inf, first_start))
+        order = then_by(then_by(order, turns), np.where(kept, 0.0, 1.0))
+        least = np.where(kept, jobs[HELD], jobs[LEAST])
+        _grow(jobs, order, least, cluster, out, np.ones(jobs.shape[1]), False, coin)
+    began = np.where(kept, since, np.inf if nobody_placed else now)
+    since[:] = np.where(out[TARGET] > 0.0, began, np.nan)
+    ends = since + turn
+    coming = ends[(ends > now) & (ends < np.inf)]
+    return coming.min() if crowded and len(coming) > 0 else INFINITY
+
+
+@kernel
+def _grow(
+    jobs: Floats,
+    order: Ints,
+    least: Floats,
+    cluster: ClusterNow,
+    out: Floats,
+    work: Floats,
+    known: bool,
+    coin: int,
+) -> None:
+    """The ``least`` in ``order``, then growth within each GPU type, as `grow_by_contest` says."""
+    left = give_least(jobs, order, least, cluster, out)
+    gpus = out[TARGET]
+    for gpu_type in range(len(cluster.capacity)):
+        mine = served_on(gpu_type, order, out)
+        free = cluster.capacity[gpu_type] - gpus[mine].sum()
+        if free >= 1.0:
+            rates = cluster.rates
+            grow_by_contest(jobs, mine, gpus, free, left, rates, gpu_type, work, known, coin)
 
 
 @compiled

@@ -6,8 +6,7 @@ started later it is not; then the clock of the pool alone waits until it is, as 
 is believed, and nobody is judged wrongly, but some are judged as much later as jobs are late.
 """
 
-from collections import deque
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from volvelle.model.tolerances import SAME_MOMENT
 
@@ -24,19 +23,20 @@ class Ran:
     gone: bool = False
 
 
+@dataclass
 class Alone:
     """A pool that owns ``owned`` GPUs."""
 
-    def __init__(self, owned: float) -> None:
-        self.owned = owned
-        self.jobs: dict[int, Ran] = {}
-        self._queue: deque[Ran] = deque()
-        self._running: list[tuple[float, Ran]] = []
-        """Virtual starts and jobs."""
-        self._head = float("-inf")
+    owned: float
+    jobs: dict[int, Ran] = field(default_factory=dict)
+    _queue: list[Ran] = field(default_factory=list)
+    _running: list[tuple[float, Ran]] = field(default_factory=list)
+    """Virtual starts and jobs."""
+    _head: float = float("-inf")
 
-    def __repr__(self) -> str:
-        return f"Alone({self.owned}, {self.jobs}, {self._queue}, {self._running}, {self._head})"
+    def __post_init__(self) -> None:
+        self._queue = [self.jobs.get(job.number, job) for job in self._queue]
+        self._running = [(at, self.jobs.get(job.number, job)) for at, job in self._running]
 
     def come(self, number: int, gpus: float, submit: float) -> None:
         """A job was submitted. One wider than the pool would never start alone."""
@@ -61,7 +61,7 @@ class Alone:
         """
         late = known = 0
         while self._queue and (start := self._next_start(self._queue[0], now)) is not None:
-            job = self._queue.popleft()
+            job = self._queue.pop(0)
             self._head = start
             self._running = [one for one in self._running if one[0] + one[1].seconds > start]
             self._running.append((start, job))

@@ -10,6 +10,7 @@ import copy
 import json
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
 from typing import Any, NamedTuple, Self
@@ -18,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from volvelle.core.compiled import compiled
+from volvelle.model.extras import install
 from volvelle.model.problems import Problem
 from volvelle.systems.anticipatory.past import FEATURES, LONGEST_SPAN, Earlier, Past
 from volvelle.systems.anticipatory.quanta import DEFAULT, read_quanta
@@ -61,13 +63,19 @@ class Trees(NamedTuple):
     right: Ints
 
 
+@dataclass
 class QuantumSamples:
     """Features with what came of them, by quantum: what a model is trained on. Forks share the rows."""
 
-    def __init__(self, quanta: int) -> None:
-        self.features: list[list[Floats]] = [[] for _ in range(quanta)]
-        self.came: list[list[NDArray[np.bool_]]] = [[] for _ in range(quanta)]
-        self.rows = [0] * quanta
+    features: list[list[Floats]]
+    came: list[list[NDArray[np.bool_]]]
+    rows: list[int]
+
+    @classmethod
+    def of(cls, quanta: int) -> "QuantumSamples":
+        """Nothing yet, for so many quanta."""
+        every = range(quanta)
+        return cls([[] for _ in every], [[] for _ in every], [0 for _ in every])
 
     def add(self, quantum: int, features: Floats, came: NDArray[np.bool_]) -> None:
         """Of a moment: features (pools, features), and to which pools jobs came."""
@@ -85,9 +93,6 @@ class QuantumSamples:
         found.came = [list(each) for each in self.came]
         found.rows = list(self.rows)
         return found
-
-    def __repr__(self) -> str:
-        return f"QuantumSamples({self.rows})"
 
 
 class ArrivalModel(NamedTuple):
@@ -260,7 +265,7 @@ def _lightgbm() -> ModuleType:
     except (ImportError, OSError) as error:  # OSError: no OpenMP on this machine
         raise Problem(
             f"training needs LightGBM, which cannot be loaded: {error}",
-            mend="pip install 'volvelle[arrivals]'; a model that is trained needs no LightGBM",
+            mend=f"{install('arrivals')}; a model that is trained needs no LightGBM",
         ) from None
     module: ModuleType = lightgbm
     return module
@@ -299,7 +304,7 @@ def record(
     quantum; each adds a row for every pool.
     """
     lengths = np.array(quanta)
-    samples = QuantumSamples(len(quanta))
+    samples = QuantumSamples.of(len(quanta))
     pools = int(pool.max(initial=-1)) + 1
     mine = np.flatnonzero(pool >= 0)
     if not len(mine):
@@ -307,8 +312,8 @@ def record(
     submit, gpus, pool = submit[mine], gpus[mine], pool[mine]
     ends = submit + seconds[mine]
     by_end = np.argsort(ends, kind="stable")
-    past, first, last = Past(pools, float(submit[0])), float(submit[0]), float(submit[-1])
-    whole = Past(pools, first)
+    past, first, last = Past.of(pools, float(submit[0])), float(submit[0]), float(submit[-1])
+    whole = Past.of(pools, first)
     for job in range(len(submit)):
         whole.arrive(int(pool[job]), float(submit[job]), float(gpus[job]))
     come = gone = 0

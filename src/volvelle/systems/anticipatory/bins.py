@@ -17,6 +17,7 @@ Of jobs seen by a run that has just begun only short ones have ended. `RunTimes`
 
 import json
 from bisect import bisect_left
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Self
 
@@ -38,13 +39,13 @@ _FORGETS = 0.99
 """What a job that ended counts when the next one alike has ended."""
 
 
+@dataclass
 class RunTimes:
     """How many jobs of each kind ended in each bin; they end at ``edges``, seconds, and the last never."""
 
-    def __init__(self, edges: tuple[float, ...]) -> None:
-        self.edges = edges
-        self.counts: dict[_Key, list[float]] = {}
-        self.longest = 0.0
+    edges: tuple[float, ...]
+    longest: float = 0.0
+    counts: dict[_Key, list[float]] = field(default_factory=dict)
 
     def add(self, spec: JobSpec, run_seconds: float) -> None:
         """A job ended."""
@@ -94,9 +95,6 @@ class RunTimes:
         if any(len(counts) != len(edges) + 1 for counts in found.counts.values()):
             raise Problem(f"{path} is damaged: bins are missing", mend=again)
         return found
-
-    def __repr__(self) -> str:
-        return f"RunTimes({self.edges}, {self.longest}, {self.counts})"
 
 
 @estimators.register

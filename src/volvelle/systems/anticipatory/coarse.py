@@ -42,7 +42,7 @@ from volvelle.core.columns import (
     POOL,
 )
 from volvelle.core.fill import TARGET, TARGET_REASON, TARGET_TYPE
-from volvelle.core.policy import Allocation, Policy, QueueKernels, policies
+from volvelle.core.policy import Allocation, Kernel, Policy, policies
 from volvelle.core.state import Reason
 from volvelle.core.view import View
 from volvelle.model.validation import Seconds
@@ -137,8 +137,8 @@ class Anticipatory(Policy):
         """Jobs later than alone, and all of which that is known, (2, pools); followed where `harm` is set."""
         return self._dial.seen if self._dial is not None else np.zeros((2, 0))
 
-    def queue_kernels(self, *, named: bool) -> QueueKernels | None:
-        """What is decided between two predictions, as machine code."""
+    def kernel(self, *, named: bool) -> Kernel | None:
+        """What is decided between two predictions."""
         if (
             self.harm
             or self.preempt
@@ -147,8 +147,13 @@ class Anticipatory(Policy):
             or type(self).expected is not Anticipatory.expected
         ):
             return None  # what is kept changes at every decision, or jobs are stopped
-        return QueueKernels(
-            queues.queue_of, queues.serve, np.ones(MOST_QUEUES), self._memory.words, hands_over=True
+        return Kernel(
+            queues.decide,
+            self._memory.words,
+            rates=False,
+            group=queues.queue_of,
+            groups=MOST_QUEUES,
+            yields=True,
         )
 
     def allocate(self, view: View) -> Allocation:
@@ -197,7 +202,7 @@ class Anticipatory(Policy):
             notices=notices,
         )
 
-    def look(self, view: View) -> tuple[str, ...] | None:
+    def refresh(self, view: View) -> tuple[str, ...] | None:
         """Predict anew; where more came than could be noted `allocate` notes it."""
         coming, memory = self._coming, self._memory
         if coming is None or memory.behind:

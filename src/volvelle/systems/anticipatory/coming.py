@@ -5,7 +5,6 @@ many GPUs as came at most in a recent quantum. When a quantum is over it is know
 by pool and quantum, recent ones more, and becomes what the next model is trained on.
 """
 
-from collections import deque
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -51,8 +50,20 @@ class LoadPredictions:
     """Where predictions do not hold, (quanta, pools)."""
     notices: list[str] = field(default_factory=list)
     """What there is to say since this was last asked."""
+    due: float = -np.inf
+    _counts: Floats = field(init=False)
+    _made: Floats = field(init=False)
+    _told: NDArray[np.bool_] = field(init=False)
+    _first: NDArray[np.int64] = field(init=False)
+    _many: NDArray[np.int64] = field(init=False)
+    _features: list[list[Floats]] = field(init=False)
+    _samples: QuantumSamples = field(init=False)
+    _fitted: float = -np.inf
+    _fitted_after: int = 0
 
     def __post_init__(self) -> None:
+        if hasattr(self, "chances"):
+            return
         shape = len(self.quanta), len(self.names)
         self.chances, self.load = np.ones(shape), np.full(shape, np.inf)
         self.off = np.zeros(shape, dtype=np.bool_)
@@ -61,15 +72,13 @@ class LoadPredictions:
         self._made = np.zeros((shape[0], room))
         self._told = np.zeros((shape[0], room, shape[1]), dtype=np.bool_)
         self._first, self._many = (np.zeros(shape[0], dtype=np.int64) for _ in range(2))
-        self._features: list[deque[Floats]] = [deque() for _ in self.quanta]
-        self._samples = QuantumSamples(len(self.quanta))
-        self.due = self._fitted = -np.inf
-        self._fitted_after = 0
+        self._features = [[] for _ in self.quanta]
+        self._samples = QuantumSamples.of(len(self.quanta))
 
     def see(self, now: float, notes: Floats) -> None:
         """Take in who came and who left, as it was noted (`volvelle.systems.anticipatory.memory`)."""
         if self.past is None:
-            self.past = Past(len(self.names), now)
+            self.past = Past.of(len(self.names), now)
             for pool, name in enumerate(self.names):
                 if self.model is not None and name in self.model.earlier:
                     self.past.begin(pool, self.model.earlier[name], now)
@@ -148,7 +157,7 @@ class LoadPredictions:
                 if made + quantum > now:
                     break
                 came = self.past.came_within(made, made + quantum) > 0
-                self._samples.add(at, self._features[at].popleft(), came)
+                self._samples.add(at, self._features[at].pop(0), came)
 
     def _train(self, now: float) -> None:
         """Fit a model to what was seen, if anything came since the last time."""

@@ -38,12 +38,14 @@ class HarmDial:
     levels: Floats = field(init=False)
     seen: Floats = field(init=False)
     """Jobs later than alone, and all of which that is known, (2, pools)."""
+    _alone: list[Alone] = field(init=False)
+    _pool_of: dict[int, int] = field(default_factory=dict)
+    _numbers: Floats = field(default_factory=lambda: np.zeros(0))
 
     def __post_init__(self) -> None:
-        self.levels, self.seen = np.ones(len(self.owned)), np.zeros((2, len(self.owned)))
-        self._alone = [Alone(each) for each in self.owned.tolist()]
-        self._pool_of: dict[int, int] = {}
-        self._numbers = np.zeros(0)
+        if not hasattr(self, "levels"):
+            self.levels, self.seen = np.ones(len(self.owned)), np.zeros((2, len(self.owned)))
+            self._alone = [Alone(each) for each in self.owned.tolist()]
 
     def start(self, number: int, pool: int, now: float) -> None:
         """A job of a pool starts."""

@@ -83,9 +83,11 @@ class HomeClock:
     head: float = -np.inf
     running: list[tuple[float, int, list[int]]] = field(default_factory=list)
     count: int = 0
+    idle: Ints = field(init=False)
 
     def __post_init__(self) -> None:
-        self.idle = self.home.copy()
+        if not hasattr(self, "idle"):
+            self.idle = self.home.copy()
 
     def occupy(self, end: float, nodes: Ints) -> None:
         """A job that runs already does so virtually too, until ``end``, on ``nodes`` of its pool."""

@@ -1,10 +1,11 @@
 """What machine code of `anticipatory` knows beside the jobs: numbers in one array.
 
-Queues that hand over (`volvelle.core.policy.QueueKernels`) begin it with when to ask Python. Then come what
+It begins with when to ask Python (`volvelle.core.policy.Kernel`, yields). Then come what
 their jobs have in common, what pools own, what is expected, and notes of who came and who left, which are
 taken in when Python is asked.
 """
 
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
@@ -63,12 +64,17 @@ def tables(words: Floats) -> Tables:
     )
 
 
+def _nothing() -> Floats:
+    words = np.zeros(HEAD)
+    words[ASK_AT] = -np.inf
+    return words
+
+
+@dataclass
 class Memory:
     """The array as Python has it. ``words`` is another one where it had to grow."""
 
-    def __init__(self) -> None:
-        self.words = np.zeros(HEAD)
-        self.words[ASK_AT] = -np.inf
+    words: Floats = field(default_factory=_nothing)
 
     def begin(self, quanta: Floats, owned: Floats, lends: NDArray[np.bool_]) -> None:
         """Nothing is noted yet, and nothing expected."""
@@ -106,9 +112,6 @@ class Memory:
         many = int(self.words[NOTES])
         self.words[NOTES] = 0.0
         return self.tables.notes[:many].copy()
-
-    def __repr__(self) -> str:
-        return f"Memory({self.words[:HEAD]!r})"
 
 
 @compiled

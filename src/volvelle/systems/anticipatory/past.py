@@ -7,6 +7,7 @@ No feature looks ahead. Table 9 counts jobs in (-xp, -xp + k], which for k > xp 
 a window ends now.
 """
 
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -42,6 +43,7 @@ class Earlier(NamedTuple):
     ended: list[float]
 
 
+@dataclass
 class Past:
     """What came to pools and ended there; times are seconds, ascending in each pool.
 
@@ -49,12 +51,19 @@ class Past:
     (pools, room + 1) running sums of the GPUs that came. began: since when each pool is known.
     """
 
-    def __init__(self, pools: int, began: float) -> None:
-        self.began = np.full(pools, began)
-        self.came, self.ended = np.zeros((pools, 16)), np.zeros((pools, 16))
-        self.load = np.zeros((pools, 17))
-        self.arrivals = np.zeros(pools, dtype=np.int64)
-        self.ends = np.zeros(pools, dtype=np.int64)
+    began: Floats
+    came: Floats
+    ended: Floats
+    load: Floats
+    arrivals: Ints
+    ends: Ints
+
+    @classmethod
+    def of(cls, pools: int, began: float) -> "Past":
+        """Nothing yet, of so many pools."""
+        times, none = np.zeros((pools, 16)), np.zeros(pools, dtype=np.int64)
+        began_at, load = np.full(pools, began), np.zeros((pools, 17))
+        return cls(began_at, times, times.copy(), load, none, none.copy())
 
     def arrive(self, pool: int, time: float, gpus: float) -> None:
         """A job came; one told late counts as of the last that came before it."""
@@ -115,9 +124,6 @@ class Past:
         came in one, where windows overlap by half (NewLoadEstimate): infinite where not even one is known.
         """
         return _recent(self.came, self.arrivals, self.load, self.began, now, quanta, windows)
-
-    def __repr__(self) -> str:
-        return f"Past({self.began}, {self.arrivals}, {self.ends}, {self.came!r}, {self.ended!r})"
 
 
 def _wider(table: Floats) -> Floats:

@@ -23,6 +23,7 @@ a placement that turns jobs away, the plan is a rule of thumb. With ``locality``
 pools lend, a lender may have to wait for what it lent to another. Jobs are gangs and run to their end.
 """
 
+from dataclasses import dataclass, field
 from typing import ClassVar
 
 import numpy as np
@@ -67,6 +68,7 @@ UNKNOWN, BOOKED, FORETOLD, STARTED = 0.0, 1.0, 2.0, 3.0
 """`STATE`: new; with a reservation; with one as soon as the plan reaches so far; without."""
 
 
+@dataclass
 class LendingPlan:
     """What is reserved, and who was foretold.
 
@@ -76,11 +78,18 @@ class LendingPlan:
     started. Those before ``booked`` have their reservations in the profile.
     """
 
-    def __init__(self) -> None:
-        self.clocks: list[VirtualClock] = []
-        self.times, self.reserved, self.count = np.zeros(64), np.zeros(64), 1
-        self.kept = np.zeros((4, 0))
-        self.foretell(*(np.zeros(0) for _ in range(4)))
+    clocks: list[VirtualClock] = field(default_factory=list)
+    times: FloatColumn = field(default_factory=lambda: np.zeros(64))
+    reserved: FloatColumn = field(default_factory=lambda: np.zeros(64))
+    count: int = 1
+    kept: NDArray[np.float64] = field(default_factory=lambda: np.zeros((4, 0)))
+    numbers: FloatColumn = field(default_factory=lambda: np.zeros(0))
+    starts: FloatColumn = field(default_factory=lambda: np.zeros(0))
+    ends: FloatColumn = field(default_factory=lambda: np.zeros(0))
+    gpus: FloatColumn = field(default_factory=lambda: np.zeros(0))
+    there: NDArray[np.bool_] = field(default_factory=lambda: np.zeros(0, dtype=np.bool_))
+    places: dict[int, int] = field(default_factory=dict)
+    booked: int = 0
 
     def foretell(
         self, numbers: FloatColumn, starts: FloatColumn, seconds: FloatColumn, gpus: FloatColumn
@@ -100,10 +109,6 @@ class LendingPlan:
             more = np.zeros(self.count + steps)
             self.times = np.concatenate([self.times[: self.count], more])
             self.reserved = np.concatenate([self.reserved[: self.count], more])
-
-    def __repr__(self) -> str:
-        step = slice(0, self.count)
-        return f"LendingPlan({self.times[step]!r}, {self.reserved[step]!r}, {self.clocks!r})"
 
 
 @policies.register

@@ -35,7 +35,7 @@ class Chronus(Policy):
         1.0, description="of the cluster, that promised jobs of one pool may request together"
     )
     period: Annotated[Seconds, Field(gt=0)] = Field(
-        86400.0, description="over which work that came is compared with what the cluster can do"
+        10800.0, description="over which work that came is compared with what the cluster can do"
     )
     yielding: Annotated[float, Field(gt=0)] = Field(
         3.0, description="how much larger promised jobs with time to spare count"

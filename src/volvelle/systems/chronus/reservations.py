@@ -51,7 +51,8 @@ class Reservations:
     some: BoolColumn = field(default_factory=lambda: np.zeros(_ROWS, dtype=np.bool_))
 
     def __post_init__(self) -> None:
-        self.free = np.repeat(self.capacity[:, None], self.held.shape[1], axis=1)
+        if not hasattr(self, "free"):
+            self.free = np.repeat(self.capacity[:, None], self.held.shape[1], axis=1)
 
     @property
     def rows(self) -> IntColumn:

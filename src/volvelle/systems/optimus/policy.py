@@ -19,16 +19,21 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field, PrivateAttr
 
-from volvelle.core.columns import CURVE, POOL
-from volvelle.core.compiled import compiled
+from volvelle.core.columns import COUNT, CURVE, LEAST, NUMBER, POOL, SCALE, TOTAL
+from volvelle.core.compiled import compiled, kernel
 from volvelle.core.events import TrainingReported
+from volvelle.core.fill import TARGET, ClusterNow, work_left
 from volvelle.core.forward.rates import rate_on
-from volvelle.core.policy import Allocation, Policy, policies
-from volvelle.core.view import FloatColumn, IntColumn, JobView, View
-from volvelle.policies.growth import least_then_more, may_grow
+from volvelle.core.policy import Allocation, Kernel, Policy, interpreted, policies
+from volvelle.core.state import INFINITY
+from volvelle.core.view import View
+from volvelle.policies.growth import give_least, may_grow, served_on, then_by
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
+
+_TOLD = 0
+"""Own column, only for ``remaining=reported``: work done as the job told it last."""
 
 
 @policies.register
@@ -39,6 +44,7 @@ class Optimus(Policy):
     goes_by_rates: ClassVar[bool] = True
     source: ClassVar[str] = "Optimus (EuroSys'18)"
     optimises: ClassVar[str] = "mean JCT of elastic jobs"
+    columns: ClassVar[int] = 1
 
     remaining: Literal["believed", "reported"] = Field(
         "believed", description="work left as believed now, or as the job told it last"
@@ -53,24 +59,39 @@ class Optimus(Policy):
 
     def allocate(self, view: View) -> Allocation:
         """The least by submission, then growth by marginal gain."""
-        jobs, table = view.jobs, view.rates()
-        work = jobs.remaining_work if self.remaining == "believed" else self._left_as_told(jobs)
+        if self.remaining == "reported":
+            self._told = {n: told for n, told in self._told.items() if n in view.jobs.row_of}
+            numbers = view.jobs.number.tolist()
+            view.jobs.own[_TOLD] = [self._told.get(int(number), 0.0) for number in numbers]
+        return interpreted(self._kernel, view)
 
-        def grow(
-            rows: IntColumn, gpus: FloatColumn, free: float, left: FloatColumn, gpu_type: int
-        ) -> None:
-            grow_by_gain(jobs.matrix, rows, gpus, free, left, table, gpu_type, work)
+    def kernel(self, *, named: bool) -> Kernel | None:
+        """The same; None where Python is told what is left."""
+        return self._kernel if self.remaining == "believed" else None
 
-        given = least_then_more(view, np.argsort(jobs.number), grow)
-        narrow_first: IntColumn = np.lexsort((jobs.number, given.gpus))
-        return given._replace(order=narrow_first)
+    @property
+    def _kernel(self) -> Kernel:
+        return Kernel(decide, np.array([float(self.remaining == "reported")]))
 
-    def _left_as_told(self, jobs: JobView) -> FloatColumn:
-        """Work left to each job by its own last word; all of it where it said none."""
-        self._told = {n: told for n, told in self._told.items() if n in jobs.row_of}
-        told = np.array([self._told.get(int(number), 0.0) for number in jobs.number])
-        left: FloatColumn = jobs.column("total") - told
-        return left * jobs.column("scale")
+
+@kernel
+def decide(jobs: Floats, cluster: ClusterNow, memory: Floats, out: Floats) -> float:
+    """Optimus' decision (`Kernel`). memory: whether jobs told what they have done."""
+    many = jobs.shape[1]
+    if memory[0] == 1.0:
+        work = (jobs[TOTAL] - jobs[COUNT + _TOLD]) * jobs[SCALE]
+    else:
+        work = work_left(jobs, many, cluster.now)
+    order = np.argsort(jobs[NUMBER], kind="mergesort")
+    left = give_least(jobs, order, jobs[LEAST], cluster, out)
+    gpus = out[TARGET]
+    for gpu_type in range(len(cluster.capacity)):
+        mine = served_on(gpu_type, order, out)
+        free = cluster.capacity[gpu_type] - gpus[mine].sum()
+        if free >= 1.0:
+            grow_by_gain(jobs, mine, gpus, free, left, cluster.rates, gpu_type, work)
+    out[3] = then_by(order, gpus)  # the narrow ones are placed first
+    return INFINITY
 
 
 @compiled

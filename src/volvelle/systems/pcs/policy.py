@@ -7,9 +7,9 @@ import numpy as np
 from pydantic import AfterValidator, BeforeValidator, Field, PrivateAttr, model_validator
 
 from volvelle.core.columns import COUNT
+from volvelle.core.compiled import compiled
 from volvelle.core.curves import RateTable
-from volvelle.core.fill import TARGET, TARGET_REASON, TARGET_TYPE
-from volvelle.core.policy import Allocation, Kernel, Policy, QueueKernels, all_served, policies
+from volvelle.core.policy import Allocation, Kernel, Policy, allocate_by_groups, policies
 from volvelle.core.space import Space
 from volvelle.core.state import Reason
 from volvelle.core.view import FloatColumn, IntColumn, View
@@ -21,11 +21,10 @@ from volvelle.systems.pcs.queues import decaying, read_sizes, read_weights
 from volvelle.systems.pcs.shares import (
     choose_types,
     decide,
-    divide_all,
     join,
+    memory_of,
     queue_of,
     quota_left,
-    serve,
 )
 from volvelle.systems.pcs.space import wfq_space
 from volvelle.systems.pcs.whole import give_whole
@@ -47,6 +46,8 @@ def _weights(written: str) -> str:
 
 Sizes = Annotated[str, BeforeValidator(_as_text), AfterValidator(_sizes)]
 Weights = Annotated[str, BeforeValidator(_as_text), AfterValidator(_weights)]
+
+_choose_types, _quota_left = compiled(choose_types), compiled(quota_left)
 
 _QUEUE, _SIZE = 0, 1
 """Own columns: 1 + the queue of a job, 0 before it has one; its size, GPU-seconds."""
@@ -88,6 +89,7 @@ class Pcs(Policy):
 
     _thresholds: FloatColumn = PrivateAttr(default_factory=lambda: np.zeros(0))
     _weights: FloatColumn = PrivateAttr(default_factory=lambda: np.zeros(0))
+    _memory: FloatColumn = PrivateAttr(default_factory=lambda: np.zeros(0))
     _owed: dict[tuple[int, int], float] = PrivateAttr(default_factory=dict)
     """Whole GPUs: GPU-seconds owed by (GPU type, queue; or the job's number if it is its own)."""
     _growing: dict[tuple[int, int], float] = PrivateAttr(default_factory=dict)
@@ -108,6 +110,7 @@ class Pcs(Policy):
             )
         self._thresholds = np.array(thresholds)
         self._weights = np.array(weights or decaying(len(thresholds) + 1, self.disparity))
+        self._memory = memory_of(self.efficiency, self.delta, self._thresholds, self._weights)
         return self
 
     @property
@@ -131,29 +134,18 @@ class Pcs(Policy):
         join(jobs.matrix, len(jobs), COUNT, table, self._thresholds)
         if self._whole(view):
             return self._give_whole(view, table)
-        if enough := all_served(view, elastic=True):
-            return enough
-        rows = np.arange(len(jobs))
         queue, weights, _ = self._queues(view)
-        given = divide_all(
-            jobs.matrix,
-            table,
-            rows,
-            queue,
-            weights,
-            view.capacity,
-            view.quota,
-            self.efficiency,
-            self.delta,
-        )
-        return Allocation(given[TARGET], given[TARGET_TYPE], given[TARGET_REASON], rows)
+        memory = self._memory
+        if self.own_queues:
+            memory = memory_of(self.efficiency, self.delta, self._thresholds, weights)
+        return allocate_by_groups(view, _divided(memory, len(weights)), queue, table)
 
     def _give_whole(self, view: View, table: RateTable) -> Allocation:
         jobs = view.jobs
         rows = np.arange(len(jobs))
         queue, weights, keys = self._queues(view)
-        types = choose_types(jobs.matrix, rows, view.capacity)
-        gpus, quota = np.zeros(len(jobs)), quota_left(jobs.matrix, rows, view.quota)
+        types = _choose_types(jobs.matrix, rows, view.capacity)
+        gpus, quota = np.zeros(len(jobs)), _quota_left(jobs.matrix, rows, len(rows), view.quota)
         self._settle(view.now)
         for gpu_type, capacity in enumerate(view.capacity.tolist()):
             mine = rows[types[rows] == gpu_type]
@@ -185,17 +177,11 @@ class Pcs(Policy):
         )
 
     def kernel(self, *, named: bool) -> Kernel | None:
-        """The same as machine code, where GPUs are divided among queues of several jobs."""
+        """The decision where GPUs are divided among queues of several jobs, which are kept."""
         divided = not (named if self.whole is None else self.whole)
         if not divided or named or self.own_queues or type(self).allocate is not Pcs.allocate:
             return None
-        several = [self.efficiency, self.delta, len(self._thresholds)]
-        return Kernel(decide, np.concatenate([several, self._thresholds, self._weights]))
-
-    def queue_kernels(self, *, named: bool) -> QueueKernels | None:
-        """The same over queues that are kept."""
-        kernel = self.kernel(named=named)
-        return kernel and QueueKernels(queue_of, serve, self._weights, kernel.memory)
+        return _divided(self._memory, len(self._weights))
 
     def next_wake(self, view: View) -> float | None:
         """With whole GPUs: the end of a turn, where queues are to be made even."""
@@ -234,3 +220,8 @@ class Pcs(Policy):
         self._owed = {key: self._owed[key] for key in self._growing}
         self._growing.clear()
         self._asked = now
+
+
+def _divided(memory: FloatColumn, queues: int) -> Kernel:
+    """The decision where GPUs are divided."""
+    return Kernel(decide, memory, group=queue_of, groups=queues)

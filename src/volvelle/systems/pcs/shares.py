@@ -1,4 +1,4 @@
-"""The compiled arithmetic of PCS: caps, shares of queues, GPUs of jobs. ``py_func`` of each is its twin."""
+"""The arithmetic of PCS: sizes and caps of jobs, shares of queues, GPUs of the jobs in them."""
 
 import math
 from typing import Any
@@ -7,11 +7,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from volvelle.core.columns import (
-    COUNT,
     CURVE,
     HELD,
     LEAST,
     MOST,
+    NUMBER,
     PINNED,
     POOL,
     PREEMPTIBLE,
@@ -22,17 +22,33 @@ from volvelle.core.columns import (
     UNIT_RATE,
 )
 from volvelle.core.compiled import compiled, kernel
-from volvelle.core.fill import TARGET, TARGET_REASON, TARGET_TYPE, ClusterNow, serve_all
-from volvelle.core.forward.decide import change
+from volvelle.core.fill import ClusterNow
 from volvelle.core.forward.rates import rate_on
-from volvelle.core.state import COLUMNS, INFINITY, OLDEST, RANKED, Cube, Jobs, Reason, State
-from volvelle.core.state import Floats as Column
+from volvelle.core.groups import Changes, Grouped, change, in_groups, sort_by_number
+from volvelle.core.state import CHANGED, INFINITY, Reason
 from volvelle.model.tolerances import LEFT_GPUS
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
-_GPUS_SHORT = int(Reason.GPUS)
+_GPUS_SHORT = float(Reason.GPUS)
+EFFICIENCY, DELTA, LIMITS, THRESHOLDS = range(4)
+"""Of the memory: two parameters, how many thresholds, these; then come numbers of each queue."""
+WEIGHTS, WANTED, SHARES = range(3)
+"""Of each queue; the last two are of one decision."""
+
+
+def memory_of(efficiency: float, delta: float, thresholds: Floats, weights: Floats) -> Floats:
+    """The memory of `decide`."""
+    room = np.zeros(2 * len(weights))
+    return np.concatenate([[efficiency, delta, len(thresholds)], thresholds, weights, room])
+
+
+@kernel
+def _of_queues(memory: Floats, queues: int, which: int) -> Floats:
+    """WEIGHTS, WANTED or SHARES."""
+    last = len(memory) - (SHARES - which) * queues
+    return memory[last - queues : last]
 
 
 @compiled
@@ -45,8 +61,27 @@ def join(
     """
     for row in range(jobs):
         if matrix[own, row] == 0.0:
-            matrix[own + 1, row] = size(matrix, row, table, int(matrix[CURVE, row]))
-            matrix[own, row] = 1.0 + np.searchsorted(thresholds, matrix[own + 1, row])
+            _join(matrix, own, row, table, int(matrix[CURVE, row]), thresholds)
+
+
+@kernel
+def _join(columns: Any, own: int, row: int, table: Any, curve: int, thresholds: Any) -> None:
+    measure, queue = size(columns, row, table, curve), 0
+    while queue < len(thresholds) and thresholds[queue] < measure:
+        queue += 1
+    columns[own][row] = 1.0 + queue
+    columns[own + 1][row] = measure
+
+
+@kernel
+def queue_of(columns: Any, own: int, row: int, curve: int, rates: Any, memory: Any) -> int:
+    """The queue of a job, which keeps the one that it has."""
+    if columns[own][row] == 0.0:
+        if curve < 0:
+            return 0  # not for long: its rates will be known
+        last = THRESHOLDS + int(memory[LIMITS])
+        _join(columns, own, row, rates, curve, memory[THRESHOLDS:last])
+    return int(columns[own][row]) - 1
 
 
 @kernel
@@ -119,43 +154,168 @@ def cap(columns: Any, row: int, rates: Any, floor: float) -> float:
     return most
 
 
-@compiled
-def divide(
-    matrix: Floats,
-    table: NDArray[np.float64],
-    rows: Ints,
-    queue: Ints,
-    weights: Floats,
-    capacity: float,
-    quota: Floats,
-    gpu_type: int,
-    floor: float,
-    delta: float,
-    gpus: Floats,
-) -> Floats:
-    """Write to ``gpus`` what ``rows``, jobs of one type by submission, are to have of ``capacity``.
-
-    queue: of each row of ``matrix``. quota: GPUs left by pool beyond what jobs keep, changed in place.
-    delta: the step of PCS' simulator, 0 for the paper's reading. Returns the shares of the queues.
-    """
-    demand = np.zeros(len(weights))
-    for row in rows:
-        gpus[row] = kept(matrix, row)
-        capacity -= gpus[row]
-        demand[queue[row]] += _room(matrix, row, gpus[row])
-    shares = fair_shares(weights, demand, capacity)
-    left = shares.copy()
-    if delta > 0.0:
-        for each in range(len(weights)):
-            _share_out_in_steps(
-                matrix, table, rows, queue, each, left, quota, gpu_type, floor, delta, gpus
-            )
+@kernel
+def decide(jobs: Grouped, cluster: ClusterNow, memory: Any, out: Changes) -> float:
+    """What jobs are to hold where GPUs are divided (`volvelle.core.policy.Kernel`); groups are queues."""
+    left = memory[:0]
+    if len(cluster.quota) > 0:
+        left = quota_left(jobs.columns, jobs.running, jobs.runs, cluster.quota)
+    if len(cluster.capacity) == 1:
+        if not _serve_all(jobs, cluster, out):
+            _divide(jobs, cluster, 0, memory, left, out)
     else:
-        _share_out(matrix, table, rows, queue, -1, left, quota, gpu_type, floor, gpus)
-        _share_out(matrix, table, rows, queue, -1, left, quota, gpu_type, 0.0, gpus)
-    for row in rows:
-        gpus[row] = _unrounded(gpus[row], matrix[HELD, row])
-    return shares
+        rows = _all(jobs)
+        on = choose_types(jobs.columns, rows, cluster.capacity)
+        for gpu_type in range(len(cluster.capacity)):
+            mine = rows[on[rows] == gpu_type]
+            alike = in_groups(jobs.columns, jobs.own, jobs.curve, jobs.group, len(jobs.first), mine)
+            _divide(alike, cluster, gpu_type, memory, left, out)
+    sort_by_number(jobs.columns[NUMBER], out.rows, out.counters[CHANGED])
+    return INFINITY
+
+
+@kernel
+def _all(jobs: Grouped) -> Ints:
+    """The rows of all jobs, by submission."""
+    rows, many, row = np.empty(len(jobs.younger), np.int64), 0, jobs.oldest
+    while row >= 0:
+        rows[many] = row
+        many += 1
+        row = jobs.younger[row]
+    return rows[:many]
+
+
+@kernel
+def _serve_all(jobs: Grouped, cluster: ClusterNow, out: Changes) -> bool:
+    """Give every job all it can use of the one type, if there is enough; whether there is.
+
+    Pools need a closer look, and jobs that are pinned.
+    """
+    wanted = 0.0
+    for queue in range(len(jobs.demand)):
+        wanted += jobs.demand[queue]
+    if wanted > cluster.capacity[0] or len(cluster.quota) > 0:
+        return False
+    for i in range(jobs.runs):
+        if jobs.columns[PINNED][jobs.running[i]] == 1.0:
+            return False
+    row, held, most = jobs.oldest, jobs.columns[HELD], jobs.columns[MOST]
+    while row >= 0:
+        _hold(held[row], row, most[row], 0, out)
+        row = jobs.younger[row]
+    return True
+
+
+@kernel
+def _divide(
+    jobs: Grouped, cluster: ClusterNow, gpu_type: int, memory: Any, quota: Floats, out: Changes
+) -> None:
+    """Change what ``jobs`` are to have of the GPUs of one type.
+
+    quota: GPUs left by pool beyond what jobs keep, changed in place.
+    """
+    columns, queues = jobs.columns, len(jobs.demand)
+    wanted, shares = _of_queues(memory, queues, WANTED), _of_queues(memory, queues, SHARES)
+    capacity = float(cluster.capacity[gpu_type])
+    for queue in range(queues):
+        wanted[queue] = jobs.demand[queue]
+    for i in range(jobs.runs):
+        row = jobs.running[i]
+        keeps = kept(columns, row)
+        out.gpus[row] = keeps
+        capacity -= keeps
+        if keeps > 0.0:
+            wanted[jobs.group[row]] += _room(columns, row, keeps) - columns[MOST][row]
+    share_fairly(_of_queues(memory, queues, WEIGHTS), wanted, capacity, shares)
+    if len(quota) > 0 and memory[DELTA] == 0.0:
+        _serve(jobs, -1, shares, cluster, gpu_type, memory, quota, out)
+    else:
+        for queue in range(queues):
+            _serve(jobs, queue, shares, cluster, gpu_type, memory, quota, out)
+    for i in range(jobs.runs):
+        _hold(
+            columns[HELD][jobs.running[i]],
+            jobs.running[i],
+            out.gpus[jobs.running[i]],
+            gpu_type,
+            out,
+        )
+
+
+@kernel
+def _serve(
+    jobs: Grouped,
+    only: int,
+    left: Floats,
+    cluster: ClusterNow,
+    gpu_type: int,
+    memory: Any,
+    quota: Floats,
+    out: Changes,
+) -> None:
+    """Raise what jobs of a queue (-1: of all) are to have, first in, first out, by what is ``left`` to each.
+
+    First up to the caps, then further; in steps of PCS' simulator, again from the queue's whole share. Jobs
+    that start are noted.
+    """
+    columns, floor, delta = jobs.columns, float(memory[EFFICIENCY]), memory[DELTA]
+    first, following = jobs.oldest, jobs.younger
+    share, budget, pools = 0.0, quota, len(quota) > 0
+    if only >= 0:
+        first, following, share = jobs.first[only], jobs.next, float(left[only])
+    else:
+        share = float(left.sum())
+    if delta > 0.0 and pools:
+        budget = quota.copy()
+    unspent, end = share, first
+    while True:
+        row = first
+        while row >= 0 and unspent > LEFT_GPUS:
+            allowed = unspent if only >= 0 else float(left[jobs.group[row]])
+            if allowed > LEFT_GPUS and columns[PINNED][row] == 0.0:
+                most = cap(columns, row, cluster.rates[int(jobs.curve[row])][gpu_type], floor)
+                pool = int(columns[POOL][row]) if pools else -1
+                if pool >= 0:
+                    allowed = min(allowed, float(quota[pool]))
+                more = min(most - out.gpus[row], allowed)
+                if more > 0.0:
+                    out.gpus[row] += more
+                    unspent -= more
+                    if only < 0:
+                        left[jobs.group[row]] -= more
+                    if pool >= 0:
+                        quota[pool] -= more
+            row = following[row]
+        if end >= 0:
+            end = row
+        if unspent <= LEFT_GPUS or floor <= 0.0:
+            break
+        floor = floor - delta if delta > 0.0 else 0.0
+        if delta > 0.0:
+            unspent, row = share, first
+            if pools:
+                quota[:] = budget
+            while row >= 0:
+                out.gpus[row] = kept(columns, row)
+                row = following[row]
+    row = first
+    while row != end:
+        if columns[HELD][row] == 0.0:
+            _hold(0.0, row, out.gpus[row], gpu_type, out)
+        row = following[row]
+
+
+@kernel
+def _hold(held: float, row: int, gpus: float, gpu_type: int, out: Changes) -> None:
+    """Let the job in ``row``, which has ``held`` GPUs, hold so many of a type."""
+    gpus = _unrounded(gpus, held)
+    if gpus != held:
+        out.gpus[row] = gpus
+        out.gpu_type[row] = float(gpu_type) if gpus > 0.0 else -1.0
+        out.reason[row] = _GPUS_SHORT
+        change(out, row)
+    else:
+        out.gpus[row] = held
 
 
 @kernel
@@ -166,227 +326,16 @@ def _unrounded(gpus: float, held: float) -> float:
     return 0.0 if gpus < LEFT_GPUS else gpus
 
 
-@compiled
-def divide_all(
-    matrix: Floats,
-    table: NDArray[np.float64],
-    rows: Ints,
-    queue: Ints,
-    weights: Floats,
-    capacity: Floats,
-    quota: Floats,
-    floor: float,
-    delta: float,
-) -> Floats:
-    """`divide` on every GPU type: GPUs, type and reason of each job, as `fill` returns them.
-
-    ``rows`` are all jobs, by submission; ``capacity`` GPUs by type, ``quota`` by pool.
-    """
-    result = np.zeros((3, len(rows)))
-    types = choose_types(matrix, rows, capacity)
-    left = quota_left(matrix, rows, quota)
-    for gpu_type in range(len(capacity)):
-        mine = rows if len(capacity) == 1 else rows[types[rows] == gpu_type]
-        divide(
-            matrix,
-            table,
-            mine,
-            queue,
-            weights,
-            capacity[gpu_type],
-            left,
-            gpu_type,
-            floor,
-            delta,
-            result[TARGET],
-        )
-    for row in rows:
-        if result[TARGET, row] > 0.0:
-            result[TARGET_TYPE, row] = types[row]
-        else:
-            result[TARGET_TYPE, row] = -1.0
-            result[TARGET_REASON, row] = _GPUS_SHORT
-    return result
-
-
 @kernel
-def decide(matrix: Floats, cluster: ClusterNow, memory: Floats, given: Floats) -> float:
-    """`volvelle.systems.pcs.policy.Pcs.allocate` where GPUs are divided, as a `Kernel`.
-
-    memory: efficiency, delta, how many thresholds; these, and the weights of the queues.
-    """
-    jobs, last = matrix.shape[1], 3 + int(memory[2])
-    _, capacity, quota, table = cluster
-    join(matrix, jobs, COUNT, table, memory[3:last])
-    if not serve_all(matrix, capacity, quota, given):
-        queue = matrix[COUNT].astype(np.int64) - 1
-        weights = memory[last:]
-        floor, delta = memory[0], memory[1]
-        rows = np.arange(jobs)
-        given[:3] = divide_all(matrix, table, rows, queue, weights, capacity, quota, floor, delta)
-    return INFINITY
-
-
-@kernel
-def queue_of(jobs: Jobs, row: int, rates: Cube, memory: Column) -> int:
-    """The queue of a job, which keeps the one that it has; memory as of `decide`."""
-    noted, limits = jobs.floats[COLUMNS], int(memory[2])
-    if noted[row] == 0.0:
-        if jobs.table[row] < 0.0:
-            return 0  # not for long: who knows how fast it is will be asked
-        measure = size(jobs.floats, row, rates, int(jobs.table[row]))
-        queue = 0
-        while queue < limits and memory[3 + queue] < measure:
-            queue += 1
-        noted[row] = 1.0 + queue
-        jobs.floats[COLUMNS + 1][row] = measure
-    return int(noted[row]) - 1
-
-
-@kernel
-def serve(s: State) -> None:
-    """As `decide`, over queues that are kept: looks at jobs that run and at those that are to start."""
-    jobs, queues, many, capacity = s.jobs, s.queues, s.count[RANKED], s.types.capacity[0]
-    wanted = 0.0
-    for queue in range(len(queues.demand)):
-        queues.wanted[queue] = queues.demand[queue]
-        wanted += queues.demand[queue]
-    if wanted <= capacity:
-        row = s.count[OLDEST]
-        while row >= 0:
-            _hold(s, row, jobs.most[row])
-            row = jobs.younger[row]
-        return
-    for i in range(many):
-        row = s.ranked[i]
-        keeps = kept(jobs.floats, row)
-        jobs.target[row] = keeps
-        capacity -= keeps
-        queues.wanted[jobs.kind[row]] += _room(jobs.floats, row, keeps) - jobs.most[row]
-    share_fairly(queues.weight, queues.wanted, capacity, queues.share)
-    for queue in range(len(queues.share)):
-        end = _share_out_queue(s, queue)
-        row = queues.first[queue]
-        while row != end:
-            if jobs.held[row] == 0.0 and jobs.target[row] > 0.0:
-                _hold(s, row, jobs.target[row])
-            row = jobs.next[row]
-    for i in range(many):
-        row = s.ranked[i]
-        _hold(s, row, jobs.target[row])
-
-
-@kernel
-def _share_out_queue(s: State, queue: int) -> int:
-    """Raise the targets of a queue's jobs as `_share_out` does; the row at which that ends, -1: after all."""
-    jobs, floor, delta = s.jobs, s.memory[0], s.memory[1]
-    first, left = s.queues.first[queue], s.queues.share[queue]
-    end = first
-    while left > LEFT_GPUS:
-        row = first
-        while row >= 0 and left > LEFT_GPUS:
-            most = cap(jobs.floats, row, s.rates[int(jobs.table[row])][0], floor)
-            more = min(most - jobs.target[row], left)
-            if more > 0.0:
-                jobs.target[row] += more
-                left -= more
-            row = jobs.next[row]
-        if end >= 0:
-            end = row
-        if left <= LEFT_GPUS or floor <= 0.0:
-            break
-        floor = floor - delta if delta > 0.0 else 0.0
-        if delta > 0.0:
-            left, row = s.queues.share[queue], first
-            while row >= 0:
-                jobs.target[row] = kept(jobs.floats, row)
-                row = jobs.next[row]
-    return int(end)
-
-
-@kernel
-def _hold(s: State, row: int, gpus: float) -> None:
-    """Let the job in ``row`` hold so many GPUs of the one type."""
-    jobs = s.jobs
-    held = jobs.held[row]
-    jobs.target[row] = gpus = _unrounded(gpus, held)
-    jobs.target_type[row] = 0.0 if gpus > 0.0 else -1.0
-    if gpus != held:
-        jobs.reason[row] = _GPUS_SHORT
-        change(s, row)
-
-
-@compiled
-def _share_out(
-    matrix: Floats,
-    table: NDArray[np.float64],
-    rows: Ints,
-    queue: Ints,
-    only: int,
-    left: Floats,
-    quota: Floats,
-    gpu_type: int,
-    floor: float,
-    gpus: Floats,
-) -> None:
-    """Raise ``gpus`` first in, first out, up to the caps, by what is ``left`` to each queue (or one)."""
-    unspent = left[only] if only >= 0 else left.sum()
-    for row in rows:
-        if unspent <= LEFT_GPUS:
-            return
-        mine = queue[row]
-        if (only >= 0 and mine != only) or left[mine] <= LEFT_GPUS:
-            continue
-        most = cap(matrix, row, table[int(matrix[CURVE, row])][gpu_type], floor)
-        more = min(most - gpus[row], left[mine])
-        pool = int(matrix[POOL, row])
+def quota_left(columns: Any, rows: Any, many: int, quota: Any) -> Floats:
+    """GPUs left by pool beyond what the first ``many`` jobs in ``rows`` keep."""
+    left = np.empty(len(quota))
+    for pool in range(len(quota)):
+        left[pool] = quota[pool]
+    for i in range(many if len(quota) > 0 else 0):
+        pool = int(columns[POOL][rows[i]])
         if pool >= 0:
-            more = min(more, quota[pool])
-        if more <= 0.0 or matrix[PINNED, row] == 1.0:
-            continue
-        gpus[row] += more
-        left[mine] -= more
-        unspent -= more
-        if pool >= 0:
-            quota[pool] -= more
-
-
-@compiled
-def _share_out_in_steps(
-    matrix: Floats,
-    table: NDArray[np.float64],
-    rows: Ints,
-    queue: Ints,
-    only: int,
-    left: Floats,
-    quota: Floats,
-    gpu_type: int,
-    floor: float,
-    delta: float,
-    gpus: Floats,
-) -> None:
-    """As `_share_out` for one queue, again and again at lower floors until its share is used up."""
-    share, budget = left[only], quota.copy()
-    while True:
-        _share_out(matrix, table, rows, queue, only, left, quota, gpu_type, floor, gpus)
-        if left[only] <= LEFT_GPUS or floor <= 0.0:
-            return
-        floor -= delta
-        left[only] = share
-        quota[:] = budget
-        for row in rows:
-            if queue[row] == only:
-                gpus[row] = kept(matrix, row)
-
-
-@compiled
-def quota_left(matrix: Floats, rows: Ints, quota: Floats) -> Floats:
-    """GPUs left by pool beyond what the jobs in ``rows`` keep."""
-    left = quota.copy()
-    for row in rows:
-        pool = int(matrix[POOL, row])
-        if pool >= 0:
-            left[pool] -= kept(matrix, row)
+            left[pool] -= kept(columns, rows[i])
     return left
 
 
@@ -404,28 +353,28 @@ def _room(columns: Any, row: int, keeps: float) -> float:
     return 0.0 if columns[PINNED][row] == 1.0 else max(float(columns[MOST][row]) - keeps, 0.0)
 
 
-@compiled
-def choose_types(matrix: Floats, rows: Ints, capacity: Floats) -> Ints:
+@kernel
+def choose_types(columns: Any, rows: Ints, capacity: Any) -> Ints:
     """The GPU type of every job: the one it holds, or of those that will do the one least in demand.
 
     ``rows`` by submission; demand is the most its jobs can use over the type's GPUs.
     """
-    types = np.full(len(rows), -1, np.int64)
+    types = np.full(len(columns[0]), -1)
     demand = np.zeros(len(capacity))
     for row in rows:
-        if matrix[TYPE, row] >= 0.0:
-            types[row] = int(matrix[TYPE, row])
-            demand[types[row]] += matrix[MOST, row]
+        if columns[TYPE][row] >= 0.0:
+            types[row] = int(columns[TYPE][row])
+            demand[types[row]] += columns[MOST][row]
     for row in rows:
         if types[row] >= 0:
             continue
-        wished = int(matrix[TYPES, row])
+        wished = int(columns[TYPES][row])
         for gpu_type in range(len(capacity)):
-            if not (wished >> gpu_type) & 1 or capacity[gpu_type] < matrix[LEAST, row]:
+            if not (wished >> gpu_type) & 1 or capacity[gpu_type] < columns[LEAST][row]:
                 continue
             best = types[row]
             if best < 0 or demand[gpu_type] * capacity[best] < demand[best] * capacity[gpu_type]:
                 types[row] = gpu_type
         if types[row] >= 0:
-            demand[types[row]] += matrix[MOST, row]
+            demand[types[row]] += columns[MOST][row]
     return types

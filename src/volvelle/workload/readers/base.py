@@ -62,7 +62,7 @@ class TraceFormat(ABC):
             ) from None
 
 
-formats: Catalogue[TraceFormat] = Catalogue(
+formats: Catalogue[type[TraceFormat]] = Catalogue(
     "trace format", "formats", "volvelle.workload.readers", "volvelle.traces"
 )
 

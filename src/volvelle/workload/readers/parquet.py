@@ -6,6 +6,7 @@ from datetime import date
 from pathlib import Path
 from typing import Any
 
+from volvelle.model.extras import install
 from volvelle.model.job import Job
 from volvelle.model.problems import Problem
 from volvelle.workload.readers.base import TraceFormat, formats
@@ -42,7 +43,7 @@ def import_parquet() -> Any:
         import pyarrow.parquet  # noqa: PLC0415 - optional and heavy
     except ImportError:
         raise Problem(
-            "Parquet needs the package pyarrow", mend="install it: pip install 'volvelle[parquet]'"
+            "Parquet needs the package pyarrow", mend=f"install it: {install('parquet')}"
         ) from None
     return pyarrow.parquet
 

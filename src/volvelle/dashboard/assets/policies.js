@@ -10,7 +10,7 @@ const WIDTH = 720, HEIGHT = 320, LEFT = 84, BOTTOM = 44, TOP = 16, RIGHT = 24;
 const written = (objective, value) => (value === null ? "–" : objective.unit === "s" ? duration(value) : `${number(Number(value.toPrecision(3)))} ${objective.unit}`);
 
 // Fronts that the server keeps; and files of this machine, which are sent only where an operator has them kept.
-export function front(root, { cluster }) {
+export function policies(root, { cluster }) {
   const file = h("input", { type: "file", accept: ".json" }), shown = h("div");
   const kept = h("select", {}, h("option", { value: "" }, "…"));
   const name = h("input", { type: "text", size: 16, required: true, pattern: "[A-Za-z0-9][A-Za-z0-9_\\-]*", title: "letters, digits, - and _" });
@@ -54,7 +54,7 @@ export function front(root, { cluster }) {
       sayError(error);
     }
   });
-  root.append(h("h1", {}, "Front"),
+  root.append(h("h1", {}, "Policies"),
     h("div", { class: "controls" },
       h("label", { class: "field" }, "Kept by the server", kept),
       h("label", { class: "field" }, "or front.json, as volvelle tune wrote it", file)), keep, shown,

@@ -1,0 +1,59 @@
+"""The build backend: setuptools, and in a wheel machine code made when it is built (decision 78).
+
+Building a wheel needs what running it needs; a source distribution and an editable install need neither.
+"""
+
+import os
+import subprocess
+import sys
+import sysconfig
+import tomllib
+from pathlib import Path
+from typing import Any
+
+from setuptools import build_meta, setup
+from setuptools.build_meta import *  # noqa: F403 - the other hooks of a backend
+from setuptools.command.bdist_wheel import bdist_wheel
+from setuptools.command.build_py import build_py
+
+_BUILT = Path("volvelle", "core", "machine_code", "built")
+
+
+def get_requires_for_build_wheel(config_settings: Any = None) -> list[str]:
+    """The dependencies of the package, since it is run."""
+    project = tomllib.loads(Path("pyproject.toml").read_text())["project"]
+    return [*build_meta.get_requires_for_build_wheel(config_settings), *project["dependencies"]]
+
+
+class Build(build_py):
+    """The modules and their machine code; without it where what compiles it is not installed."""
+
+    def run(self) -> None:
+        """Copy the modules, and have the copies compile their loops."""
+        super().run()
+        if self.editable_mode:
+            return
+        command = [sys.executable, "-m", "volvelle.simulate.machine_code"]
+        folder = Path(self.build_lib).resolve()
+        made = subprocess.run(
+            [*command, str(folder / _BUILT)],
+            env={**os.environ, "PYTHONPATH": os.pathsep.join([str(folder), *sys.path])},
+            check=False,
+        )
+        if made.returncode:
+            self.warn("no machine code was made: it will be compiled where it is first needed")
+
+
+class Wheel(bdist_wheel):
+    """A wheel that says for which Python and platform its machine code is."""
+
+    def get_tag(self) -> tuple[str, str, str]:
+        """That of any platform, where no machine code was made."""
+        if not Path(self.get_finalized_command("build_py").build_lib, _BUILT).exists():
+            return super().get_tag()
+        platform = sysconfig.get_platform().replace("-", "_").replace(".", "_")
+        return f"cp{sys.version_info.major}{sys.version_info.minor}", "none", platform
+
+
+if __name__ == "__main__":  # as setuptools runs it
+    setup(cmdclass={"build_py": Build, "bdist_wheel": Wheel})

@@ -1,0 +1,34 @@
+"""What is said of a job that is submitted, or asked about: refusals and warnings."""
+
+from volvelle.live.control.controller import Controller
+from volvelle.live.http.errors import HttpError
+from volvelle.live.job_request import JobRequest
+from volvelle.live.notify import place_of
+from volvelle.model.units import format_duration
+
+
+def check_targets(job: JobRequest, controller: Controller) -> None:
+    """Raise `HttpError` where the operator does not allow a target of notifications."""
+    settings = controller.notifications
+    for each in job.notify:
+        if not settings.allows(each.to):
+            allowed = ", ".join((*settings.webhook_origins, *settings.mail_domains))
+            raise HttpError(
+                403,
+                f"this server does not notify {place_of(each.to)} for users",
+                place="notify",
+                hint=f"it notifies {allowed}" if allowed else "leave it out, or ask an operator",
+            )
+
+
+def notices_of(job: JobRequest, user: str, controller: Controller) -> tuple[str, ...]:
+    """Warnings to the user of a job about its request and about missing declarations."""
+    composition, spec = controller.composition, controller.spec(job, user)
+    policy = composition.policy
+    said = [lacking for part in composition if (lacking := part.lacks(spec))]
+    if job.priority and not policy.heeds_priority:
+        said.append(f"policy {policy.name!r} ignores priorities")
+    if job.time_limit is not None and job.estimate is not None and job.estimate > job.time_limit:
+        longer, limit = format_duration(job.estimate), format_duration(job.time_limit)
+        said.append(f"by its estimate it takes {longer}; its time limit ends it after {limit}")
+    return tuple(said)

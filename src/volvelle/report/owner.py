@@ -1,0 +1,116 @@
+"""A comparison for the owner of a cluster, in five sentences: idle GPUs, waits, and the best change."""
+
+from collections.abc import Callable, Iterator, Sequence
+
+import numpy as np
+
+from volvelle.metrics import labels, per_job, series
+from volvelle.metrics.labels import Labels
+from volvelle.metrics.outcomes import FloatColumn, Outcomes, Steps
+from volvelle.report.compositions import Composition, baseline, judge
+from volvelle.report.grid import Grid
+from volvelle.report.sentences import (
+    BestChange,
+    Idle,
+    Needs,
+    Sentence,
+    WaitedMost,
+    WaitingCost,
+    same,
+)
+
+_DAY = 86400.0
+_FEW = 10  # smaller groups are not named
+_WAITED = 1.0  # seconds a job on average, below which nothing is said of who waited
+
+_GROUPINGS: tuple[tuple[str, Callable[[Outcomes], Labels]], ...] = (
+    ("pool {}", labels.pools),
+    ("user {}", labels.users),
+)
+"""The first by which jobs differ is told, and beside it the widths."""
+
+
+def in_short(
+    grid: Grid, reference: str | None = None, price: float | None = None
+) -> tuple[Sentence, ...]:
+    """Five sentences at most; none where ``grid`` is over several rates, or has only one run.
+
+    The first are of the run that the others are held against (`baseline`), the last of the one with
+    the least mean completion time. ``price``: of a GPU-hour.
+    """
+    if len(grid.rates) > 1 or len(grid.labels) < 2:
+        return ()
+    _, judged, _ = judge(grid)
+    return tuple(_told(judged, baseline(judged, reference), price)) if judged else ()
+
+
+def _told(
+    judged: Sequence[Composition], now: Composition, price: float | None
+) -> Iterator[Sentence]:
+    beside_waits = now.mean(_idle_beside_waits) / _DAY
+    yield Idle(now.label, now.mean(_present) / _DAY, now.mean(_idle) / _DAY, beside_waits)
+    mean = now.mean(_mean_wait)
+    if mean >= _WAITED and (groups := _longest_waits(now)):
+        yield WaitedMost(now.label, groups)
+    yield WaitingCost(now.label, now.mean(_waited) / _DAY, mean, beside_waits, price)
+    if len(judged) < 2:
+        return
+    best = min(judged, key=lambda one: one.figure("jct:mean"))
+    times = best.figure("jct:mean"), now.figure("jct:mean")
+    yield BestChange(best.label, best.mean(_mean_wait), times[0], now.label, mean, times[1])
+    if not same(*times):
+        preempts = best.figure("preemptions:mean")
+        yield Needs(best.label, best.needs_durations, preempts, best.resized)
+
+
+def _span(outcomes: Outcomes) -> tuple[float, float]:
+    return series.start_time(outcomes), outcomes.end_time
+
+
+def _present(outcomes: Outcomes) -> float:
+    return series.integral(outcomes.capacity, *_span(outcomes))
+
+
+def _idle(outcomes: Outcomes) -> float:
+    return _present(outcomes) - series.integral(series.busy_gpus(outcomes), *_span(outcomes))
+
+
+def _idle_beside_waits(outcomes: Outcomes) -> float:
+    """GPU-seconds that stood idle while some job waited."""
+    held, queue = series.busy_gpus(outcomes), series.queue_length(outcomes)
+    times = np.unique(np.concatenate([held.times, queue.times, outcomes.capacity.times]))
+    free = series.values_at(outcomes.capacity, times) - series.values_at(held, times)
+    waits = series.values_at(queue, times) > 0
+    return series.integral(Steps(times, np.where(waits, free, 0.0)), *_span(outcomes))
+
+
+def _waits(outcomes: Outcomes) -> FloatColumn:
+    """Seconds without GPUs of the jobs that are measured and finished, 0 for the others."""
+    return np.where(outcomes.tracked, np.nan_to_num(per_job.queueing_delay(outcomes)), 0.0)
+
+
+def _waited(outcomes: Outcomes) -> float:
+    return float(_waits(outcomes).sum())
+
+
+def _mean_wait(outcomes: Outcomes) -> float:
+    finished = outcomes.tracked & np.isfinite(per_job.queueing_delay(outcomes))
+    return _waited(outcomes) / max(1, int(finished.sum()))
+
+
+def _longest_waits(now: Composition) -> tuple[tuple[str, float, float], ...]:
+    found = []
+    outcomes = now.runs[0].outcomes
+    of_people = [each for each in _GROUPINGS if len(each[1](outcomes).names) > 1][:1]
+    for words, labels_of in (*of_people, ("jobs of {} GPUs", labels.widths)):
+        labelled = labels_of(outcomes)
+        waits = np.bincount(labelled.of, _waits(outcomes), len(labelled.names))
+        jobs = np.bincount(labelled.of, outcomes.tracked, len(labelled.names))
+        if len(labelled.names) < 2:
+            continue
+        means = np.where(jobs >= min(_FEW, jobs.max()), waits / np.maximum(jobs, 1), -1.0)
+        most = int(means.argmax())
+        name = labelled.names[most] or "none"
+        named = words.format(name).replace("of 1 GPUs", "of 1 GPU")
+        found.append((named, float(means[most]), float(jobs[most] / jobs.sum())))
+    return tuple(found)

@@ -1,0 +1,114 @@
+BEGIN TRANSACTION;
+CREATE TABLE alembic_version (
+	version_num VARCHAR(32) NOT NULL, 
+	CONSTRAINT alembic_version_pkc PRIMARY KEY (version_num)
+);
+INSERT INTO "alembic_version" VALUES('6');
+CREATE TABLE entries (
+	seq BIGINT NOT NULL, 
+	time DOUBLE NOT NULL, 
+	body TEXT NOT NULL, 
+	records TEXT NOT NULL, digest VARCHAR(32) DEFAULT '' NOT NULL, 
+	PRIMARY KEY (seq)
+);
+INSERT INTO "entries" VALUES(0,0.0,'{"time":0.0,"events":[{"type":"node","time":0.0,"name":"node-0","state":"down","node":null},{"type":"node","time":0.0,"name":"node-1","state":"down","node":null}],"decision":{"job":[],"gpus":[],"gpu_type":[],"attempt":[],"slot_offsets":[],"slots":[],"rejected":[],"concluded":[],"wake_at":null,"partner":[],"sharing":null,"promises":[],"notices":[]}}','[]','e5cd68b663e3d7641d149a507396c7dd');
+INSERT INTO "entries" VALUES(1,0.0,'{"time":0.0,"events":[{"type":"node","time":0.0,"name":"node-0","state":"up","node":{"name":"node-0","gpus":2,"gpu_type":"","cpus":0.0,"memory_gb":0.0,"bandwidth_gbps":null,"labels":[]}},{"type":"node","time":0.0,"name":"node-1","state":"up","node":{"name":"node-1","gpus":2,"gpu_type":"","cpus":0.0,"memory_gb":0.0,"bandwidth_gbps":null,"labels":[]}}],"decision":{"job":[],"gpus":[],"gpu_type":[],"attempt":[],"slot_offsets":[],"slots":[],"rejected":[],"concluded":[],"wake_at":null,"partner":[],"sharing":null,"promises":[],"notices":[]}}','[{"type":"server-began","identity":"40596e74c748"}]','e4d22a79ba4fee0bd1f7523b4b4821ef');
+INSERT INTO "entries" VALUES(2,2.0,'{"time":2.0,"events":[{"type":"submitted","time":2.0,"number":0,"spec":{"id":"0","submit_time":2.0,"gpus":1.0,"min_gpus":null,"max_gpus":null,"gpu_types":[],"constraints":[],"exclusive":false,"cpus":0.0,"memory_gb":0.0,"user":"ada","pool":"","name":"of-2","job_class":"best-effort","rewards":[],"weight":1.0,"preemptible":true,"starts_over":false,"checkpoint_seconds":null,"restore_seconds":null,"max_retries":3,"estimate_seconds":2.0,"throughput":null,"skew":0.0,"spread_slowdown":0.0,"sensitivity":null,"lowest_loss":null,"accept_later":false,"adaptation":null,"after":[],"priority":0,"time_limit_seconds":null}}],"decision":{"job":[],"gpus":[],"gpu_type":[],"attempt":[],"slot_offsets":[],"slots":[],"rejected":[],"concluded":[],"wake_at":3.0,"partner":[],"sharing":null,"promises":[],"notices":[]}}','[]','81a0764598b382cd70fa09889f708ef1');
+INSERT INTO "entries" VALUES(3,3.0,'{"time":3.0,"events":[{"type":"submitted","time":3.0,"number":1,"spec":{"id":"1","submit_time":3.0,"gpus":2.0,"min_gpus":null,"max_gpus":null,"gpu_types":[],"constraints":[],"exclusive":false,"cpus":0.0,"memory_gb":0.0,"user":"ada","pool":"","name":"of-9","job_class":"best-effort","rewards":[],"weight":1.0,"preemptible":true,"starts_over":false,"checkpoint_seconds":null,"restore_seconds":null,"max_retries":3,"estimate_seconds":9.0,"throughput":null,"skew":0.0,"spread_slowdown":0.0,"sensitivity":null,"lowest_loss":null,"accept_later":false,"adaptation":null,"after":[],"priority":0,"time_limit_seconds":null}},{"type":"wake-up","time":3.0}],"decision":{"job":[0,1],"gpus":[1.0,2.0],"gpu_type":[0,0],"attempt":[1,1],"slot_offsets":[0,1,3],"slots":[0,1,2],"rejected":[],"concluded":[],"wake_at":null,"partner":[],"sharing":null,"promises":[],"notices":[]}}','[]','f5d97b8cb7ce0c0ef368397859bdce65');
+INSERT INTO "entries" VALUES(4,4.0,'{"time":4.0,"events":[{"type":"started","time":4.0,"number":0,"attempt":1,"start":3.0},{"type":"started","time":4.0,"number":1,"attempt":1,"start":3.0}],"decision":{"job":[],"gpus":[],"gpu_type":[],"attempt":[],"slot_offsets":[],"slots":[],"rejected":[],"concluded":[],"wake_at":null,"partner":[],"sharing":null,"promises":[],"notices":[]}}','[{"type":"attempt-started","number":0,"attempt":1,"identity":"183b29f22138-40596e74c748"},{"type":"attempt-started","number":1,"attempt":1,"identity":"34d51e8c2160-40596e74c748"}]','ca6a6f9299a2f483f83d5af1b78ab836');
+INSERT INTO "entries" VALUES(5,6.0,'{"time":6.0,"events":[{"type":"progress","time":6.0,"number":0,"attempt":1,"iterations":0,"total_iterations":2,"iteration_seconds":1.0},{"type":"progress","time":6.0,"number":1,"attempt":1,"iterations":0,"total_iterations":9,"iteration_seconds":1.0},{"type":"finished","time":6.0,"number":0,"attempt":1},{"type":"submitted","time":6.0,"number":2,"spec":{"id":"2","submit_time":6.0,"gpus":2.0,"min_gpus":null,"max_gpus":null,"gpu_types":[],"constraints":[],"exclusive":false,"cpus":0.0,"memory_gb":0.0,"user":"ada","pool":"","name":"of-30","job_class":"best-effort","rewards":[],"weight":1.0,"preemptible":true,"starts_over":false,"checkpoint_seconds":null,"restore_seconds":null,"max_retries":3,"estimate_seconds":30.0,"throughput":null,"skew":0.0,"spread_slowdown":0.0,"sensitivity":null,"lowest_loss":null,"accept_later":false,"adaptation":null,"after":[],"priority":0,"time_limit_seconds":null}}],"decision":{"job":[2],"gpus":[2.0],"gpu_type":[0],"attempt":[1],"slot_offsets":[0,2],"slots":[0,3],"rejected":[],"concluded":[],"wake_at":null,"partner":[],"sharing":null,"promises":[],"notices":[]}}','[{"type":"attempt-ended","number":0,"attempt":1,"identity":"183b29f22138-40596e74c748","outcome":"finished","exit_code":null,"reason":"","permanent":false,"iterations":2,"saved_iterations":2,"ago":null,"node_failed":false}]','456f29951fee609f85436c65c81a39a2');
+INSERT INTO "entries" VALUES(6,6.0,'{"time":6.0,"events":[{"type":"started","time":6.0,"number":2,"attempt":1,"start":6.0}],"decision":{"job":[],"gpus":[],"gpu_type":[],"attempt":[],"slot_offsets":[],"slots":[],"rejected":[],"concluded":[],"wake_at":null,"partner":[],"sharing":null,"promises":[],"notices":[]}}','[{"type":"attempt-started","number":2,"attempt":1,"identity":"cc6a155886cc-40596e74c748"}]','37f9747d0ce054394ee56cbcf756d062');
+INSERT INTO "entries" VALUES(7,8.0,'{"time":8.0,"events":[{"type":"progress","time":8.0,"number":2,"attempt":1,"iterations":0,"total_iterations":30,"iteration_seconds":1.0},{"type":"submitted","time":8.0,"number":3,"spec":{"id":"3","submit_time":8.0,"gpus":1.0,"min_gpus":null,"max_gpus":null,"gpu_types":[],"constraints":[],"exclusive":false,"cpus":0.0,"memory_gb":0.0,"user":"ada","pool":"","name":"of-30","job_class":"best-effort","rewards":[],"weight":1.0,"preemptible":true,"starts_over":false,"checkpoint_seconds":null,"restore_seconds":null,"max_retries":3,"estimate_seconds":30.0,"throughput":null,"skew":0.0,"spread_slowdown":0.0,"sensitivity":null,"lowest_loss":null,"accept_later":false,"adaptation":null,"after":[],"priority":0,"time_limit_seconds":null}}],"decision":{"job":[],"gpus":[],"gpu_type":[],"attempt":[],"slot_offsets":[],"slots":[],"rejected":[],"concluded":[],"wake_at":9.0,"partner":[],"sharing":null,"promises":[],"notices":[]}}','[]','5fc6d82c72a21e6aebe6078eebb49de7');
+INSERT INTO "entries" VALUES(8,9.0,'{"time":9.0,"events":[{"type":"submitted","time":9.0,"number":4,"spec":{"id":"4","submit_time":9.0,"gpus":1.0,"min_gpus":null,"max_gpus":null,"gpu_types":[],"constraints":[],"exclusive":false,"cpus":0.0,"memory_gb":0.0,"user":"bob","pool":"","name":"","job_class":"best-effort","rewards":[],"weight":1.0,"preemptible":true,"starts_over":false,"checkpoint_seconds":null,"restore_seconds":null,"max_retries":3,"estimate_seconds":60.0,"throughput":null,"skew":0.0,"spread_slowdown":0.0,"sensitivity":null,"lowest_loss":null,"accept_later":false,"adaptation":null,"after":[],"priority":0,"time_limit_seconds":null}},{"type":"submitted","time":9.0,"number":5,"spec":{"id":"5","submit_time":9.0,"gpus":1.0,"min_gpus":null,"max_gpus":null,"gpu_types":[],"constraints":[],"exclusive":false,"cpus":0.0,"memory_gb":0.0,"user":"bob","pool":"","name":"","job_class":"best-effort","rewards":[],"weight":1.0,"preemptible":true,"starts_over":false,"checkpoint_seconds":null,"restore_seconds":null,"max_retries":3,"estimate_seconds":60.0,"throughput":null,"skew":0.0,"spread_slowdown":0.0,"sensitivity":null,"lowest_loss":null,"accept_later":false,"adaptation":null,"after":[],"priority":0,"time_limit_seconds":null}},{"type":"submitted","time":9.0,"number":6,"spec":{"id":"6","submit_time":9.0,"gpus":1.0,"min_gpus":null,"max_gpus":null,"gpu_types":[],"constraints":[],"exclusive":false,"cpus":0.0,"memory_gb":0.0,"user":"bob","pool":"","name":"","job_class":"best-effort","rewards":[],"weight":1.0,"preemptible":true,"starts_over":false,"checkpoint_seconds":null,"restore_seconds":null,"max_retries":3,"estimate_seconds":60.0,"throughput":null,"skew":0.0,"spread_slowdown":0.0,"sensitivity":null,"lowest_loss":null,"accept_later":false,"adaptation":null,"after":[],"priority":0,"time_limit_seconds":null}},{"type":"wake-up","time":9.0}],"decision":{"job":[2,1,3,4,5,6],"gpus":[0.0,0.0,1.0,1.0,1.0,1.0],"gpu_type":[-1,-1,0,0,0,0],"attempt":[1,1,1,1,1,1],"slot_offsets":[0,0,0,1,2,3,4],"slots":[0,1,2,3],"rejected":[],"concluded":[],"wake_at":12.0,"partner":[],"sharing":null,"promises":[],"notices":[]}}','[]','1d9906d8fb06e5aa86777ebc4f355249');
+INSERT INTO "entries" VALUES(9,10.0,'{"time":10.0,"events":[{"type":"stopped","time":10.0,"number":1,"attempt":1,"work_done":12.0},{"type":"stopped","time":10.0,"number":2,"attempt":1,"work_done":6.0},{"type":"node","time":10.0,"name":"node-1","state":"draining","node":null},{"type":"held","time":10.0,"number":2},{"type":"cancelled","time":10.0,"number":4}],"decision":{"job":[],"gpus":[],"gpu_type":[],"attempt":[],"slot_offsets":[],"slots":[],"rejected":[],"concluded":[],"wake_at":12.0,"partner":[],"sharing":null,"promises":[],"notices":[]}}','[{"type":"node-drained","name":"node-1","drained":true},{"type":"attempt-ended","number":1,"attempt":1,"identity":"34d51e8c2160-40596e74c748","outcome":"stopped","exit_code":null,"reason":"","permanent":false,"iterations":6,"saved_iterations":6,"ago":null,"node_failed":false},{"type":"attempt-ended","number":2,"attempt":1,"identity":"cc6a155886cc-40596e74c748","outcome":"stopped","exit_code":null,"reason":"","permanent":false,"iterations":4,"saved_iterations":4,"ago":null,"node_failed":false}]','6ee1e02e5ddaa6f91cb5e3653be4276c');
+INSERT INTO "entries" VALUES(10,10.0,'{"time":10.0,"events":[{"type":"started","time":10.0,"number":3,"attempt":1,"start":10.0},{"type":"started","time":10.0,"number":5,"attempt":1,"start":10.0},{"type":"started","time":10.0,"number":6,"attempt":1,"start":10.0}],"decision":{"job":[],"gpus":[],"gpu_type":[],"attempt":[],"slot_offsets":[],"slots":[],"rejected":[],"concluded":[],"wake_at":12.0,"partner":[],"sharing":null,"promises":[],"notices":[]}}','[{"type":"attempt-started","number":3,"attempt":1,"identity":"550ee180d7d4-40596e74c748"},{"type":"attempt-started","number":5,"attempt":1,"identity":"14594d90d89d-40596e74c748"},{"type":"attempt-started","number":6,"attempt":1,"identity":"f96839ff70c6-40596e74c748"}]','c3ee5ecb76ab329e911f9e17fcb78124');
+INSERT INTO "entries" VALUES(11,12.0,'{"time":12.0,"events":[{"type":"wake-up","time":12.0}],"decision":{"job":[],"gpus":[],"gpu_type":[],"attempt":[],"slot_offsets":[],"slots":[],"rejected":[],"concluded":[],"wake_at":15.0,"partner":[],"sharing":null,"promises":[],"notices":[]}}','[]','680804b03dc66cbe2d0588522fa4bfc4');
+CREATE TABLE header (
+	one INTEGER NOT NULL, 
+	epoch DOUBLE NOT NULL, 
+	body TEXT NOT NULL, 
+	PRIMARY KEY (one)
+);
+INSERT INTO "header" VALUES(0,1000000.0,'{"volvelle":"test","cluster":{"nodes":[{"name":"node-0","gpus":2,"gpu_type":"","cpus":0.0,"memory_gb":0.0,"bandwidth_gbps":null,"labels":[]},{"name":"node-1","gpus":2,"gpu_type":"","cpus":0.0,"memory_gb":0.0,"bandwidth_gbps":null,"labels":[]}],"pools":[],"changes":[],"failures":null,"profiling":null},"composition":{"policy":"las:round=3","placement":"first-free","admission":"accept-all","estimator":"measured","termination":"completion"},"overheads":{},"seed":0,"format":1,"whole":null,"pruned":null}');
+CREATE TABLE jobs (
+	number BIGINT NOT NULL, 
+	user VARCHAR(200) NOT NULL, 
+	name VARCHAR(200) NOT NULL, 
+	position INTEGER NOT NULL, 
+	request TEXT NOT NULL, 
+	submitted DOUBLE NOT NULL, 
+	forecast_finish DOUBLE, 
+	promised_p50 DOUBLE, 
+	promised_p90 DOUBLE, 
+	state VARCHAR(20), 
+	reason TEXT, 
+	ended DOUBLE, 
+	status TEXT, identity VARCHAR(32) DEFAULT '' NOT NULL, 
+	PRIMARY KEY (number)
+);
+INSERT INTO "jobs" VALUES(0,'ada','of-2',0,'{"name":"of-2","estimate":2.0,"command":["sleep","2"]}',1000002.0,NULL,NULL,NULL,'finished','',1000006.0,'{"number":0,"name":"of-2","user":"ada","state":"finished","gpus":1.0,"submitted":1000002.0,"request":{"name":"of-2","estimate":2.0,"command":["sleep","2"]},"identity":"183b29f22138","started":1000003.0,"first_started":1000003.0,"ended":1000006.0,"grants":[],"attempt":1,"ran_on":{"node-0":1},"preemptions":0,"failures":0,"reason":"","iterations":2,"saved_iterations":2,"total_iterations":2,"iteration_seconds":1.0,"metrics":{},"predicted_start":null,"predicted_p50":null,"predicted_p90":null,"guessed":false,"array_index":null,"promised":null,"guarantee":null,"profiling":false,"profile":null,"changed":{}}','183b29f22138');
+INSERT INTO "jobs" VALUES(1,'ada','of-9',0,'{"gpus":2,"name":"of-9","estimate":9.0,"command":["sleep","9"]}',1000003.0,NULL,NULL,NULL,NULL,NULL,NULL,NULL,'34d51e8c2160');
+INSERT INTO "jobs" VALUES(2,'ada','of-30',0,'{"gpus":2,"name":"of-30","estimate":30.0,"command":["sleep","30"]}',1000006.0,NULL,NULL,NULL,NULL,NULL,NULL,NULL,'cc6a155886cc');
+INSERT INTO "jobs" VALUES(3,'ada','of-30',0,'{"name":"of-30","estimate":30.0,"command":["sleep","30"]}',1000008.0,NULL,NULL,NULL,NULL,NULL,NULL,NULL,'550ee180d7d4');
+INSERT INTO "jobs" VALUES(4,'bob','',0,'{"estimate":60.0,"command":["sleep","60"],"array":3}',1000009.0,NULL,NULL,NULL,'cancelled','cancelled',1000010.0,'{"number":4,"name":"","user":"bob","state":"cancelled","gpus":1.0,"submitted":1000009.0,"request":{"estimate":60.0,"command":["sleep","60"],"array":3},"identity":"c6694e9b5431","started":null,"first_started":null,"ended":1000010.0,"grants":[],"attempt":0,"ran_on":{},"preemptions":0,"failures":0,"reason":"cancelled","iterations":0,"saved_iterations":0,"total_iterations":0,"iteration_seconds":0.0,"metrics":{},"predicted_start":null,"predicted_p50":null,"predicted_p90":null,"guessed":false,"array_index":0,"promised":null,"guarantee":null,"profiling":false,"profile":null,"changed":{}}','c6694e9b5431');
+INSERT INTO "jobs" VALUES(5,'bob','',1,'{"estimate":60.0,"command":["sleep","60"],"array":3}',1000009.0,NULL,NULL,NULL,NULL,NULL,NULL,NULL,'14594d90d89d');
+INSERT INTO "jobs" VALUES(6,'bob','',2,'{"estimate":60.0,"command":["sleep","60"],"array":3}',1000009.0,NULL,NULL,NULL,NULL,NULL,NULL,NULL,'f96839ff70c6');
+CREATE TABLE notifications (
+	place INTEGER NOT NULL, 
+	id VARCHAR(32) NOT NULL, 
+	event VARCHAR(20) NOT NULL, 
+	account VARCHAR(200) NOT NULL, 
+	target TEXT NOT NULL, 
+	"key" TEXT NOT NULL, 
+	body TEXT NOT NULL, 
+	created DOUBLE NOT NULL, 
+	settled DOUBLE, 
+	PRIMARY KEY (place)
+);
+CREATE TABLE pruned_entries (
+	seq BIGINT NOT NULL, 
+	time DOUBLE NOT NULL, 
+	body TEXT NOT NULL, 
+	records TEXT NOT NULL, 
+	digest VARCHAR(32) NOT NULL, 
+	PRIMARY KEY (seq)
+);
+CREATE TABLE snapshots (
+	seq BIGINT NOT NULL, 
+	format INTEGER NOT NULL, 
+	entry VARCHAR(32) NOT NULL, 
+	digest VARCHAR(64) NOT NULL, 
+	body BLOB NOT NULL, 
+	PRIMARY KEY (seq)
+);
+INSERT INTO "snapshots" VALUES(11,3,'680804b03dc66cbe2d0588522fa4bfc4','6b7d29064d9375fc4920ed0e0709ba077c887b802de03660268b0c4b1bf22830',X'7801ED5B4B731BC7115E8012F58893288E93382F9B51EC904A4485141F221DDB42FE804B77576AB3DC1D001B2E76573BBB84988B68971439AF2A885278562C00041F8E65E7949359327562E594137DD06FD0D1B7A47BA67B01028248CA14A5A80856F1DB9E474F774FF7ECEE6CCF5F1BBEB8149B525C7C61455DF949694A4447963C4BC666EC96C4466EC050BF7A1878AE3DBB02356F4441E23B6F8D2C594EC995D20DFC65CBB645180F5A9EB724EDA270124F44F78D17EB45613922FAA031137833C2F3443516325EB4BD44C622BA5AF30347C8F96B55DF2A893A128343D54298C86C03FE9BF16C286E556DA037B40C86B15412A5209A350B5369D13FA62CDF29BB4E5C84D250AED53D6B4A78B2D2CA7578CFB8D6C22000E68B76D1F20B42561A79CBF59248C8B5A5300AF2AEE7FA85B5153B288581746330CDD587192EF42C5B94841F2FE7DD48C683F94888875B13CCE596AC38881A25614918C85901CB955CDF42E6CB389027F072299811119A5B5EA9C9D88AE2D4408B201D301069C132CC903D1D06AEDF6C74A759660AE034BB56954238463D1F44307EA6562E069E58AB8751E20B078D3C1B24F117BDA5817707FA7F174CC9FED37D270706FAB50301D12F93A9921BE315CE28A2071AA88252A0112758D5A051B14559B885A26A1282454A61EC4E79022BE220B6540B695BBA249F789E1959B1AA8EC4C504944CE9C4779B446C11133B89665473651FB36085C89AAC4397EEEF558BA635B03C8CDC2072E35925090485E9B9A49AB884BEECB6B095264E846A1925C22C07D1744A6C150BAB53D9E228F1664D4B4E0B079B1785A7102D8474E8FA6076BC520E632A0D905417BA06FCAF00CA48331F0525ACB3E2D872A91B5F9B301958E704BEB61C5910EAD1DE58C5A60F7C3537ECE05815C10C06BE6A041EE66B3D3140B14887265E4D0B6D2A2B2A08C512FC11AE5440633D282B4C9640BABEAD4451A53CA365B0772CD450D29AD10AAA0BD3521C6D5857A05FAA6B1C4C43EB53A7FB06FAEDA2AB8D872B9A923512336EA0859C767D65C6C08375092BC18D2190D5A5F402D51EEA4CBC96FDA74E9DD42C61D593CA55D1C7B7F163D5434D53FF696600EE090E0AE361FFA6973BA2048B178A51B6FC98B42C5A91D09A1013881C0C1CE6252E85C2D68D919BB647AA571EB9454119019CA3A47C7CC6F212CD93994402B54845D24C3850D9EB6CCF724B4A14EEC6118B03DB5668D914158924EF84B0DDD2412D97A4F7C504A218E58A2D9C2CB8F0441EF4824963FEEA86A09B6B33223FEC417190287578A212C9A11DBA36460EB3D1B3A7AD8D6BAB721AC5302893D7E248C8999D04263DED0E0BA00FB3AFFBB3659B2B5B4BAC741AD611B68BB744EE0E6B230ED36E5A15B72A6CC2662429B14D011ED16A935280770AE687376564A865548D814A47E582329838E5F29BD37DEFF6DBE0E83A74BCC0566B9284A115AFC8F269DD99C23B3BB2871056D2E9FB9C2A4A7C0C4E1D3D11458F96D80B0AD8C78A22170CA2FAC11AE8B8B61A0F7BA9325A20409A015E22545C9881725A29687986A788C0A67549DD296162FA4626FB8647EA6ABD947FACE21D67E18BEC7FC00D9BF37270C739B8E3FCFFDF718C5CEFBDE373F4C09BD3F8E0BCC6A3449F207C89F0E536E4767D547EB20B1A54CEC8E374436EC7D8AD1D97733B462EDF33FCCC50BF073B45B2E39E8DDFC6EF02D97382F06DC277BAE06EE5603B326ED79FDB316ED77ED7F53BB5FB63B6330E7E4FD5025F5ED6C33F29DC71DC92FF7C5563B07F331FA6536CF3D3B4DD638E9FF23DAF39F13ACDEBF36B395D7E929069462E676C2F679A91DB31B69733CDC872B05CC6363F6E3790DBA62155EFB67D3B57B61F9733BD57C87C9F16EED6FF9F541C32DF8EF9CAB5598669C6B6EA6DE7A54B7CB5B139209F9005F8B9B17D9E3A9F0FEE65E6FEBB4F3FD695873B44053D844C678866E47EDD90DB315FA6B3D48191F933CDC8E58C87A91FF36B479683CB990FEBC1F55CCE7437846D72B5EBB4B03904AFB9BBDA74324E64D7739A2F4FB5B10DCDED9A4BD2FA09D6842D57D7DB580B9B6F82408FBD8B0572ADC35F83F7B116364780DD6EB7B18C7F83548A0F6F652D6CBE9EF269DF6E69DDC94A7BD6D46ED6C2E60E36B38C4C66FD656D508E21BE773E38BF6EE8AF020B9B7D20C02377B94877FDE16361736260E0F1B6B98C6C1674FF2D4F8C96ACF37FB7FA76176C6FC7744DEDEF6807DCD53E9A71E8D07A5FA73C5B4BD6E73834D8D138C47AB7364C29968B91FB7543EEC8E3703FD6BF0E5B56D6ACFC534D6D8EDDCB4C70078EF9F68E5CCF8CB8FE4DAA60C65CCF0A1DE78E4F085FE8C2970DD3A57ACF8A6B366E2AAE1735437E3C3C93D3F483CB0F47DEBEE07AEEC7743B6A2EF8BFA6F62EEF650D7AB036DEA6BAB70879427E45F41B8493843CD3E7881E271C231C251C213C4B384C3844F84BC233848384A7097F41F873C25384F455D5E827FA6784AF13BE46F853C293843F21EC237C95F015C21F13FE88F087843F20FC3E212D66C6F788FE2EE177085F22FC36E18B84DF223C41F84DC26F107E9D901DF26B4473001C23FA28E111C2F688E7C062E4C0A2E629D4F5DE357802B7E0D0E5D0634CBB1C5C3C9716A8A96F17E008F4CB7541AE3FC0E7D40255FC76B54E0BCC408E52359C9625821795F6A5820DC2776FA60FF0F9B0C0227DC26C2E12CF875E075AECDA02B5003F6183231CC4FAAE6DF75C75A8EBAC047887D7C9884F281BF1C324DCC279EF32121B4E04595E9076582B401E9A0F8A4CFB90E572733E337FDFE8FBD075FE3EBCA2332328A193EE8C2A2572234793D9809442CC0D936B8D9275495F2D01AD72B66405321A7D19E340B1AC2CA5596F77B7CDCEAC42665074DB72AC2A6602DD52999ED5203F38B904291CA6DAE15A9982D4BD4191874CC3187215CB56E4C84A5D6F2F6D9C7FA0055CE1AC34C8E5FB7C4567CFA84CBBBB9F3673F5209115E474E4DAC794D49716ACA05291882357C89E3B301E26550AAEDEC8D1EBD5725C84DCD642314C62C87F9C16E53467F2630902582A2FACEC8079D38A15297CCCF49C814CA8B5152F28631EA21748B9B6AA93624D0F468AEE2E830DC258656DAED5AC3C14551A9C57687C8A593D3AAB90655AFBA08AB9831B397A536D11EDFD2A6E5CD521D55458D16228229CAED45260C202706B494DAD2CA33CA64A7FACEC4C913ACC89EB88B9F91E76A291AD4ED4A7A7453B114FD27E3A510D9C6864E8D9F222DA846899AA67C68B3A45DB4F2F3ACC5E34B6D58B28ECF6D38BA682A996A5E8D6B3E540EFE8A87A161DA853B4FD74A05E76A0F103077AD47DAC73969E9915A853B47D74A09AFA7255A9625EFDF51BD97B99A28E3423A7913F7C33DD8E1D5FC768DF99CB2F101FA6B7EDFF198DFF15813FDC33F2D7BB76B6EDE5ACEFC99C6EC9789468AE67D4AD0C83F563E472461E87E5F9F23207EED9AD814BFBCF4FEF21F4E0F961574FA117F40CB7DC99F6317AEF60D89AEA25461D37939565478490278F79F1D76A967A54AD21EDCC2D96AD18DE089CBB4BF900F2C8CB229273555F9465E5B693884A035E0292080EC5E0D37700C7D7E04179D9C76347B07D0C4DEB2A0BDD595B556F83A63E9631572FC1690138F60587B0E0F819BC43FC6DFDC87C1513DC2B0FB998D155D7E76BF0302F7C4DDD989FAFC5091CD69A576F43F0F47A960B321B397A27DBD2E6D623EA6F3DA4329584CE6CF5AA2CF9AB99FBC6B1063CCBFB31BCA1AC8E8C3A63C362C23E3B3C3EF451CB5922E16CFCFACC953FE02CE3271533F0DFA70379198DC39965175E5AD40B8CECBDA3CFE2B496A8235A66B3E4D827E935BFD3A4EF281FF16136757E67DE48DFA6FEA94E21A62799D421878D1C7D6CCBDE378E3735B1ED716B786C6C6262DCB6D5BAFE79A73E7FD9A13E873AF43974A75D9F57F64E1FFA98D873DFE869EA33363624C4F0C49073CE19EDD4E4668B26EFF1CC1CDEC26078746C72D4991C7226269D1D3118CEF46E61909F1C9F1899CCE7CF0DD9E33B6450F78403A7A76EDEF8735D9FC3E859A4D331994FD283A070FA461D2ECB2C16C0B5E008C975F87E8BE7AB10F1F4D7468E3E77EA575E54157F2D0E67A476FA57AB9D064787C626C7C5B951FBDCE8442D2CC289A66C7DDA8583A6CE5D96E8F08E24CA924480BB96A8D5F03B91A8774712F5904480BB96A875261F2551A5723593C9667A328733BD9945B59104B34301BFA896C2485E5B84AD0FD8E588575BADDD90228EF1B4EBDDD693C34615B61AE2CA2A1E5883A3486ABFE5BD5BC6AA5E69B48B18B04B02B55302367C84D18073A50EB09137AE900B1975E526F2FA3CF939BA893AD1CA2BD46D58EA71B952E1CDDD32D46D3EED96A1ABE1AE0C545431836C0703236590694AA00665091483253CC2A50EFB425613AF6C95FF0177A8D5A2');
+CREATE TABLE submissions (
+	user VARCHAR(200) NOT NULL, 
+	"key" VARCHAR(200) NOT NULL, 
+	first BIGINT NOT NULL, 
+	count INTEGER NOT NULL, digest VARCHAR(64) DEFAULT '' NOT NULL, 
+	PRIMARY KEY (user, "key")
+);
+INSERT INTO "submissions" VALUES('ada','key-2-1',0,1,'af60111b52729f2f8fcd256e0126603234480dc93b8452405f71a22be833ae84');
+INSERT INTO "submissions" VALUES('ada','key-9-2',1,1,'b595969dd4233e330f5090b9342caddf78292e3838f439d3acbdee0a877f52f4');
+INSERT INTO "submissions" VALUES('ada','key-30-2',2,1,'48065cb3173a565b73de34917a5e9eda941dd01cce54a3ca82e57160e8c01010');
+INSERT INTO "submissions" VALUES('ada','key-30-1',3,1,'2da5c928e4c7cbe7f34d6115fad3649fa181535c2f2327f7f0523d5ac73a4513');
+CREATE TABLE tokens (
+	digest VARCHAR(128) NOT NULL, 
+	user VARCHAR(200) NOT NULL, 
+	role VARCHAR(20) NOT NULL, 
+	label VARCHAR(200) NOT NULL, 
+	created DOUBLE NOT NULL, 
+	revoked BOOLEAN NOT NULL, expires DOUBLE, 
+	PRIMARY KEY (digest)
+);
+CREATE TABLE writer (
+	one INTEGER NOT NULL, 
+	token VARCHAR(64) NOT NULL, 
+	PRIMARY KEY (one)
+);
+INSERT INTO "writer" VALUES(0,'2e25165dc74f650fb98ea05cf1283fc7');
+CREATE INDEX jobs_by_user ON jobs (user, number);
+CREATE INDEX jobs_by_state ON jobs (state, number);
+CREATE INDEX notifications_by_id ON notifications (id);
+COMMIT;
