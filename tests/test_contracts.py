@@ -2,11 +2,7 @@
 
 `core` knows the model only, the packages of parts know `core` and `model`, and no package knows a published
 system: these are found by name (`volvelle.core.systems`). So a system is read, changed or given away as one
-folder, and all else goes on without it. To run the tests of all else without them, in a copy::
-
-    git rm -r -q src/volvelle/systems tests/systems && pytest -n auto --ignore=tests/golden
-
-A test that names a part of a system in a parameter fails there, and says so: "unknown placement 'buddy'".
+folder, and all else goes on without it (``tests/test_without_systems.py``).
 """
 
 import ast

@@ -7,6 +7,7 @@ import msgspec
 import numpy as np
 import pytest
 from hypothesis import given, settings
+from systems_here import of
 
 from volvelle.core.decision import Promise
 from volvelle.core.journal import follow, read_journal, replay
@@ -37,7 +38,10 @@ def promises(run: Run) -> list[tuple[float, Promise]]:
     return [(entry.time, one) for entry in run.journal.entries for one in entry.decision.promises]
 
 
-POLICIES = ["fifo", "srtf", "srsf", "las", "tiresias", "easy", "afs-l", "pcs", "las:round=30"]
+POLICIES = [
+    *("fifo", "srtf", "srsf", "las", "easy", "las:round=30"),
+    *(of("tiresias", "tiresias"), of("afs", "afs-l"), of("pcs", "pcs")),
+]
 
 
 @pytest.mark.parametrize("policy", POLICIES)
@@ -55,7 +59,7 @@ def test_with_true_estimates_every_promise_is_kept(policy: str, scenario: Scenar
     assert set(last) <= rewarded
 
 
-@pytest.mark.parametrize("policy", ["srtf", "las", "afs-l"])
+@pytest.mark.parametrize("policy", ["srtf", "las", of("afs", "afs-l")])
 @settings(max_examples=25)
 @given(scenario=scenarios(replace(STEADY, regimes=True, failures=True, nodes=True)))
 def test_a_promise_that_is_not_kept_is_revoked_with_its_reason(

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 from command_line import Volvelle, run_apart
+from systems_here import needs
 
 from volvelle.metrics.catalogue import measure
 from volvelle.simulate.run_directory import read_outcomes, read_record
@@ -200,6 +201,7 @@ pools = [{ name = "queue-1", quota = 8, lends = true }, { name = "queue-2", quot
 """
 
 
+@needs("anticipatory")
 def test_all_are_judged_against_a_reference(volvelle: Volvelle) -> None:
     Path("pools.toml").write_text(POOLS)
     generated = ("--generate", "anticipatory:queues=2,length=1d", "-c", "pools.toml")

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from command_line import Volvelle
+from systems_here import needs
 
 from volvelle.model.problems import Problem
 from volvelle.model.units import HOUR, format_duration
@@ -14,6 +15,7 @@ from volvelle.simulate.experiment import Experiment
 from volvelle.simulate.run_directory import read_outcomes, read_record
 
 pytest_plugins = ["command_fixtures"]
+pytestmark = needs("gavel")
 
 GENERATED = ("compare", "--generate", "gavel:jobs=60,multi_gpu=false", "-c", "2x4")
 

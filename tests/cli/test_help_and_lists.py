@@ -76,7 +76,7 @@ def test_every_command_explains_itself(volvelle: Volvelle, command: list[str]) -
     ("kind", "known"),
     [
         ("policies", "srsf"), ("placements", "consolidated"), ("admissions", "accept-all"),
-        ("estimators", "oracle"), ("terminations", "loss"), ("generators", "gavel"),
+        ("estimators", "oracle"), ("terminations", "loss"), ("generators", "lognormal"),
         ("formats", "swf"), ("metrics", "jct"), ("executors", "local"),
     ],
 )  # fmt: skip

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from command_line import Ran, Volvelle
+from systems_here import needs
 
 from volvelle.core.journal import read_journal, replay
 from volvelle.core.snapshot import Snapshot
@@ -17,6 +18,7 @@ from volvelle.metrics.jobs_table import read_jobs
 pytest_plugins = ["command_fixtures"]
 
 
+@needs("pollux")
 def test_it_is_said_that_a_policy_chooses_nodes_where_a_placement_is_given(
     volvelle: Volvelle, trace: Path
 ) -> None:

@@ -45,7 +45,7 @@ def test_columns_of_other_names_are_mapped(volvelle: Volvelle) -> None:
 
 def test_generated_traces_depend_on_the_seed_alone(volvelle: Volvelle) -> None:
     for name, seed in (("a", 1), ("b", 1), ("c", 2)):
-        volvelle("trace", "generate", "gavel:jobs=50", "--seed", seed, "--out", f"{name}.csv")
+        volvelle("trace", "generate", "lognormal:jobs=50", "--seed", seed, "--out", f"{name}.csv")
     assert Path("a.csv").read_text() == Path("b.csv").read_text() != Path("c.csv").read_text()
 
 
@@ -56,9 +56,9 @@ def test_generate_like_a_trace(volvelle: Volvelle, trace: Path) -> None:
 
 
 def test_an_unknown_generator_is_named_with_the_nearest(volvelle: Volvelle) -> None:
-    ran = volvelle("trace", "generate", "gavell", "--out", "x.csv")
+    ran = volvelle("trace", "generate", "lognormall", "--out", "x.csv")
     assert ran.status == 2
-    assert "unknown generator 'gavell' (did you mean 'gavel'?)" in ran.err
+    assert "unknown generator 'lognormall' (did you mean 'lognormal'?)" in ran.err
 
 
 SWEEPS = """id,submit_time,gpus,duration,user

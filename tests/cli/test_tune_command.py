@@ -9,8 +9,10 @@ from pathlib import Path
 
 import pytest
 from command_line import Volvelle, command
+from systems_here import needs
 
 pytest_plugins = ["command_fixtures"]
+pytestmark = needs("pcs")
 
 SEARCH = [
     "tune", "--generate", "lognormal:jobs=200,load=1.5", "--cluster", "2x8",

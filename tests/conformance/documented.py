@@ -5,6 +5,8 @@ import tempfile
 from functools import cache
 from pathlib import Path
 
+from systems_here import SYSTEMS
+
 PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "write-a-policy.md"
 BLOCK = re.compile(r"```python file=(\S+)\n(.*?)```", re.DOTALL)
 
@@ -13,12 +15,13 @@ BLOCK = re.compile(r"```python file=(\S+)\n(.*?)```", re.DOTALL)
 def documented_policies() -> dict[str, str]:
     """Paths of files with the page's policies, by their names there.
 
-    Without the ideal that shares out fractions of one GPU type and promises nothing else.
+    Without the ideal that shares out fractions of one GPU type and promises nothing else, and without those
+    that build on a system that is not here.
     """
     folder = Path(tempfile.mkdtemp(prefix="volvelle-documented-"))
     found = {}
     for name, text in BLOCK.findall(PAGE.read_text(encoding="utf-8")):
-        if name == "sharing.py":
+        if name == "sharing.py" or ("volvelle.systems" in text and not SYSTEMS.is_dir()):
             continue
         (folder / name).write_text(text, encoding="utf-8")
         found[name] = str(folder / name)

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
+from systems_here import here
 
 from volvelle.core.parts import Placement, placements
 from volvelle.core.resources import Resources
@@ -15,7 +16,10 @@ from volvelle.testing.placements import clusters_in_use
 from volvelle.testing.promises import Promise
 from volvelle.testing.resources import partly_taken
 
-WRITTEN = [*placements.all(), "round-up:move=true", "buddy:lanes=true"]
+WRITTEN = [
+    *placements.all(),
+    *here(placements, ["round-up:move=true", "buddy:lanes=true"]),
+]
 
 
 @pytest.mark.parametrize(

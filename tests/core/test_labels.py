@@ -1,6 +1,7 @@
 """Labels of nodes, and jobs that ask for them."""
 
 import pytest
+from systems_here import of
 
 from volvelle.core.events import JobSubmitted
 from volvelle.core.fork import Fork
@@ -71,7 +72,9 @@ def test_a_job_without_constraints_leaves_nodes_with_labels_to_others() -> None:
     assert scheduler.resources.owner.tolist() == [-1, -1, 0, 0]
 
 
-@pytest.mark.parametrize("placement", ["first-free", "consolidated", "local-search", "buddy"])
+@pytest.mark.parametrize(
+    "placement", ["first-free", "consolidated", of("chronus", "local-search"), of("hived", "buddy")]
+)
 def test_an_exclusive_job_gets_whole_nodes_alone(placement: str) -> None:
     scheduler = Scenario.of(
         Cluster(tuple(Node(name, 2) for name in "xyz")), [], policy="srsf", placement=placement
@@ -100,7 +103,7 @@ def test_an_exclusive_job_gets_whole_nodes_alone(placement: str) -> None:
             2.0,
             "wants nodes of its own, which this policy and placement do not give",
         ),
-        ("pollux", "consolidated", 2.0, "wants nodes of its own, which this policy"),
+        of("pollux", "pollux", "consolidated", 2.0, "wants nodes of its own, which this policy"),
     ],
 )
 def test_an_exclusive_job_that_could_never_have_its_nodes_is_rejected(

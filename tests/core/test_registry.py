@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pytest
+from systems_here import here
 
 from volvelle.core.policy import policies
 from volvelle.core.registry import forgotten_files
@@ -37,7 +38,7 @@ def test_two_classes_called_alike_with_one_name_are_an_error_that_names_both_fil
 
 
 def test_a_part_of_ours_is_not_replaced_by_a_file(tmp_path: Path) -> None:
-    for name in ("fifo", "pcs"):  # the latter is imported when it is asked for
+    for name in here(policies, ["fifo", "pcs"]):  # the latter is imported when it is asked for
         with pytest.raises(Problem, match=f"two policies are called {name!r}: volvelle"):
             policies.make(str(_written(tmp_path / name, name)))
 

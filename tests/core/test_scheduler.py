@@ -4,7 +4,6 @@ import msgspec
 import pytest
 
 from volvelle.core.composition import WrittenComposition
-from volvelle.core.entry import waiting_for_admission
 from volvelle.core.events import (
     JobCancelled,
     JobChanged,
@@ -193,10 +192,10 @@ def test_a_job_that_was_done_before_it_stopped_is_done(held: bool) -> None:
     shorter = submit(linear_job(1, 10.0, 1.0, 5.0), 1)
     scheduler.handle(10.0, [JobHeld(10.0, 0) if held else shorter])
     scheduler.handle(10.5, [JobFinished(10.5, 0, 2)])  # of a run that never was
-    assert 0 in scheduler.held if held else 0 in scheduler.known
+    assert 0 in scheduler.admissions.held if held else 0 in scheduler.known
     scheduler.handle(11.0, [JobFinished(11.0, 0, 1)])
     assert 0 not in scheduler.known
-    assert 0 not in scheduler.held
+    assert 0 not in scheduler.admissions.held
 
 
 def test_a_job_held_in_the_admission_queue_goes_to_its_end_when_released() -> None:
@@ -204,9 +203,9 @@ def test_a_job_held_in_the_admission_queue_goes_to_its_end_when_released() -> No
     scheduler = Scheduler(parse_cluster("1x1"), composition)
     scheduler.handle(0.0, [submit(linear_job(n, 0.0, 1.0, 100.0), n) for n in range(3)])
     scheduler.handle(1.0, [JobHeld(1.0, 1)])
-    assert [job.number for job in waiting_for_admission(scheduler)] == [2]
+    assert [job.number for job in scheduler.admissions.waiting] == [2]
     scheduler.handle(2.0, [JobReleased(2.0, 1)])
-    assert [job.number for job in waiting_for_admission(scheduler)] == [2, 1]
+    assert [job.number for job in scheduler.admissions.waiting] == [2, 1]
 
 
 def test_a_live_job_is_believed_to_last_as_its_own_iterations_say() -> None:

@@ -15,10 +15,11 @@ import pytest
 from references import Reference, afs_workload, rows, run, tiresias_workload
 from test_afs_simulator import changes_of_gpus, most_gpus_held
 
+from volvelle.core.policy import policies
 from volvelle.metrics.outcomes import Outcomes
 from volvelle.model.cluster import parse_cluster
-from volvelle.systems.tiresias.gittins import ServiceDistribution
-from volvelle.systems.tiresias.reproductions.gittins import index
+from volvelle.systems.tiresias.reproductions.gittins import GittinsSimulator
+from volvelle.systems.tiresias.reproductions.tiresias import indices_of_samples
 from volvelle.workload.readers.clusters import read_cluster_table
 
 LIMITS = "limits=3250/7200"
@@ -109,10 +110,13 @@ def indices(sizes: list[float], quantum: int, halves: str) -> list[float]:
 
 def test_gittins_indices_are_rounded_as_in_the_authors_simulator(shared: Path) -> None:
     """Halves away from zero (Python 2): two of its 1,001 indices come out otherwise if to even."""
-    known = ServiceDistribution.read(shared / "data" / "tiresias" / "yarn-gput1000.csv")
-    sizes = known.samples.tolist()
+    path = shared / "data" / "tiresias" / "yarn-gput1000.csv"
+    policy = policies.make(f"gittins-simulator:distribution={path}")
+    assert isinstance(policy, GittinsSimulator)
+    sizes = policy.samples.tolist()
     away, even = (indices(sizes, 3250, halves) for halves in (ROUND_HALF_UP, ROUND_HALF_EVEN))
-    assert index(known, known.samples - 1, 3250.0).tolist() == away
+    memory = policy.kernel(named=False).memory
+    assert indices_of_samples(policy.samples - 1, memory).tolist() == away
     apart = [size for size, one, other in zip(sizes, away, even, strict=True) if one != other]
     assert apart == [14159.0, 209852.0]
 

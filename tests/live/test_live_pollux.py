@@ -1,10 +1,11 @@
 """Pollux on live jobs: goodput that they measure decides on their GPUs, and on their batch sizes."""
 
+import threading
 from pathlib import Path
 from typing import Any
 
 import pytest
-from fake_cluster import ControllerHarness, OpenFakeExecutor
+from fake_cluster import ControllerHarness, OpenFakeExecutor, wait_for
 from test_controller import submit
 
 from volvelle.client.control_block import ControlBlock
@@ -15,10 +16,12 @@ from volvelle.core.events import TrainingReported
 from volvelle.live.agent.folders import AttemptFolder
 from volvelle.live.agent.progress import ProgressReader
 from volvelle.live.agent.wire import NodeTask
+from volvelle.live.control import step_fits
 from volvelle.live.control.batch_sizes import best_size
+from volvelle.live.control.step_fits import StepFit, StepFitter
 from volvelle.live.job_request import JobRequest
 from volvelle.live.messages import AttemptProgress, Order, SetBatchSize, Start, TrainingMeasure
-from volvelle.model.goodput import Goodput
+from volvelle.model.goodput import Goodput, StepParameters
 
 EPOCHS = 100
 NOISY = {"grad_sqr": 1.0, "grad_var": 50.0}
@@ -82,6 +85,8 @@ def test_goodput_decides_on_gpus_and_batch_sizes_also_through_a_restart(
     tell(harness, number, 32)
     harness.step(11)
     tell(harness, number, 32)
+    assert not told(harness), "its steps are being fitted"
+    tell(harness, number, 32)
     (goodput,) = told(harness)
     assert (goodput.initial_batch, goodput.most_batch, goodput.most_local) == (32, 1024, 512)
     orders = [order for order in sent(harness) if isinstance(order, SetBatchSize)]
@@ -130,7 +135,7 @@ def test_a_measure_that_makes_no_sense_is_passed_over(harness: ControllerHarness
     tell(harness, number, 32, limit=16)
     assert not told(harness)
     harness.fake_cluster.now += 11
-    for _ in range(2):
+    for _ in range(3):
         tell(harness, number, 10**8, grad_sqr=1e-30, grad_var=1e30)
     assert len(told(harness)) == 1, "and what is only odd leads to some size"
 
@@ -153,3 +158,49 @@ def test_what_the_client_measured_comes_to_the_controller(tmp_path: Path) -> Non
     assert progress is not None
     assert progress.training == TrainingMeasure(**measured)  # type: ignore[arg-type]
     assert progress.metrics == {}
+
+
+def test_nobody_waits_while_a_model_of_steps_is_fitted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first fit of a server takes seconds: its machine code is made or read."""
+    began, goes_on = threading.Event(), threading.Event()
+
+    def slow(seen: Any) -> StepParameters:
+        began.set()
+        assert goes_on.wait(60.0)
+        return StepParameters(*[0.1] * 7)
+
+    monkeypatch.setattr(step_fits, "fitted", slow)
+    results: list[StepFit] = []
+    fitter = StepFitter(results.append)
+    fitter.start()
+    wanted = [StepFit(number, (((1.0, 1.0, 32.0), 0.1),)) for number in (1, 2)]
+    for each in wanted:
+        fitter.submit(each)
+    assert began.wait(60.0)
+    assert not results
+    goes_on.set()
+    wait_for(lambda: len(results) == 2)
+    assert [(fit.number, fit.seen) for fit in results] == [(fit.number, fit.seen) for fit in wanted]
+    fitter.close()
+
+
+def test_a_fit_that_fails_is_said_and_the_job_runs_on(
+    harness: ControllerHarness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    number = submit(harness, request(1))
+    harness.step(20)
+    with monkeypatch.context() as broken:
+        broken.setattr(step_fits, "fitted", lambda seen: 1 / 0)
+        for _ in range(3):
+            tell(harness, number, 32)
+            harness.fake_cluster.now += 11
+    assert not told(harness)
+    (problem,) = harness.controller.health.problems
+    assert problem.startswith("batch sizes are not tuned: ZeroDivisionError")
+    for _ in range(3):
+        tell(harness, number, 64)
+        harness.fake_cluster.now += 11
+    assert len(told(harness)) == 1
+    assert harness.controller.health.problems == ()

@@ -7,10 +7,12 @@ import pytest
 from api_fixtures import ApiFixture
 from fake_cluster import ControllerHarness
 from pydantic import ValidationError
+from systems_here import needs, of
 from test_controller import state, submit
 
 from volvelle.core.parts import placements, terminations
 from volvelle.core.policy import policies
+from volvelle.core.registry import Registry
 from volvelle.live.job_request import JobRequest
 from volvelle.live.messages import AttemptProgress
 from volvelle.model.job import JobClass, JobSpec, Reward, Truth
@@ -131,6 +133,7 @@ def test_a_job_is_ended_at_the_loss_that_it_declares_and_only_there(tmp_path: Pa
     assert list(harness.fake_cluster.runs) == [silent], "it stops at a checkpoint"
 
 
+@needs("gavel")
 def test_gavel_takes_a_job_of_several_types_that_says_its_rates(tmp_path: Path) -> None:
     harness = ControllerHarness.at(tmp_path, TYPES, "gavel-fifo:round=10")
     harness.deliver()
@@ -143,6 +146,7 @@ def test_gavel_takes_a_job_of_several_types_that_says_its_rates(tmp_path: Path) 
     assert node.gpu_type == "A100"
 
 
+@needs("gavel")
 def test_a_journal_knows_what_was_done_on_the_type_on_which_a_job_ran(tmp_path: Path) -> None:
     harness = ControllerHarness.at(tmp_path, TYPES, "gavel-fifo:round=10")
     harness.deliver()
@@ -155,21 +159,21 @@ def test_a_journal_knows_what_was_done_on_the_type_on_which_a_job_ran(tmp_path: 
 
 
 @pytest.mark.parametrize(
-    ("part", "without", "declared"),
+    ("kind", "part", "without", "declared"),
     [
-        (terminations.make("loss"), spec(), spec(lowest_loss=0.1)),
-        (placements.make("skew"), spec(gpus=2), spec(gpus=2, skew=0.7)),
-        (placements.make("profiled"), spec(gpus=2), spec(gpus=2, spread_slowdown=0.1)),
-        (policies.make("synergy-tune"), spec(), spec(sensitivity=GRID)),
-        (policies.make("pollux"), spec(max_gpus=4), spec(max_gpus=4, rates={1: 1, 4: 3})),
+        (terminations, "loss", spec(), spec(lowest_loss=0.1)),
+        of("blox", placements, "skew", spec(gpus=2), spec(gpus=2, skew=0.7)),
+        of("blox", placements, "profiled", spec(gpus=2), spec(gpus=2, spread_slowdown=0.1)),
+        of("synergy", policies, "synergy-tune", spec(), spec(sensitivity=GRID)),
+        of("pollux", policies, "pollux", spec(max_gpus=4), spec(max_gpus=4, rates={1: 1, 4: 3})),
     ],
-    ids=lambda value: getattr(value, "name", None) or "",
+    ids=lambda value: value if isinstance(value, str) else "",
 )
 def test_a_part_says_what_it_goes_by_and_the_job_does_not_declare(
-    part: Any, without: JobSpec, declared: JobSpec
+    kind: Registry[Any], part: str, without: JobSpec, declared: JobSpec
 ) -> None:
-    assert "declares none" in part.lacks(without)
-    assert part.lacks(declared) == ""
+    assert "declares none" in kind.make(part).lacks(without)
+    assert kind.make(part).lacks(declared) == ""
 
 
 def test_the_answer_to_a_submission_says_what_the_job_does_not_declare(api: ApiFixture) -> None:

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from systems_here import needs
 
 from volvelle.core.facets import PlacesBatches
 from volvelle.core.parts import Gang, Placement
@@ -54,6 +55,7 @@ def placed_by(placement: Placement, scenario: Scenario, *, compiled: bool = Fals
     return happen(scenario, scheduler=scheduler, compiled=compiled)
 
 
+@needs("gavel")
 @settings(max_examples=60)
 @given(
     scenario=scenarios(GANGS),

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
+from systems_here import needs, of
 
 from volvelle.core.parts import KnownJob, placements
 from volvelle.core.resources import Resources
@@ -13,7 +14,6 @@ from volvelle.model.cluster import Cluster, Node, parse_cluster
 from volvelle.model.job import Job, JobSpec, Truth
 from volvelle.model.throughput import LINEAR, Log2
 from volvelle.placement.strict import fewest_nodes
-from volvelle.systems.blox.selective import fill_holes
 from volvelle.testing.resources import partly_taken
 from volvelle.testing.scenario import Scenario, happen, linear_job
 
@@ -52,10 +52,13 @@ def test_strict_takes_the_fewest_nodes_there_are_or_waits(request: tuple[Resourc
         assert np.count_nonzero(taken) == could
 
 
+@needs("blox")
 @given(requests())
 def test_holes_leave_what_is_free_on_as_few_nodes_as_can_be(
     request: tuple[Resources, int],
 ) -> None:
+    from volvelle.systems.blox.selective import fill_holes
+
     resources, gpus = request
     free = resources.free
     left = np.sort(free - fill_holes(free, gpus))[::-1].cumsum()
@@ -75,6 +78,7 @@ SENSITIVE = [
 ROBUST = [Truth(work=1.0, throughput=LINEAR), Truth(work=1.0, throughput=Log2(1.0, 1.0))]
 
 
+@needs("blox")
 @pytest.mark.parametrize(
     ("placement", "job", "nodes"),
     [
@@ -114,6 +118,7 @@ def test_a_strict_job_waits_for_its_node() -> None:
     assert starts("consolidated-strict") == [0.0, 0.0, 10.0]
 
 
+@needs("blox")
 def test_a_profile_pays_where_jobs_are_slower_apart() -> None:
     """Blox' figure 11 in small: skew does not see that a model is sensitive, the profile does."""
 
@@ -131,7 +136,7 @@ def test_a_profile_pays_where_jobs_are_slower_apart() -> None:
     assert jct("skew") == 200.0
 
 
-@pytest.mark.parametrize("placement", ["consolidated-strict", "round-up"])
+@pytest.mark.parametrize("placement", ["consolidated-strict", of("chronus", "round-up")])
 def test_a_job_that_may_not_be_stopped_grows_where_the_placement_finds_no_room(
     placement: str,
 ) -> None:

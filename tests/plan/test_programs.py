@@ -7,6 +7,7 @@ from contextlib import contextmanager
 
 import numpy as np
 import pytest
+from systems_here import needs
 
 from volvelle.core.solver_clock import on_the_clock
 from volvelle.core.view import FloatColumn
@@ -82,6 +83,7 @@ def test_the_search_for_whole_numbers_ends_when_its_work_is_done() -> None:
     assert short.bound > long.bound > long.value >= short.value > 0.0
 
 
+@needs("shockwave")
 def test_decisions_are_the_same_beside_any_load() -> None:
     """Under a limit of work that ends most of the programs."""
     jobs = tuple(linear_job(n, n % 7, 1.0 + n % 3, 200.0 + 37 * (n % 5)) for n in range(40))

@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from systems_here import needs
 
 from volvelle.core.view import FloatColumn
 from volvelle.plan.plan import Window
 from volvelle.plan.programs import Program, Rows, maximise
 from volvelle.plan.sifting import sift
-from volvelle.systems.shockwave.rounds import RoundJobs, share_rounds
 
 pytest.importorskip("highspy")
 
@@ -46,9 +46,12 @@ def test_without_time_the_incumbent_stands_under_the_bound_that_was_known() -> N
     assert answer.bound == 77.0
 
 
+@needs("shockwave")
 @pytest.mark.parametrize("makespan", [1e-3, 10.0])
 def test_a_large_window_is_shared_as_well_as_it_is_asked_to_be(makespan: float) -> None:
     """More pieces than are solved as one program, and makespans that are in doubt."""
+    from volvelle.systems.shockwave.rounds import RoundJobs, share_rounds
+
     draw, count, gpus = np.random.default_rng(2), 2000, 500.0
     window = Window(0.0, 120.0, 20)
     total = draw.lognormal(8.5, 1.2, count)

@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from systems_here import of
 
 from volvelle.core.orders import all_rounded, rounded
 from volvelle.model.cluster import Cluster, Node, parse_cluster
@@ -14,7 +15,7 @@ from volvelle.testing.scenario import Scenario, happen, linear_job
 A_LITTLE_MORE = 0.1 + 0.2  # 0.30000000000000004
 
 
-@pytest.mark.parametrize("policy", ["srtf", "srsf", "sjf", "srtf:round=0.1", "afs-l"])
+@pytest.mark.parametrize("policy", ["srtf", "srsf", "sjf", "srtf:round=0.1", of("afs", "afs-l")])
 @pytest.mark.parametrize("compiled", [False, True])
 def test_rounding_errors_of_what_is_left_decide_nothing(policy: str, compiled: bool) -> None:
     assert A_LITTLE_MORE > 0.3

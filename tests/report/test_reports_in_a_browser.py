@@ -6,12 +6,13 @@ from typing import Any
 
 import pytest
 from browsers import DESK, PHONE, chromium, needs_chromium, out_of_reach, overflow, violations
+from systems_here import needs
 
 import volvelle as vv
 from volvelle.report.describe_report import write_describe_report
 from volvelle.tune.picture import write_pictures
 
-pytestmark = needs_chromium
+pytestmark = [needs_chromium, needs("pcs")]
 
 COVERED = """(heading) => {
   const box = heading.getBoundingClientRect();

@@ -6,6 +6,7 @@ from functools import cache
 import numpy as np
 import pytest
 from report_runs import simulated
+from systems_here import here, needs
 
 from volvelle.core.composition import WrittenComposition
 from volvelle.core.policy import policies
@@ -38,6 +39,7 @@ from volvelle.report.verdict import verdict
 from volvelle.simulate.run import Setting, simulate
 from volvelle.simulate.sources import generated
 from volvelle.testing.scenario import linear_job
+from volvelle.workload.generators import generators
 from volvelle.workload.workload import Workload
 
 POLICIES = ("fifo", "sjf", "srsf", "las:round=5m", "easy")
@@ -50,7 +52,7 @@ WORKLOADS = [
     ("lognormal:jobs=120,load=0.1", 6),
     ("demo:jobs=120", 7),
     ("demo:jobs=120", 8),
-    ("gavel:jobs=60,jobs_per_hour=2", 9),
+    *((one, 9) for one in here(generators, ["gavel:jobs=60,jobs_per_hour=2"])),
     ("lognormal:jobs=120,load=1,width_exponent=2", 10),
 ]
 TIES = 0.005
@@ -224,6 +226,7 @@ def test_different_policies_win() -> None:
     assert winners >= {(policy,) for policy in POLICIES if policy != "fifo"}  # alone at something
 
 
+@needs("pcs")
 def test_it_is_said_whose_jobs_have_to_be_elastic() -> None:
     elastic = grid("pcs-gavel:jobs=60", 1, ("fifo", "afs-l"))
     [needs] = [one for one in in_short(elastic) if isinstance(one, Needs)]

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from systems_here import of
 
 from volvelle.core.events import JobSubmitted
 from volvelle.core.fork import Fork
@@ -23,7 +24,7 @@ COMPILED = [
     "srsf",
     "sjf:preemptive=true",
     "las:round=30",
-    "pcs:thresholds=60/200,disparity=1",
+    of("pcs", "pcs:thresholds=60/200,disparity=1"),
 ]
 
 

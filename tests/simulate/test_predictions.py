@@ -9,6 +9,7 @@ from typing import cast
 import msgspec
 import numpy as np
 import pytest
+from systems_here import needs, of
 
 from volvelle.core.composition import WrittenComposition
 from volvelle.core.events import JobSubmitted, Recomposed
@@ -134,7 +135,9 @@ def quantiles(policy: str, estimator: str, play_outs: int, jobs: int = 600) -> O
 
 
 @pytest.mark.parametrize("estimator", ["oracle", "noisy:error=0.3"])
-@pytest.mark.parametrize("policy", ["srsf", "las:round=60", "pcs:thresholds=60/400,disparity=1"])
+@pytest.mark.parametrize(
+    "policy", ["srsf", "las:round=60", of("pcs", "pcs:thresholds=60/400,disparity=1")]
+)
 def test_nine_of_ten_jobs_finish_by_their_p90(policy: str, estimator: str) -> None:
     outcomes = quantiles(policy, estimator, play_outs=10)
     assert 85.0 <= measure(outcomes, "eta_p90_coverage") <= 95.0
@@ -181,7 +184,7 @@ def test_the_same_seed_draws_the_same_futures() -> None:
     np.testing.assert_array_equal(one.predicted_p90, other.predicted_p90)
 
 
-@pytest.mark.parametrize("policy", ["max-min", "gavel-las:round=60", "srsf"])
+@pytest.mark.parametrize("policy", ["max-min", of("gavel", "gavel-las:round=60"), "srsf"])
 def test_futures_are_played_out_under_any_policy(policy: str) -> None:
     """Also where the compiled loop does not apply: because of the policy, or of what restores cost."""
     costs = Overheads(restore=1.0)
@@ -198,6 +201,7 @@ def test_futures_are_played_out_under_any_policy(policy: str) -> None:
     np.testing.assert_array_equal(drawn.finish, none.finish)
 
 
+@needs("afs")
 def test_a_policy_without_a_compiled_loop_covers_as_well() -> None:
     outcomes = quantiles("afs-l", "noisy:error=0.3", play_outs=20, jobs=400)
     assert 85.0 <= measure(outcomes, "eta_p90_coverage") <= 95.0
@@ -216,6 +220,7 @@ def on_trace(shared: Path, trace: str, cluster: str, policy: str, estimator: str
     return simulate(scenario.workload, setting).outcomes
 
 
+@needs("pcs")
 @pytest.mark.parametrize(
     ("trace", "cluster", "policy", "estimator"),
     [
@@ -237,6 +242,7 @@ def test_on_traces_that_the_defaults_were_not_chosen_on(
     assert 85.0 <= measure(outcomes, "eta_p90_coverage") <= 96.0
 
 
+@needs("pcs")
 @pytest.mark.slow
 @pytest.mark.parametrize(("policy", "estimator"), [("srsf", "oracle"), (PCS, "noisy:error=0.3")])
 def test_on_a_trace_that_a_default_was_chosen_on(shared: Path, policy: str, estimator: str) -> None:
@@ -245,6 +251,7 @@ def test_on_a_trace_that_a_default_was_chosen_on(shared: Path, policy: str, esti
     assert 85.0 <= measure(outcomes, "eta_p90_coverage") <= 96.0
 
 
+@needs("pcs")
 def test_where_most_jobs_end_as_predicted_p90_is_a_bound_for_the_others(shared: Path) -> None:
     """Those that end as predicted keep any P90; for the others it is one that makes up nine of ten."""
     outcomes = on_trace(shared, "103959", "1x16", PCS, "oracle")
@@ -307,6 +314,7 @@ class Still:
         self.submitted += len(jobs)
 
 
+@needs("pcs")
 def test_predictions_follow_a_policy_that_is_recomposed() -> None:
     """Four jobs for one GPU: shortest first at first, then first in first out by size."""
     jobs = [linear_job(n, 0.0, 1.0, seconds) for n, seconds in enumerate([40.0, 30.0, 20.0, 10.0])]
@@ -319,6 +327,7 @@ def test_predictions_follow_a_policy_that_is_recomposed() -> None:
     assert predictor.predictions(4).finish.tolist() == [40.0, 30.0, 90.0, 100.0]
 
 
+@needs("blox")
 @pytest.mark.parametrize("play_outs", [0, 2])
 def test_predictions_of_a_synthesized_run_are_those_of_its_interpreted_twin(play_outs: int) -> None:
     """A look-ahead asks no synthesizer: machine code meets none, and both say the same."""

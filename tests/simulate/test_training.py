@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from measured_training import EPOCH_ITERATIONS, EPOCHS, application, seconds, training_job
+from systems_here import needs
 
 from volvelle.core.events import JobFailed, TrainingReported
 from volvelle.core.journal import replay
@@ -107,6 +108,7 @@ class TestProgress:
         assert job.training is not None
         assert 0 < failed[0].work_done < job.training.declared[-1]
 
+    @needs("optimus")
     def test_the_journal_replays_without_the_tables(self) -> None:
         jobs = [training_job(n, 10.0 * n, 2.0, most=4.0) for n in range(4)]
         done = happen(run(*jobs, policy="optimus:round=20"))

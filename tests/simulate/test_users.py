@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from systems_here import needs
 
 from volvelle.core.composition import WrittenComposition
 from volvelle.core.fork import Fork
@@ -98,6 +99,8 @@ def test_numbers_are_in_order_of_submission_whatever_was_decided_first() -> None
     assert found.outcomes.finish.tolist() == [30.0, 11.0, 38.0, 44.0, 57.0]
 
 
+@needs("themis")
+@needs("anticipatory")
 @settings(max_examples=30, deadline=None)
 @given(
     scenarios(KNOWN),

@@ -3,6 +3,7 @@
 import msgspec
 import numpy as np
 import pytest
+from systems_here import needs
 
 from volvelle.core.events import LossReported
 from volvelle.core.fork import Fork
@@ -78,6 +79,7 @@ def test_loss_between_points_is_linear_and_beyond_them_constant() -> None:
     assert Truth(work=9.0, loss_curve=(LossPoint(5.0, 2.0),)).loss_at(1.0) == 2.0
 
 
+@needs("gavel")
 def test_three_quarters_of_generated_jobs_converge_at_forty_percent_of_their_work() -> None:
     generator = make_generator("gavel", {"jobs": 4000, "converging_share": 0.75})
     jobs = generator.generate(np.random.default_rng(1)).jobs

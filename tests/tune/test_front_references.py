@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
+from systems_here import needs
 
 from volvelle.core.composition import WrittenComposition
 from volvelle.core.fronts import resolved
@@ -15,6 +16,8 @@ from volvelle.simulate.run import Setting
 from volvelle.simulate.sources import generated
 from volvelle.tune.front import Front
 from volvelle.tune.search import Search, tune
+
+pytestmark = needs("pcs")
 
 
 @pytest.fixture(scope="module")

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 from ray_cluster import RayTestCluster, shared_ray_cluster
+from systems_here import needs
 from waiting import until
 
 from volvelle.core.composition import WrittenComposition
@@ -22,6 +23,8 @@ from volvelle.simulate.run import Setting
 from volvelle.simulate.sources import generated
 from volvelle.tune.front import Front, read_evaluated
 from volvelle.tune.search import Search, SearchProgress, tune
+
+pytestmark = needs("pcs")
 
 HISTORY = generated("lognormal:jobs=120,load=1.5", 3, 16).workload
 PCS = Setting(cluster=parse_cluster("2x8"), composition=WrittenComposition("pcs"))

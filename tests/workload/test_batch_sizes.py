@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from systems_here import needs
 
 from volvelle.model.job import Job
 from volvelle.model.problems import Problem
@@ -108,6 +109,7 @@ def rates(*sizes: int, model: str = "ResNet-18") -> str:
     return f'{{"v100": {{{", ".join(lines)}}}}}'
 
 
+@needs("gavel")
 def test_larger_batches_make_steps_worth_more(tmp_path: Path) -> None:
     """50,000 samples: 391 steps an epoch of 128, 196 of 256, so 20 epochs take 782 + 391 s less."""
     _, found = job(tmp_path, "ResNet-18 (batch size 128)", "accordion", 391 * 20, rates(128, 256))
@@ -116,11 +118,13 @@ def test_larger_batches_make_steps_worth_more(tmp_path: Path) -> None:
     assert found.seconds_on(1) == pytest.approx((391 * 10 + 196 * 10) / 10)
 
 
+@needs("gavel")
 def test_a_change_to_a_size_without_a_rate_is_refused(tmp_path: Path) -> None:
     _, found = job(tmp_path, "ResNet-18 (batch size 16)", "gns", 3125 * 60, rates(16, 32, 128, 256))
     assert [regime.batch_size for regime in found.truth.regimes] == [16, 32]
 
 
+@needs("gavel")
 def test_an_unknown_model_keeps_its_size_and_is_counted(tmp_path: Path) -> None:
     made, found = job(tmp_path, "VGG (batch size 16)", "gns", 100, rates(16, model="VGG"))
     assert found.truth.regimes == ()
@@ -128,6 +132,7 @@ def test_an_unknown_model_keeps_its_size_and_is_counted(tmp_path: Path) -> None:
     assert made.report.repaired == {"batch-size changes unknown: first batch size kept": 1}
 
 
+@needs("gavel")
 def test_an_unknown_mode_is_no_job(tmp_path: Path) -> None:
     with pytest.raises(Problem, match=r"unknown mode.*column mode: 'gsn'"):
         job(tmp_path, "ResNet-18 (batch size 16)", "gsn", 100, rates(16))

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from systems_here import needs, of
 
 from volvelle.model.job import Job, JobSpec, Reward, Truth
 from volvelle.model.problems import Problem
@@ -81,6 +82,7 @@ def test_the_daily_and_weekly_rhythm_is_kept() -> None:
     assert weekend(other) == pytest.approx(weekend(TRACE), abs=0.025)
 
 
+@needs("gavel")
 def test_bursts_are_kept() -> None:
     poisson = make_generator("gavel", {"jobs": 5000}).generate(np.random.default_rng(3))
     parameters: dict[str, object] = {"jobs": 5000, "arrivals": "batches:mean_batch=5"}
@@ -108,6 +110,7 @@ def test_deadlines_and_estimates_stretch_with_the_work() -> None:
             assert slack > 1.2 - 1e-9 and slack < 2.0 + 1e-9
 
 
+@needs("shockwave")
 def test_regimes_failures_and_losses_stretch_with_the_work() -> None:
     adaptive = make_generator("shockwave", {"jobs": 40}).generate(np.random.default_rng(1))
     for job in adaptive:
@@ -224,11 +227,11 @@ def test_an_absolute_clock_keeps_its_hour_of_the_week() -> None:
 @pytest.mark.parametrize(
     "path",
     [
-        "philly-chronus/trace_job_Philly_MIX2.csv",
-        "philly-pcs/trace_0e4a51.csv",
-        "philly-pcs/trace_ee9e8c.csv",
-        "shockwave/220_jobs_64_gpus.trace",
-        "pollux/workload-1.csv",
+        of("chronus", "philly-chronus/trace_job_Philly_MIX2.csv"),
+        of("pcs", "philly-pcs/trace_0e4a51.csv"),
+        of("pcs", "philly-pcs/trace_ee9e8c.csv"),
+        of("gavel", "shockwave/220_jobs_64_gpus.trace"),
+        of("pollux", "pollux/workload-1.csv"),
     ],
 )
 def test_statistics_of_published_traces_are_kept(path: str, shared: Path) -> None:

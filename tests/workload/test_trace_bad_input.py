@@ -4,6 +4,7 @@ import gzip
 from pathlib import Path
 
 import pytest
+from systems_here import needs
 from trace_samples import SAMPLES
 
 from volvelle.model.problems import Problem
@@ -151,6 +152,7 @@ def test_a_folder_without_a_known_table_names_what_is_known(tmp_path: Path) -> N
         read_trace(tmp_path)
 
 
+@needs("tiresias")
 def test_a_named_format_whose_columns_are_missing_offers_the_nearest(tmp_path: Path) -> None:
     path = trace(tmp_path, "1,2\n", "job_id,num_gpus,submit_time,duration,model_name,interval\n")
     with pytest.raises(Problem, match=r"'num_gpu' \(did you mean 'num_gpus'\?\)"):
@@ -174,6 +176,7 @@ def test_a_broken_philly_job_costs_itself(tmp_path: Path) -> None:
     assert [job.spec.id for job in read_trace(path)] == ["a"]
 
 
+@needs("gavel")
 def test_a_throughput_file_that_is_none_is_a_problem(tmp_path: Path) -> None:
     (tmp_path / "t.json").write_text("[]")
     for path in (tmp_path / "t.json", tmp_path / "absent.json"):
@@ -219,6 +222,7 @@ CHRONUS = (
 )
 
 
+@needs("chronus")
 @pytest.mark.parametrize(
     ("iterations", "values", "column", "reason"),
     [

@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
+from systems_here import needs
 from trace_samples import SAMPLE_OF, SAMPLES
 
 from volvelle.model.job import Job, JobClass, Reward
@@ -24,6 +25,7 @@ def by_id(workload: Workload) -> tuple[dict[str, Job], ImportReport]:
     return {job.spec.id: job for job in workload}, workload.report
 
 
+@needs("chronus")
 def test_chronus_counts_minutes_and_deadlines_from_submission() -> None:
     jobs, report = read("chronus")
     soft = jobs["7"].spec
@@ -37,12 +39,14 @@ def test_chronus_counts_minutes_and_deadlines_from_submission() -> None:
     assert report.dropped == {"no GPUs": 1}
 
 
+@needs("tiresias")
 def test_tiresias_lasts_its_duration_on_its_gpus() -> None:
     jobs, _ = read("tiresias")
     assert jobs["1"].spec.submit_time == 30
     assert jobs["1"].seconds_on(8) == 90
 
 
+@needs("pcs")
 def test_pcs_is_elastic_up_to_num_jobs() -> None:
     jobs, report = read("pcs")
     spec = jobs["0"].spec
@@ -53,6 +57,7 @@ def test_pcs_is_elastic_up_to_num_jobs() -> None:
     assert not report.repaired  # one GPU needs no table
 
 
+@needs("pcs")
 def test_pcs_without_tables_is_linear_and_says_so() -> None:
     jobs, report = by_id(read_trace(SAMPLES / "pcs.csv"))
     assert jobs["0"].truth.throughput == LINEAR
@@ -102,6 +107,7 @@ def test_spot_gpu_multiplies_workers_and_keeps_high_priority_running() -> None:
     assert jobs["s3"].spec.gpu_types == ()
 
 
+@needs("gavel")
 def test_gavel_counts_steps_at_the_rates_of_the_file() -> None:
     jobs, _ = read("gavel")
     resnet = jobs["0"]
@@ -114,6 +120,7 @@ def test_gavel_counts_steps_at_the_rates_of_the_file() -> None:
     assert model.spec.rewards == (Reward(2.0 * 100, 1.0),)  # the SLO is a multiple of the duration
 
 
+@needs("gavel")
 def test_gavel_of_one_type_runs_on_any_gpu() -> None:
     options = {"throughputs": str(SAMPLES / "throughputs.json"), "gpu_type": "v100"}
     jobs, _ = by_id(read_trace(SAMPLES / "gavel.trace", options=options))
@@ -121,11 +128,13 @@ def test_gavel_of_one_type_runs_on_any_gpu() -> None:
     assert jobs["0"].seconds_on(2) == 100
 
 
+@needs("gavel")
 def test_gavel_without_rates_names_the_option() -> None:
     with pytest.raises(Problem, match="throughputs="):
         read_trace(SAMPLES / "gavel.trace")
 
 
+@needs("gavel")
 def test_shockwave_without_rates_believes_its_durations() -> None:
     jobs, report = by_id(read_trace(SAMPLES / "shockwave.trace"))
     assert jobs["0"].truth.work == 400 * 2
@@ -134,6 +143,7 @@ def test_shockwave_without_rates_believes_its_durations() -> None:
     assert report.repaired == {"batch-size changes unknown: first batch size kept": 1}
 
 
+@needs("gavel")
 def test_an_old_gavel_file_says_what_it_is(tmp_path: Path) -> None:
     (tmp_path / "old.trace").write_text("ResNet-18\tcmd\tdir\t--steps\t100\t1\t0\n")
     with pytest.raises(Problem, match="7 tab-separated columns"):
@@ -220,6 +230,7 @@ def test_tres_strings(text: str, gpus: float, kinds: tuple[str, ...]) -> None:
     assert parse_tres(text)[:2] == (gpus, kinds)
 
 
+@needs("pollux")
 def test_pollux_times_come_from_measured_tables() -> None:
     jobs, _ = read("pollux")
     assert jobs["toy-0"].truth.work == 20

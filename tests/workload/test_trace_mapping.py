@@ -4,6 +4,7 @@ import shlex
 from pathlib import Path
 
 import pytest
+from systems_here import needs
 from trace_samples import SAMPLES
 
 from volvelle.model.job import Recorded
@@ -92,6 +93,7 @@ def test_what_is_still_missing_is_named(foreign: Path) -> None:
         read_trace(foreign, columns={"submit_time": "SubmittedAt", "gpus": "num_gpu"})
 
 
+@needs("chronus")
 def test_a_map_does_not_apply_to_a_format_with_known_columns() -> None:
     with pytest.raises(Problem, match="--map does not apply"):
         read_trace(SAMPLES / "chronus.csv", "chronus", columns={"gpus": "num_gpu"})

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from systems_here import needs, of
 
 from volvelle.model.job import JobClass
 from volvelle.workload.reading import read_trace
@@ -17,16 +18,16 @@ from volvelle.workload.reading import read_trace
 @pytest.mark.parametrize(
     ("file", "name", "rows", "kept", "options"),
     [
-        ("philly-chronus/trace_job_Philly_MIX2.csv", "chronus", 30_940, 30_746, {}),
-        ("philly-pcs/trace_0e4a51.csv", "pcs", 2_465, 2_465, {}),
-        ("philly-pcs/trace_103959.csv", "pcs", 2_677, 2_677, {}),
-        ("philly-pcs/trace_2869ce.csv", "pcs", 956, 956, {}),
-        ("philly-pcs/trace_ee9e8c.csv", "pcs", 5_452, 5_452, {}),
+        of("chronus", "philly-chronus/trace_job_Philly_MIX2.csv", "chronus", 30_940, 30_746, {}),
+        of("pcs", "philly-pcs/trace_0e4a51.csv", "pcs", 2_465, 2_465, {}),
+        of("pcs", "philly-pcs/trace_103959.csv", "pcs", 2_677, 2_677, {}),
+        of("pcs", "philly-pcs/trace_2869ce.csv", "pcs", 956, 956, {}),
+        of("pcs", "philly-pcs/trace_ee9e8c.csv", "pcs", 5_452, 5_452, {}),
         ("openb", "openb", 8_152, 6_203, {}),
-        ("tiresias/60_job.csv", "tiresias", 60, 60, {}),
-        ("shockwave/120_jobs_32_gpus.trace", "gavel", 120, 120, {}),
-        ("shockwave/220_jobs_64_gpus.trace", "gavel", 220, 220, {}),
-        *[(f"pollux/workload-{n}.csv", "pollux", 160, 160, {}) for n in (1, 2, 3, 4)],
+        of("tiresias", "tiresias/60_job.csv", "tiresias", 60, 60, {}),
+        of("gavel", "shockwave/120_jobs_32_gpus.trace", "gavel", 120, 120, {}),
+        of("gavel", "shockwave/220_jobs_64_gpus.trace", "gavel", 220, 220, {}),
+        *[of("pollux", f"pollux/workload-{n}.csv", "pollux", 160, 160, {}) for n in (1, 2, 3, 4)],
     ],
 )
 def test_guessed_and_accounted_for(
@@ -37,6 +38,7 @@ def test_guessed_and_accounted_for(
     assert (report.format, report.rows, report.kept) == (name, rows, kept)
 
 
+@needs("chronus")
 def test_chronus_classes(shared: Path) -> None:
     trace = shared / "data/philly-chronus/trace_job_Philly_MIX2.csv"
     start = time.process_time()
@@ -67,6 +69,7 @@ def shockwave_rates(shared: Path, trace: str, folder: Path) -> Path:
     return path
 
 
+@needs("gavel")
 @pytest.mark.parametrize(
     ("trace", "file"), [("120_32", "120_jobs_32_gpus"), ("220_64", "220_jobs_64_gpus")]
 )
@@ -103,6 +106,7 @@ def test_shockwave_jobs_run_at_the_batch_sizes_of_the_reference(
             assert measured == pytest.approx(float(steps_per_second), rel=1e-8)
 
 
+@needs("pcs")
 def test_pcs_speedups_are_those_of_the_reference(shared: Path) -> None:
     options = {"speedups": shared / "golden/pcs/speedup_tables.csv"}
     workload = read_trace(shared / "data/philly-pcs/trace_ee9e8c.csv", options=options)
@@ -116,6 +120,7 @@ def test_pcs_speedups_are_those_of_the_reference(shared: Path) -> None:
 EPOCHS = {"bert": 2, "cifar10": 100, "deepspeech2": 80, "imagenet": 90, "ncf": 10, "yolov3": 50}
 
 
+@needs("pollux")
 def test_the_simple_account_of_pollux_jobs_is_near_the_truth(shared: Path, tmp_path: Path) -> None:
     """Jobs that Tiresias never stopped; the reference rounds every epoch up to a whole second."""
     tables = shared / "data/pollux/applications"

@@ -3,15 +3,13 @@ goes into the arrays.
 """
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-from volvelle.core.beliefs import believe_rate
 from volvelle.core.decision import Promise, Sharing
 from volvelle.core.dependencies import take_in_dependents
 from volvelle.core.dividing import divide
-from volvelle.core.entry import admit_all, waiting_for_admission
+from volvelle.core.entry import admit_all
 from volvelle.core.fill import TARGET, TARGET_TYPE, fill
 from volvelle.core.forward.decide import change
 from volvelle.core.forward.jobs import order_anew, settle_work
@@ -19,8 +17,9 @@ from volvelle.core.limits import end_overrun
 from volvelle.core.mistakes import mistake_in
 from volvelle.core.placing import place_jobs
 from volvelle.core.policy import Allocation, rank
-from volvelle.core.promises import expect_promises, keeps, promise
+from volvelle.core.promises import keeps
 from volvelle.core.resources import IntColumn
+from volvelle.core.scheduler_state import SchedulerState
 from volvelle.core.state import (
     ASK_ADMISSION,
     ASK_DEPENDENCIES,
@@ -46,13 +45,10 @@ from volvelle.core.view import View
 from volvelle.model.problems import Problem
 from volvelle.model.tolerances import GRANTED
 
-if TYPE_CHECKING:
-    from volvelle.core.scheduler import Scheduler
-
 _LATE = "it is not finished at the time that was promised"
 
 
-def _allocate(scheduler: "Scheduler") -> None:
+def _allocate(scheduler: SchedulerState) -> None:
     """Ask the policy for an allocation; write what it changes."""
     s, policy = scheduler.state, scheduler.composition.policy
     if scheduler.rules.yields:
@@ -83,12 +79,12 @@ def _allocate(scheduler: "Scheduler") -> None:
     if named is not None and named <= view.now:
         raise Problem(f"policy {policy.name!r} wants to be asked at {named:g} s", mend=asked)
     s.clock[NAMED_WAKE] = INFINITY if named is None else named
-    scheduler.served = (
+    scheduler.grants.served = (
         None if allocation.order is None else np.asarray(view.jobs.rows)[allocation.order].tolist()
     )
     _write(scheduler, view, allocation)
     for given in allocation.promises:
-        promise(scheduler, given)
+        scheduler.promises.give(given, scheduler.notes)
     if allocation.notices:
         scheduler.notes.notices[int(s.count[MOMENTS])] = allocation.notices
 
@@ -110,7 +106,7 @@ def _what_is_wrong(allocation: object, view: View) -> str:
     return ""
 
 
-def _write(scheduler: "Scheduler", view: View, allocation: Allocation) -> None:
+def _write(scheduler: SchedulerState, view: View, allocation: Allocation) -> None:
     s, jobs = scheduler.state, scheduler.state.jobs
     gpus, types = allocation.gpus, allocation.gpu_type
     assert types is not None
@@ -126,9 +122,9 @@ def _write(scheduler: "Scheduler", view: View, allocation: Allocation) -> None:
         changed |= (partner != view.jobs.column("partner")) & (gpus > 0)
         view.jobs.write("partner", partner)
         numbers = {int(number) for number in partner.tolist()} - {-1}
-        scheduler.neighbours = {number: scheduler.spec(number).name for number in numbers}
+        scheduler.grants.neighbours = {number: scheduler.spec(number).name for number in numbers}
     if allocation.nodes is not None:
-        scheduler.nodes_wanted = dict(zip(map(int, view.jobs.rows), allocation.nodes, strict=True))
+        scheduler.grants.nodes = dict(zip(map(int, view.jobs.rows), allocation.nodes, strict=True))
         changed |= _moved(scheduler, view, allocation.nodes)
         s.count[NODES_NAMED] = 1
     view.jobs.write("reason", np.where(gpus > 0, 0.0, reasons))
@@ -150,7 +146,7 @@ def _choose_types(view: View, allocation: Allocation) -> Allocation:
     return Allocation(given[TARGET], given[TARGET_TYPE], allocation.reason, allocation.order)
 
 
-def _moved(scheduler: "Scheduler", view: View, nodes: IntColumn) -> IntColumn:
+def _moved(scheduler: SchedulerState, view: View, nodes: IntColumn) -> IntColumn:
     """Whose GPUs are to be on other nodes than they are."""
     owner, row_of = scheduler.resources.owner, view.jobs.row_of
     slots = np.flatnonzero(owner >= 0)
@@ -161,14 +157,14 @@ def _moved(scheduler: "Scheduler", view: View, nodes: IntColumn) -> IntColumn:
     return moved
 
 
-def _rate(scheduler: "Scheduler") -> None:
+def _rate(scheduler: SchedulerState) -> None:
     """Say how fast jobs are believed to be that the forward loop has no formula for."""
     s = scheduler.state
     for i in range(s.count[UNRATED]):
-        believe_rate(scheduler, int(s.unrated[i]))
+        scheduler.beliefs.believe_rate(int(s.unrated[i]))
 
 
-def divide_cpus(scheduler: "Scheduler") -> list[int]:
+def divide_cpus(scheduler: SchedulerState) -> list[int]:
     """Let the policy divide CPUs and memory among the jobs with GPUs; the rows for which that changes."""
     s, jobs = scheduler.state, scheduler.state.jobs
     told = divide(scheduler)
@@ -177,7 +173,7 @@ def divide_cpus(scheduler: "Scheduler") -> list[int]:
     for row in told:
         if scheduler.known[int(jobs.number[row])].believed.sensitivity is not None:
             settle_work(s, row, scheduler.now)
-            believe_rate(scheduler, row)
+            scheduler.beliefs.believe_rate(row)
     held = np.array([float(jobs.held[row]) for row in told])
     scheduler.notes.divisions[int(s.count[MOMENTS])] = Sharing(
         np.array([int(jobs.number[row]) for row in told], dtype=np.int64),
@@ -187,22 +183,24 @@ def divide_cpus(scheduler: "Scheduler") -> list[int]:
     return told
 
 
-def _revoke_overdue(scheduler: "Scheduler") -> None:
+def _revoke_overdue(scheduler: SchedulerState) -> None:
     """Forget promises to jobs that are through, and revoke those that are due; the admission learns."""
     learn = scheduler.composition.admission.learn
-    queue = {event.number for event in waiting_for_admission(scheduler)}
+    queue = {event.number for event in scheduler.admissions.waiting}
     for number, given in sorted(scheduler.promises.items()):
-        if not any(number in there for there in (scheduler.known, scheduler.held, queue)):
+        if not any(
+            number in there for there in (scheduler.known, scheduler.admissions.held, queue)
+        ):
             del scheduler.promises[number]
             if given.finish_by is not None:
                 learn(given, kept=True)
         elif given.finish_by is not None and not keeps(scheduler.now, given.finish_by):
             learn(given, kept=False)
-            promise(scheduler, Promise(number, reason=_LATE))
-    expect_promises(scheduler)
+            scheduler.promises.give(Promise(number, reason=_LATE), scheduler.notes)
+    scheduler.promises.expect()
 
 
-ANSWERS: dict[int, Callable[["Scheduler"], object]] = {
+ANSWERS: dict[int, Callable[[SchedulerState], object]] = {
     ASK_LIMITS: end_overrun,
     ASK_PROMISES: _revoke_overdue,
     ASK_DEPENDENCIES: take_in_dependents,

@@ -12,7 +12,6 @@ import msgspec
 import numpy as np
 
 from volvelle.core.answers import ANSWERS, divide_cpus
-from volvelle.core.beliefs import rate_now
 from volvelle.core.events import (
     BatchSizeChanged,
     Event,
@@ -28,7 +27,7 @@ from volvelle.core.forward.advance import boundary
 from volvelle.core.forward.expected import expect
 from volvelle.core.forward.jobs import at_tick
 from volvelle.core.handlers import fold
-from volvelle.core.scheduler import Scheduler
+from volvelle.core.scheduler_state import SchedulerState
 from volvelle.core.state import (
     ASK_DIVISION,
     ASK_NEWS,
@@ -62,7 +61,7 @@ class Course:
 
     def __init__(
         self,
-        scheduler: Scheduler,
+        scheduler: SchedulerState,
         execution_of: Callable[[int], Execution],
         nodes: Iterator[NodeChanged],
         *,
@@ -82,7 +81,7 @@ class Course:
         self._count_away()
         clock = scheduler.state.clock
         clock[NODE_AT] = INFINITY if self._next_node is None else self._next_node.time
-        self.answers: dict[int, Callable[[Scheduler], object]] = ANSWERS | {
+        self.answers: dict[int, Callable[[SchedulerState], object]] = ANSWERS | {
             ASK_NEWS: lambda _: self._tell_news(),
             ASK_NODES: lambda _: self._change_nodes(),
             ASK_RATES: lambda _: self._say_rates(),
@@ -253,7 +252,7 @@ class Course:
         if trainer is not None:
             rate = trainer.rate(done)
         else:
-            rate = rate_now(self.scheduler, row, execution.job.truth, done)
+            rate = self.scheduler.beliefs.rate_now(row, execution.job.truth, done)
         execution.milestone = milestone = execution.next_milestone(done)
         jobs.true_rate[row] = rate
         jobs.token[row] += 1.0

@@ -6,25 +6,22 @@ knows what comes, these are places in the table of arrivals (DEPENDS).
 """
 
 from heapq import heappop, heappush
-from typing import TYPE_CHECKING
 
 import msgspec
 
 from volvelle.core.dependents import Dependent
-from volvelle.core.entry import come_back, queue_dependent, reject
+from volvelle.core.entry import reject
 from volvelle.core.events import JobSubmitted
+from volvelle.core.scheduler_state import SchedulerState
 from volvelle.core.state import COME, DEPENDS, ELIGIBLE, INFINITY, NEWCOMERS
 
-if TYPE_CHECKING:
-    from volvelle.core.scheduler import Scheduler
 
-
-def stand_aside(scheduler: "Scheduler", event: JobSubmitted, place: int | None = None) -> None:
+def stand_aside(scheduler: SchedulerState, event: JobSubmitted, place: int | None = None) -> None:
     """A job is submitted that is after others, some of which may be through; `take_in_dependents` follows.
 
     place: in the table of arrivals, in a world that knows what comes.
     """
-    dependents, number = scheduler.dependents, event.number
+    dependents, number = scheduler.admissions.dependents, event.number
     dependents.aside[number] = Dependent(event, event.spec.after, event.time, place)
     for name in {one.job for one in event.spec.after}:
         dependents.followers.setdefault(name, []).append(number)
@@ -34,13 +31,13 @@ def stand_aside(scheduler: "Scheduler", event: JobSubmitted, place: int | None =
             _hear(scheduler, number, name)
 
 
-def take_in_dependents(scheduler: "Scheduler") -> None:
+def take_in_dependents(scheduler: SchedulerState) -> None:
     """Take in jobs just submitted that are after others; let those come whose time it is."""
-    s, dependents = scheduler.state, scheduler.dependents
-    if scheduler.coming is not None:
+    s, dependents = scheduler.state, scheduler.admissions.dependents
+    if scheduler.admissions.coming is not None:
         for place in range(s.count[COME] - s.count[NEWCOMERS], s.count[COME]):
             if s.verdict[place] == DEPENDS:
-                stand_aside(scheduler, scheduler.coming(place), place)
+                stand_aside(scheduler, scheduler.admissions.coming(place), place)
     while dependents.news:
         name = dependents.news.pop(0)
         for number in dependents.followers.pop(name, ()):
@@ -54,9 +51,9 @@ def take_in_dependents(scheduler: "Scheduler") -> None:
     scheduler.make_room()
 
 
-def _hear(scheduler: "Scheduler", number: int, name: str) -> None:
+def _hear(scheduler: SchedulerState, number: int, name: str) -> None:
     """The job called ``name``, which job ``number`` is after, is through."""
-    dependents = scheduler.dependents
+    dependents = scheduler.admissions.dependents
     dependent, end = dependents.aside[number], dependents.ended[name]
     if any(one.job == name and not (end.ok or one.any_end) for one in dependent.left):
         del dependents.aside[number]
@@ -70,20 +67,20 @@ def _hear(scheduler: "Scheduler", number: int, name: str) -> None:
         _expect(scheduler, number, since)
 
 
-def _expect(scheduler: "Scheduler", number: int, time: float) -> None:
+def _expect(scheduler: SchedulerState, number: int, time: float) -> None:
     """Job ``number`` waits for nobody any more, and comes at ``time``."""
     clock = scheduler.state.clock
-    heappush(scheduler.dependents.due, (time, number))
+    heappush(scheduler.admissions.dependents.due, (time, number))
     clock[ELIGIBLE] = min(float(clock[ELIGIBLE]), time)
 
 
-def _come(scheduler: "Scheduler", number: int) -> None:
+def _come(scheduler: SchedulerState, number: int) -> None:
     """Job ``number`` stands aside no longer."""
-    dependent = scheduler.dependents.aside.pop(number)
+    dependent = scheduler.admissions.dependents.aside.pop(number)
     event = msgspec.structs.replace(dependent.event, time=scheduler.now)
     if dependent.held:
-        scheduler.held[number] = event
+        scheduler.admissions.held[number] = event
     elif dependent.place is None:
-        queue_dependent(scheduler, event)
+        scheduler.admissions.submit_again(event)
     else:
-        come_back(scheduler, dependent.place)
+        scheduler.admissions.come_back(dependent.place)

@@ -2,14 +2,10 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from volvelle.core.events import JobSubmitted
-from volvelle.core.state import ELIGIBLE, NOW
 from volvelle.model.job import Dependency
-
-if TYPE_CHECKING:
-    from volvelle.core.scheduler import Scheduler
 
 
 class Dependent(NamedTuple):
@@ -68,13 +64,3 @@ class Dependents:
     def submissions(self) -> Iterator[JobSubmitted]:
         """Those that stand aside and are not held."""
         return (one.event for one in self.aside.values() if not one.held)
-
-
-def note_end(scheduler: "Scheduler", name: str, *, ok: bool) -> None:
-    """The job with the id ``name`` is through; ``ok``: it did all that it was to do."""
-    dependents, clock = scheduler.dependents, scheduler.state.clock
-    if dependents.watched or scheduler.coming is None:
-        dependents.ended[name] = End(float(clock[NOW]), ok)
-    if name in dependents.followers:
-        dependents.news.append(name)
-        clock[ELIGIBLE] = clock[NOW]

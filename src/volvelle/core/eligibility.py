@@ -17,6 +17,7 @@ class Eligibility:
         whole_gpus: bool,
         whole_nodes: bool,
         elastic: bool,
+        divides: bool,
     ) -> None:
         self._resources = resources
         self._kinds = resources.kinds
@@ -25,7 +26,7 @@ class Eligibility:
         """Of one kind of nodes, on all of them."""
         self._limits = limits
         self._whole_gpus, self._whole_nodes = whole_gpus, whole_nodes
-        self._elastic = elastic
+        self._elastic, self._divides = elastic, divides
         self._allowed: dict[tuple[tuple[str, ...], tuple[str, ...]], tuple[int, float]] = {}
         self._node_gpus = [
             set(resources.node_gpus[resources.node_type == t].tolist()) - {0}
@@ -122,6 +123,15 @@ class Eligibility:
                     most = max(most, self._gpus[t])
             self._allowed[types, constraints] = (bits, most)
         return self._allowed[types, constraints]
+
+    def best_mean_rate(self, truth: Truth, gpus: float, gpu_type: str, done: float) -> float:
+        """Units per second believed from ``done`` to the end, with the CPUs and memory there are at best."""
+        rate = mean_rate(truth, gpus, gpu_type, done)
+        if truth.sensitivity is None:
+            return rate
+        resources = self._resources
+        amounts = resources.best_amounts(resources.types.index(gpu_type), gpus, self._divides)
+        return rate * truth.sensitivity.share(*amounts)
 
 
 def mean_rate(believed: Truth, gpus: float, gpu_type: str, work_done: float) -> float:

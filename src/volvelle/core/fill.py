@@ -157,11 +157,17 @@ def serve_all(matrix: Floats, capacity: Floats, quota: Floats, given: Floats) ->
 
     As `volvelle.core.policy.all_served`: types or pools need a closer look.
     """
+    return give_all(matrix, matrix[MOST], capacity, quota, given)
+
+
+@kernel
+def give_all(matrix: Floats, most: Floats, capacity: Floats, quota: Floats, given: Floats) -> bool:
+    """The same with ``most`` GPUs for each job."""
     if len(capacity) > 1 or len(quota) > 0:
         return False
-    if matrix[MOST].sum() > capacity[0] or matrix[PINNED].any():
+    if most.sum() > capacity[0] or matrix[PINNED].any():
         return False
-    given[TARGET] = matrix[MOST]
+    given[TARGET] = most
     given[TARGET_TYPE] = 0.0
     given[TARGET_REASON] = 0.0
     return True

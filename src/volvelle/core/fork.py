@@ -18,11 +18,10 @@ from dataclasses import dataclass, replace
 import msgspec
 import numpy as np
 
-from volvelle.core.beliefs import newcomer, true_columns
 from volvelle.core.course import Course
 from volvelle.core.decision import Promise
-from volvelle.core.dependents import Dependents, End
-from volvelle.core.entry import admit, waiting_for_admission
+from volvelle.core.dependents import Dependents
+from volvelle.core.entry import admit
 from volvelle.core.events import Event, JobSubmitted, NodeChanged
 from volvelle.core.execution import Execution
 from volvelle.core.forecast import Forecast
@@ -32,7 +31,7 @@ from volvelle.core.log import Batch
 from volvelle.core.parts import Belief, KnownJob
 from volvelle.core.play_out import Arrays, Arrivals, Ratios, can_play_out, true_work
 from volvelle.core.policy import Policy
-from volvelle.core.scheduler import Scheduler
+from volvelle.core.scheduler_state import SchedulerState
 from volvelle.core.state import (
     AHEAD,
     ARRIVAL_COLUMNS,
@@ -77,7 +76,7 @@ class Fork:
     and jobs blocked on others come. ratios: how beliefs err. arrays: in which machine code plays it out.
     """
 
-    scheduler: Scheduler
+    scheduler: SchedulerState
     admitted: tuple[JobSubmitted, ...] = ()
     arrivals: Arrivals | None = None
     queue: bool = True
@@ -145,7 +144,7 @@ class Fork:
         *,
         until: int | None = None,
         enough: Callable[[], bool] | None = None,
-    ) -> Scheduler:
+    ) -> SchedulerState:
         """Let time pass on a copy, which is returned; ``take`` is given each stretch of moments.
 
         until: the job with whose end it may end. enough: asked now and then whether it may.
@@ -172,7 +171,7 @@ class Fork:
 
     # ------------------------------------------------------------------ how it begins
 
-    def _begin(self, ahead: Scheduler) -> Course:
+    def _begin(self, ahead: SchedulerState) -> Course:
         """Let what is believed be true, and jobs come."""
         ahead.cluster = msgspec.structs.replace(ahead.cluster, failures=None)
         ahead.compile_where_it_pays()
@@ -205,7 +204,7 @@ class Fork:
             s.count[PHASE] = DECISION
         return course
 
-    def _go_on(self, ahead: Scheduler) -> dict[int, Job]:
+    def _go_on(self, ahead: SchedulerState) -> dict[int, Job]:
         """Let jobs take longer or shorter; returns those of which only Python knows what happens next."""
         jobs = JobView(ahead.state, ahead.now)
         total = jobs.column("total")
@@ -222,7 +221,7 @@ class Fork:
             running[number] = Job(known.spec, msgspec.structs.replace(believed, work=work[place]))
         return running
 
-    def _take_in(self, ahead: Scheduler) -> dict[int, Job]:
+    def _take_in(self, ahead: SchedulerState) -> dict[int, Job]:
         """Write the table of arrivals: the queue, jobs blocked on others, and those that come later.
 
         Returns those of which only Python knows what happens next.
@@ -230,27 +229,29 @@ class Fork:
         s = ahead.state
         table = _Table(ahead)
         if self.queue:
-            queue = waiting_for_admission(ahead)
-            aside = ahead.dependents.submissions()
+            queue = ahead.admissions.waiting
+            aside = ahead.admissions.dependents.submissions()
             for event in queue:
                 table.add(msgspec.structs.replace(event.spec, after=()), event)
             for event in list(aside):
-                blocked = ahead.dependents.aside[event.number]
-                ahead.dependents.aside[event.number] = blocked._replace(place=len(table.events))
+                blocked = ahead.admissions.dependents.aside[event.number]
+                ahead.admissions.dependents.aside[event.number] = blocked._replace(
+                    place=len(table.events)
+                )
                 table.add(event.spec, event)
         else:
-            ahead.dependents = Dependents()
+            ahead.admissions.dependents = Dependents()
         come = len(table.events)
         if self.arrivals is not None:
             table.add_arrivals(self.arrivals)
         jobs = table.write(self.ratios)
-        ahead.queue.clear()
-        ahead.dependents.returned.clear()
+        ahead.admissions.queue.clear()
+        ahead.admissions.dependents.returned.clear()
         s.count[QUEUED], s.count[COME], s.count[RETURNED] = 0, come, 0
         return jobs
 
 
-def _policy_learns(ahead: Scheduler) -> bool:
+def _policy_learns(ahead: SchedulerState) -> bool:
     """Whether the policy learns of ends: nothing new is believed of jobs that are all in the system."""
     return type(ahead.composition.policy).learn is not Policy.learn
 
@@ -264,7 +265,7 @@ def _planned_changes(cluster: Cluster) -> Iterator[NodeChanged]:
 class _Table:
     """The table of arrivals of a look-ahead, in which what is believed is true."""
 
-    def __init__(self, ahead: Scheduler) -> None:
+    def __init__(self, ahead: SchedulerState) -> None:
         self.events: list[JobSubmitted] = []
         self._ahead = ahead
         self._known: dict[int, KnownJob] = {}
@@ -281,7 +282,7 @@ class _Table:
         if values:
             verdict = OBSTACLE
         else:
-            values = newcomer(ahead, number, spec, Belief(truth))
+            values = ahead.beliefs.newcomer(number, spec, Belief(truth))
             if isinstance(values, str):
                 verdict = NO_PROGRESS
             elif spec.after:
@@ -323,35 +324,27 @@ class _Table:
 
     def write(self, ratios: Ratios | None) -> dict[int, Job]:
         """Let the scheduler know of them; returns those of which only Python knows what happens next."""
-        ahead, s = self._ahead, self._ahead.state
+        ahead = self._ahead
         columns = np.asfortranarray(np.array(self._columns, dtype=np.float64).T)
         if not self.events:
             columns = np.zeros((ARRIVAL_COLUMNS, 0), order="F")
         works = np.array([self._known[event.number].believed.work for event in self.events])
         if ratios is not None and len(works):
             works = np.maximum(works * ratios(np.zeros(len(works))), 0.0)
-        jobs = {}
+        jobs, reports = {}, ahead.composition.loss_every is not None
         for place, event in enumerate(self.events):
             spec, believed = self._known[event.number]
             job = Job(spec, msgspec.structs.replace(believed, work=float(works[place])))
             if self._verdict[place] != OBSTACLE:
-                columns[TRUTH, place] = true_columns(ahead, job)
+                columns[TRUTH, place] = ahead.beliefs.true_columns(job, reports=reports)
             if columns[_PLACE["truly_asked"], place]:
                 jobs[event.number] = job
-        ahead.coming, ahead.prepared = self.events.__getitem__, True
-        ahead.foretold = ahead.notes.foretold = self._foretold
-        ahead.known.ask(self._known.__getitem__, self._known)
         verdict = np.array(self._verdict, dtype=np.int64)
-        dependents = ahead.dependents
-        dependents.watched = bool((verdict == DEPENDS).any())
-        if dependents.watched:
-            for place in np.flatnonzero(verdict == OBSTACLE).tolist():
-                spec = self.events[place].spec
-                dependents.ended[spec.id] = End(spec.submit_time, ok=False)
-        s.arrivals, s.verdict = columns, verdict
-        if not s.compiled:
-            s.arrivals, s.verdict = columns.tolist(), verdict.tolist()
-        ahead.renew()
+        ahead.notes.foretold = self._foretold
+        ahead.known.ask(self._known.__getitem__, self._known)
+        ahead.admissions.foresee(
+            self.events.__getitem__, columns, verdict, prepared=True, foretold=self._foretold
+        )
         return jobs
 
 

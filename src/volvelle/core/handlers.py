@@ -4,23 +4,18 @@ Nothing is decided here, except that what cannot be served is turned away and wh
 """
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 
-from volvelle.core.beliefs import believe_rate, believed_mean_rate, measured_seconds_left
 from volvelle.core.decision import Decision
 from volvelle.core.dependencies import stand_aside, take_in_dependents
-from volvelle.core.dependents import note_end
 from volvelle.core.entry import (
     admit,
     drop,
     enter,
     give_up_on,
-    queue_submission,
     reject,
-    waiting_for_admission,
-    withdraw,
 )
 from volvelle.core.events import (
     UNRECORDED,
@@ -55,7 +50,7 @@ from volvelle.core.forward.waiting import wait_no_more
 from volvelle.core.limits import end_overrun
 from volvelle.core.parts import Belief, KnownJob, admissions
 from volvelle.core.policy import policies
-from volvelle.core.promises import promise
+from volvelle.core.scheduler_state import SchedulerState
 from volvelle.core.state import (
     COMMIT,
     CONCLUDED,
@@ -72,16 +67,13 @@ from volvelle.core.state import (
 )
 from volvelle.core.user_changes import changed, held, released, requeued
 
-if TYPE_CHECKING:
-    from volvelle.core.scheduler import Scheduler
 
-
-def fold(scheduler: "Scheduler", event: Event) -> None:
+def fold(scheduler: SchedulerState, event: Event) -> None:
     """Let the state follow one event."""
     HANDLERS[type(event)](scheduler, event)
 
 
-def current_row(scheduler: "Scheduler", number: int, attempt: int) -> int | None:
+def current_row(scheduler: SchedulerState, number: int, attempt: int) -> int | None:
     """The row of a job whose present run is ``attempt`` (the fence against late news); else None."""
     row, jobs = scheduler.row_of(number), scheduler.state.jobs
     if row is None or jobs.attempt[row] != attempt or jobs.held[row] == 0.0:
@@ -89,7 +81,7 @@ def current_row(scheduler: "Scheduler", number: int, attempt: int) -> int | None
     return row
 
 
-def complete(scheduler: "Scheduler", row: int, time: float) -> None:
+def complete(scheduler: SchedulerState, row: int, time: float) -> None:
     """Learn from a job that is done, and let it go."""
     jobs, number = scheduler.state.jobs, int(scheduler.state.jobs.number[row])
     spec, held = scheduler.spec(number), float(jobs.held[row])
@@ -97,20 +89,21 @@ def complete(scheduler: "Scheduler", row: int, time: float) -> None:
     scheduler.composition.estimator.learn(spec, float(jobs.attained[row]) + last_run)
     service = float(jobs.attained_gpu[row]) + last_run * held
     scheduler.composition.policy.learn(spec, service)
-    note_end(scheduler, spec.id, ok=True)
+    scheduler.remember()
+    scheduler.admissions.note_end(spec.id, ok=True)
     drop(scheduler, row)
 
 
-def _submitted(scheduler: "Scheduler", event: JobSubmitted) -> None:
+def _submitted(scheduler: SchedulerState, event: JobSubmitted) -> None:
     if reason := scheduler.obstacle(event.spec):
         reject(scheduler, event, reason)
     elif event.spec.after:
         stand_aside(scheduler, event)
     else:
-        queue_submission(scheduler, event)
+        scheduler.admissions.submit(event)
 
 
-def _started(scheduler: "Scheduler", event: JobStarted) -> None:
+def _started(scheduler: SchedulerState, event: JobStarted) -> None:
     row, jobs = current_row(scheduler, event.number, event.attempt), scheduler.state.jobs
     if row is not None:
         gap = jobs.progress_from[row] - jobs.started[row]
@@ -120,12 +113,12 @@ def _started(scheduler: "Scheduler", event: JobStarted) -> None:
         jobs.progress_from[row] = event.start + gap
 
 
-def _finished(scheduler: "Scheduler", event: JobFinished) -> None:
+def _finished(scheduler: SchedulerState, event: JobFinished) -> None:
     """Also of a job that was to stop, or to be held, and was done before it did."""
     number, attempt = event.number, event.attempt
-    held = scheduler.held.get(number)
+    held = scheduler.admissions.held.get(number)
     if held is not None and not isinstance(held, JobSubmitted) and held.attempt == attempt:
-        del scheduler.held[number]
+        del scheduler.admissions.held[number]
         enter(scheduler, list(held.values), held.known)
     row = scheduler.row_of(number)
     if row is not None and scheduler.state.jobs.attempt[row] == attempt:
@@ -135,17 +128,17 @@ def _finished(scheduler: "Scheduler", event: JobFinished) -> None:
         _leave(scheduler, number, ok=True)
 
 
-def _stopped(scheduler: "Scheduler", event: JobStopped) -> None:
+def _stopped(scheduler: SchedulerState, event: JobStopped) -> None:
     number = event.number
     drop_stop(scheduler.state, number, event.attempt)
-    row, held = scheduler.row_of(number), scheduler.held.get(number)
+    row, held = scheduler.row_of(number), scheduler.admissions.held.get(number)
     if row is not None:
         note_checkpoint(scheduler.state, row, number, event.work_done)
     elif held is not None and not isinstance(held, JobSubmitted):
-        scheduler.held[number] = held.having({"done": event.work_done})
+        scheduler.admissions.held[number] = held.having({"done": event.work_done})
 
 
-def _failed(scheduler: "Scheduler", event: JobFailed) -> None:
+def _failed(scheduler: SchedulerState, event: JobFailed) -> None:
     row = current_row(scheduler, event.number, event.attempt)
     if row is None:
         return
@@ -173,28 +166,28 @@ def _failed(scheduler: "Scheduler", event: JobFailed) -> None:
         scheduler.count_capacity()
 
 
-def _cancelled(scheduler: "Scheduler", event: JobCancelled) -> None:
+def _cancelled(scheduler: SchedulerState, event: JobCancelled) -> None:
     _leave(scheduler, event.number, ok=False)
 
 
-def _leave(scheduler: "Scheduler", number: int, *, ok: bool) -> None:
+def _leave(scheduler: SchedulerState, number: int, *, ok: bool) -> None:
     """A job leaves, wherever it is; nothing is learnt from it. ok: it did all that it was to do."""
     row = scheduler.row_of(number)
     if row is not None:
         spec = scheduler.spec(number)
         drop(scheduler, row)
-    elif (dependent := scheduler.dependents.aside.pop(number, None)) is not None:
+    elif (dependent := scheduler.admissions.dependents.aside.pop(number, None)) is not None:
         spec = dependent.event.spec
-    elif (held := scheduler.held.pop(number, None)) is not None:
+    elif (held := scheduler.admissions.held.pop(number, None)) is not None:
         spec = held.spec if isinstance(held, JobSubmitted) else held.known.spec
-    elif (submission := withdraw(scheduler, number)) is not None:
+    elif (submission := scheduler.admissions.withdraw(number)) is not None:
         spec = submission.spec
     else:
         return
-    note_end(scheduler, spec.id, ok=ok)
+    scheduler.admissions.note_end(spec.id, ok=ok)
 
 
-def _batch_size_changed(scheduler: "Scheduler", event: BatchSizeChanged) -> None:
+def _batch_size_changed(scheduler: SchedulerState, event: BatchSizeChanged) -> None:
     row = scheduler.row_of(event.number)
     if row is None:
         return
@@ -204,11 +197,11 @@ def _batch_size_changed(scheduler: "Scheduler", event: BatchSizeChanged) -> None
     _adapt(scheduler, row, event.work_done, event.batch_size)
     _go_on(scheduler, row, event.work_done)
     if jobs.held[row] > 0.0:
-        believe_rate(scheduler, row)
+        scheduler.beliefs.believe_rate(row)
     _order_again(scheduler, row)
 
 
-def _adapt(scheduler: "Scheduler", row: int, work_done: float, batch_size: int | None) -> bool:
+def _adapt(scheduler: SchedulerState, row: int, work_done: float, batch_size: int | None) -> bool:
     """Let the estimator say what it believes of regimes ahead; whether that is news."""
     known = scheduler.known[int(scheduler.state.jobs.number[row])]
     estimator = scheduler.composition.estimator
@@ -221,7 +214,7 @@ def _adapt(scheduler: "Scheduler", row: int, work_done: float, batch_size: int |
     return True
 
 
-def _go_on(scheduler: "Scheduler", row: int, work_done: float) -> None:
+def _go_on(scheduler: SchedulerState, row: int, work_done: float) -> None:
     """Believe of the job in ``row`` the rates that follow from its regimes from ``work_done`` on."""
     jobs = scheduler.state.jobs
     spec, believed = scheduler.known[int(jobs.number[row])]
@@ -229,10 +222,12 @@ def _go_on(scheduler: "Scheduler", row: int, work_done: float) -> None:
     types = int(jobs.types[row])
     first_type = scheduler.resources.types[(types & -types).bit_length() - 1]
     for column, gpus in ((jobs.full_rate, spec.most_gpus), (jobs.request_rate, spec.gpus)):
-        column[row] = believed_mean_rate(scheduler, believed, gpus, first_type, work_done)
+        column[row] = scheduler.beliefs.eligibility.best_mean_rate(
+            believed, gpus, first_type, work_done
+        )
 
 
-def _training_reported(scheduler: "Scheduler", event: TrainingReported) -> None:
+def _training_reported(scheduler: SchedulerState, event: TrainingReported) -> None:
     row, jobs = current_row(scheduler, event.number, event.attempt), scheduler.state.jobs
     if row is not None:
         jobs.done[row] = event.work_done
@@ -243,19 +238,21 @@ def _training_reported(scheduler: "Scheduler", event: TrainingReported) -> None:
         _order_again(scheduler, row)
 
 
-def _progress_reported(scheduler: "Scheduler", event: ProgressReported) -> None:
+def _progress_reported(scheduler: SchedulerState, event: ProgressReported) -> None:
     row, jobs = current_row(scheduler, event.number, event.attempt), scheduler.state.jobs
     if row is None or not (rate := float(jobs.rate[row])):
         return
     settle_work(scheduler.state, row, scheduler.now)
-    left = measured_seconds_left(scheduler, event, scheduler.now)
+    left = scheduler.beliefs.measured_seconds_left(
+        event, scheduler.now, scheduler.composition.estimator
+    )
     if left is not None:
         known = scheduler.known[event.number]
         truth = msgspec.structs.replace(known.believed, work=float(jobs.done[row]) + left * rate)
         _believe(scheduler, row, known, Belief(truth))
 
 
-def _loss_reported(scheduler: "Scheduler", event: LossReported) -> None:
+def _loss_reported(scheduler: SchedulerState, event: LossReported) -> None:
     row, number = current_row(scheduler, event.number, event.attempt), event.number
     if row is None:
         return
@@ -274,7 +271,7 @@ def _loss_reported(scheduler: "Scheduler", event: LossReported) -> None:
         _believe(scheduler, row, known, belief)
 
 
-def _believe(scheduler: "Scheduler", row: int, known: KnownJob, belief: Belief) -> None:
+def _believe(scheduler: SchedulerState, row: int, known: KnownJob, belief: Belief) -> None:
     """Go on with another belief about what is left of the job in ``row``."""
     jobs = scheduler.state.jobs
     scheduler.known[int(jobs.number[row])] = known._replace(believed=belief.truth)
@@ -282,12 +279,12 @@ def _believe(scheduler: "Scheduler", row: int, known: KnownJob, belief: Belief) 
     _order_again(scheduler, row)
 
 
-def _order_again(scheduler: "Scheduler", row: int) -> None:
+def _order_again(scheduler: SchedulerState, row: int) -> None:
     order_again(scheduler.state, scheduler.rules, row, scheduler.now)
     scheduler.state.count[DIRTY] = 1
 
 
-def _recomposed(scheduler: "Scheduler", event: Recomposed) -> None:
+def _recomposed(scheduler: SchedulerState, event: Recomposed) -> None:
     """A new policy knows nothing of the past but the state; jobs that are in stay in."""
     policy, admission = policies.make(event.policy), admissions.make(event.admission)
     composition = scheduler.composition
@@ -295,7 +292,7 @@ def _recomposed(scheduler: "Scheduler", event: Recomposed) -> None:
         scheduler.composition = composition._replace(policy=policy)
         scheduler.state.jobs.set_more(policy.columns)
         scheduler.count_pools()
-        scheduler.eligibility = scheduler.judge_nodes()
+        scheduler.judge_nodes()
         scheduler.state.clock[NAMED_WAKE] = INFINITY
         scheduler.state.count[DIRTY] = 1
     if admission.label != composition.admission.label:
@@ -304,25 +301,25 @@ def _recomposed(scheduler: "Scheduler", event: Recomposed) -> None:
     scheduler.apply_rules()
 
 
-def _arrivals_foretold(scheduler: "Scheduler", event: ArrivalsForetold) -> None:
+def _arrivals_foretold(scheduler: SchedulerState, event: ArrivalsForetold) -> None:
     if isinstance(scheduler.composition.policy, ForeseesArrivals):
         scheduler.composition.policy.expect(event)
     scheduler.state.count[DIRTY] = 1
 
 
-def _node_changed(scheduler: "Scheduler", event: NodeChanged) -> None:
+def _node_changed(scheduler: SchedulerState, event: NodeChanged) -> None:
     scheduler.resources.change(event.name, event.state, event.node)
-    scheduler.renew()
-    scheduler.eligibility = scheduler.judge_nodes()
+    scheduler.state.machine = None
+    scheduler.judge_nodes()
     scheduler.count_capacity()
     scheduler.state.count[DIRTY] = 1
 
 
-def _woken(scheduler: "Scheduler", event: WakeUp) -> None:
+def _woken(scheduler: SchedulerState, event: WakeUp) -> None:
     """Whether there is anything to do is for the forward loop to say."""
 
 
-def follow(scheduler: "Scheduler", decision: Decision) -> None:
+def follow(scheduler: SchedulerState, decision: Decision) -> None:
     """Let the forward loop carry out a decision that was taken elsewhere."""
     s = scheduler.state
     if s.clock[TIMED] <= s.clock[NOW]:
@@ -330,16 +327,16 @@ def follow(scheduler: "Scheduler", decision: Decision) -> None:
     if s.clock[ELIGIBLE] <= s.clock[NOW]:
         take_in_dependents(scheduler)
     for given in decision.promises:
-        promise(scheduler, given)
+        scheduler.promises.give(given, scheduler.notes)
     for number in sorted(
         {one.number for one in decision.rejected} | {one.number for one in decision.concluded}
     ):
         fold(scheduler, JobCancelled(scheduler.now, number))
     numbers = decision.job.tolist()
     promised = [given.number for given in decision.promises if given.finish_by is not None]
-    for event in waiting_for_admission(scheduler):
+    for event in scheduler.admissions.waiting:
         if event.number in numbers or event.number in promised:
-            withdraw(scheduler, event.number)
+            scheduler.admissions.withdraw(event.number)
             admit(scheduler, event)
     rows = [scheduler.row_of(number) for number in numbers]
     for i, row in enumerate(rows):
@@ -350,7 +347,7 @@ def follow(scheduler: "Scheduler", decision: Decision) -> None:
             s.jobs.partner[row] = partner = int(decision.partner[i])
             if partner in scheduler.known:
                 name = scheduler.spec(partner).name
-                scheduler.neighbours = {**scheduler.neighbours, partner: name}
+                scheduler.grants.neighbours = {**scheduler.grants.neighbours, partner: name}
         if decision.gpus[i] > 0.0 and s.jobs.held[row] == 0.0 and scheduler.rules.decides == ORDER:
             wait_no_more(s, row)
         change(s, row)
@@ -365,7 +362,7 @@ def follow(scheduler: "Scheduler", decision: Decision) -> None:
     s.count[PHASE] = COMMIT
 
 
-HANDLERS: dict[type, Callable[["Scheduler", Any], None]] = {
+HANDLERS: dict[type, Callable[[SchedulerState, Any], None]] = {
     JobSubmitted: _submitted,
     JobStarted: _started,
     JobFinished: _finished,

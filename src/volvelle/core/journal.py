@@ -144,7 +144,7 @@ def replay(header: Header, entries: Iterable[Entry]) -> Scheduler:
             mend="follow it (volvelle.core.journal.follow)",
         )
     scheduler = header.scheduler()
-    scheduler.dependents.watched = True
+    scheduler.admissions.dependents.watched = True
     for entry in entries:
         decision = scheduler.handle(entry.time, entry.events)
         if decision != entry.decision:
@@ -163,7 +163,7 @@ def follow(header: Header, entries: Iterable[Entry]) -> Scheduler:
     is taken for granted, and a policy with a memory of its own begins a new one.
     """
     scheduler = header.scheduler()
-    scheduler.dependents.watched = True
+    scheduler.admissions.dependents.watched = True
     for entry in entries:
         scheduler.follow(entry.time, entry.events, entry.decision)
     return scheduler

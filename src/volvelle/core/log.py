@@ -61,7 +61,7 @@ class Notes:
     their rows, which were before the moment that heard of them.
     """
 
-    foretold: Mapping[int, str]
+    foretold: Mapping[int, str] = field(default_factory=dict)
     objects: list[Event] = field(default_factory=list)
     reasons: dict[int, str] = field(default_factory=dict)
     divisions: dict[int, Sharing] = field(default_factory=dict)

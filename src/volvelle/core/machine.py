@@ -162,6 +162,14 @@ class Machine:
         return int(called(*PREDICTING_LOOP)(self._at, ahead._at, *at, *arrays))
 
 
+def machine_of(s: State) -> Machine:
+    """Machine code over a state, which is made anew where one of its arrays was replaced."""
+    if s.machine is None:
+        s.machine = Machine(s)
+    found: Machine = s.machine
+    return found
+
+
 _FIELDS = struct.Struct(
     "=" + "".join("d" if kind is float else "q" for kind in Rules.__annotations__.values())
 )

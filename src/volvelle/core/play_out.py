@@ -12,7 +12,7 @@ import numpy as np
 from volvelle.core.forward.advance import wake_at
 from volvelle.core.forward.believe import fall_silent
 from volvelle.core.parts import KnownJob
-from volvelle.core.scheduler import Scheduler
+from volvelle.core.scheduler_state import SchedulerState
 from volvelle.core.state import (
     AHEAD,
     ARRIVAL_COLUMNS,
@@ -65,7 +65,7 @@ def true_work(jobs: JobView, ratios: Ratios) -> FloatColumn:
     return work
 
 
-def can_play_out(scheduler: Scheduler) -> bool:
+def can_play_out(scheduler: SchedulerState) -> bool:
     """Whether machine code knows all that decides how jobs go on, and asks no part in Python."""
     rules, s = scheduler.rules, scheduler.state
     if not s.compiled or rules.yields or ASKED in (rules.decides, rules.places):
@@ -73,7 +73,7 @@ def can_play_out(scheduler: Scheduler) -> bool:
     parts = scheduler.composition
     if (
         rules.learns
-        or scheduler.dependents.aside
+        or scheduler.admissions.dependents.aside
         or rules.divides
         or parts.reports_every is not None
         or scheduler.cluster.changes
@@ -82,7 +82,7 @@ def can_play_out(scheduler: Scheduler) -> bool:
     if parts.admission.limit(0.0) is None:
         return False
     queued = s.count[COME] > s.count[QUEUED]
-    if queued and (scheduler.coming is None or not scheduler.prepared):
+    if queued and (scheduler.admissions.coming is None or not scheduler.admissions.prepared):
         return False  # what is believed of them is not in the table of arrivals
     jobs, here = JobView(s, scheduler.now), s.arrivals[:, s.count[QUEUED] : s.count[COME]]
     if jobs.column("pinned").any() or jobs.column("time_limit").any():
@@ -97,7 +97,7 @@ def machine_code_knows(arrivals: FloatColumn) -> bool:
     return not (asked.any() or arrivals[_PLACE["time_limit"]].any())
 
 
-def rules_ahead(scheduler: Scheduler) -> Rules:
+def rules_ahead(scheduler: SchedulerState) -> Rules:
     """The rules under which machine code plays out what ``scheduler`` believes."""
     return scheduler.rules._replace(
         simulated=True, tick=0.0, admits=False, logs=False, pauses=NEVER
@@ -109,10 +109,13 @@ class Arrays:
 
     def __init__(self) -> None:
         self._state: State | None = None
-        self._machine: Machine | None = None
 
     def finish(
-        self, scheduler: Scheduler, number: int, arrivals: Arrivals | None, ratios: Ratios | None
+        self,
+        scheduler: SchedulerState,
+        number: int,
+        arrivals: Arrivals | None,
+        ratios: Ratios | None,
     ) -> float:
         """When job ``number`` will finish; infinite for never."""
         s = self._copy(scheduler.state)
@@ -121,19 +124,19 @@ class Arrays:
         s.clock[WAKE] = wake_at(s, rules)
         s.count[TRACKED] = 1
         s.count[TRACKED_FIRST] = s.count[TRACKED_LAST] = number
-        while (why := self._machine_code(s).advance(rules, INFINITY, 1 << 62)) == ROWS_FULL:
-            self._grow(s)
+        while (why := _machine_of(s).advance(rules, INFINITY, 1 << 62)) == ROWS_FULL:
+            s.grow_rows()
         assert why == THROUGH, "machine code asked nobody"
         return float(s.clock[NOW]) if s.count[TRACKED] == 0 else INFINITY
 
     def _begin(
-        self, s: State, scheduler: Scheduler, arrivals: Arrivals | None, ratios: Ratios | None
+        self, s: State, scheduler: SchedulerState, arrivals: Arrivals | None, ratios: Ratios | None
     ) -> None:
         """Let what is believed be true, and jobs come."""
         base = scheduler.state
-        self._machine_code(s).believe()
+        _machine_of(s).believe()
         while len(s.expected) < s.count[EXPECTED] + s.count[JOBS] + 8:
-            self._grow(s)
+            s.grow_rows()
         here = base.arrivals[:, base.count[QUEUED] : base.count[COME]]
         here = here[:, base.verdict[base.count[QUEUED] : base.count[COME]] == ENTERS]
         coming = here if arrivals is None else np.concatenate([here, arrivals.columns], axis=1)
@@ -150,7 +153,7 @@ class Arrays:
         coming[_PLACE["true_table"]] = coming[_PLACE["table"]]
         coming[_PLACE["truly_asked"]] = 0.0
         s.arrivals, s.verdict = coming, np.full(coming.shape[1], ENTERS)
-        machine = self._machine_code(s)
+        machine = _machine_of(s)
         machine.replaced("arrivals", "verdict")
         machine.expect_ends()
         s.count[QUEUED], s.count[COME] = 0, here.shape[1]
@@ -162,20 +165,14 @@ class Arrays:
         """Copy ``base`` over the arrays of the last play-out, or to new ones where it does not fit."""
         s = self._state
         if s is None or not s.holds(base):
-            s, self._machine = base.copy(), None
-            self._state = s
+            s = self._state = base.copy()
         else:
             s.become(base)
-            self._machine_code(s).replaced("rates", "memory")
+            _machine_of(s).replaced("rates", "memory")
         return s
 
-    def _grow(self, s: State) -> None:
-        s.grow_rows()
-        self._machine = None
 
-    def _machine_code(self, s: State) -> "Machine":
-        if self._machine is None:
-            from volvelle.core.machine import Machine  # noqa: PLC0415 - loads llvmlite
+def _machine_of(s: State) -> "Machine":
+    from volvelle.core.machine import machine_of  # noqa: PLC0415 - loads llvmlite
 
-            self._machine = Machine(s)
-        return self._machine
+    return machine_of(s)

@@ -6,16 +6,12 @@ moment (`volvelle.core.answers`); a policy that can no longer hold one says so e
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from volvelle.core.decision import Promise
-from volvelle.core.state import INFINITY, MOMENTS, PROMISED
+from volvelle.core.log import Notes
+from volvelle.core.state import INFINITY, MOMENTS, PROMISED, State
 from volvelle.model.job import JobSpec
 from volvelle.model.tolerances import SAME_END
-
-if TYPE_CHECKING:
-    from volvelle.core.scheduler import Scheduler
-
 
 _STEP = 0.5
 """How much a broken promise adds to a margin that adapts."""
@@ -52,18 +48,33 @@ def keeps(finish: float, finish_by: float) -> bool:
     return finish <= finish_by + SAME_END
 
 
-def promise(scheduler: "Scheduler", given: Promise) -> None:
-    """Let this be what is promised to a job in the system, or about to enter it, from now on."""
-    before, clock = scheduler.promises.get(given.number), scheduler.state.clock
-    if before == given:
-        return
-    scheduler.promises[given.number] = given
-    moment = int(scheduler.state.count[MOMENTS])
-    scheduler.notes.promises[moment] = (*scheduler.notes.promises.get(moment, ()), given)
-    if before is not None and _due(before) == clock[PROMISED]:
-        expect_promises(scheduler)
-    else:
-        clock[PROMISED] = min(float(clock[PROMISED]), _due(given))
+class Promises(dict[int, Promise]):
+    """What jobs in the system were promised last, by number; a few that are through may be there too."""
+
+    def __init__(self, state: State, given: Iterable[Promise] = ()) -> None:
+        super().__init__({one.number: one for one in given})
+        self._state = state
+
+    def of(self, state: State) -> "Promises":
+        """The same for a copy of the state."""
+        return Promises(state, self.values())
+
+    def give(self, given: Promise, notes: Notes) -> None:
+        """Let this be what is promised to a job in the system, or about to enter it, from now on."""
+        before, clock = self.get(given.number), self._state.clock
+        if before == given:
+            return
+        self[given.number] = given
+        moment = int(self._state.count[MOMENTS])
+        notes.promises[moment] = (*notes.promises.get(moment, ()), given)
+        if before is not None and _due(before) == clock[PROMISED]:
+            self.expect()
+        else:
+            clock[PROMISED] = min(float(clock[PROMISED]), _due(given))
+
+    def expect(self) -> None:
+        """Let the forward loop know when the next promise is due."""
+        self._state.clock[PROMISED] = min(map(_due, self.values()), default=INFINITY)
 
 
 def over_share(
@@ -87,12 +98,6 @@ def over_share(
                 f" {spec.gpus:g} more; together they may request {share * gpus:g}"
             )
     return ""
-
-
-def expect_promises(scheduler: "Scheduler") -> None:
-    """Let the forward loop know when the next promise is due."""
-    due = min(map(_due, scheduler.promises.values()), default=INFINITY)
-    scheduler.state.clock[PROMISED] = due
 
 
 def _due(given: Promise) -> float:

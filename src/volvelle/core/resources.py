@@ -161,6 +161,15 @@ class Resources:
         slots = range(int(self.first_slot[node]), int(self.first_slot[node + 1]))
         return np.array([slot for slot in slots if owner[slot] < 0], dtype=np.int64)
 
+    def slots_of(self, row: int) -> list[int]:
+        """The GPUs that the job in ``row`` holds by name, ascending."""
+        s, slots = self._state, []
+        slot = int(s.jobs.slot[row])
+        while slot >= 0:
+            slots.append(slot)
+            slot = int(s.slots.next[slot])
+        return slots
+
     def nodes_of(self, slots: IntColumn) -> IntColumn:
         """The nodes that ``slots`` lie on, each once, ascending."""
         return self.slot_node[slots] if len(slots) == 1 else np.unique(self.slot_node[slots])

@@ -11,15 +11,15 @@ from typing import NamedTuple
 import msgspec
 import numpy as np
 
-from volvelle.core.beliefs import table_of
+from volvelle.core.admissions import HeldJob
 from volvelle.core.composition import Composition
 from volvelle.core.decision import IntArray, Promise, decode_array, encode_array
 from volvelle.core.dependents import Dependents
-from volvelle.core.entry import HeldJob
 from volvelle.core.events import JobSubmitted
 from volvelle.core.journal import Header
 from volvelle.core.memory import memory_of, remind
 from volvelle.core.parts import KnownJob
+from volvelle.core.promises import Promises
 from volvelle.core.registry import Part
 from volvelle.core.scheduler import Scheduler
 from volvelle.core.state import (
@@ -124,9 +124,9 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
 
         Raises `Problem` where a part cannot write what it remembers.
         """
-        assert scheduler.coming is None
+        assert scheduler.admissions.coming is None
         s, resources = scheduler.state, scheduler.resources
-        held = sorted(scheduler.held.items())
+        held = sorted(scheduler.admissions.held.items())
         return cls(
             header=Header(
                 volvelle=volvelle,
@@ -144,19 +144,21 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
             nodes=tuple(zip(resources.nodes, resources.node_states, strict=True)),
             given=resources.given.tobytes(),
             known=tuple((number, scheduler.known[number]) for number in scheduler.known),
-            queue=tuple(scheduler.queue),
+            queue=tuple(scheduler.admissions.queue),
             held=tuple(
                 _Held(number, np.array(one.values).tobytes(), one.known)
                 for number, one in held
                 if isinstance(one, HeldJob)
             ),
             held_submissions=tuple(one for _, one in held if isinstance(one, JobSubmitted)),
-            dependents=scheduler.dependents.copy(),
+            dependents=scheduler.admissions.dependents.copy(),
             promises=tuple(scheduler.promises.values()),
-            neighbours=scheduler.neighbours,
-            served=None if scheduler.served is None else tuple(map(int, scheduler.served)),
-            nodes_wanted=scheduler.nodes_wanted,
-            models=scheduler.tables.models,
+            neighbours=scheduler.grants.neighbours,
+            served=None
+            if scheduler.grants.served is None
+            else tuple(map(int, scheduler.grants.served)),
+            nodes_wanted=scheduler.grants.nodes,
+            models=scheduler.beliefs.models,
             memories=tuple(map(memory_of, scheduler.composition)),
         )
 
@@ -196,16 +198,16 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
         self._restore_state(scheduler)
         for number, known in self.known:
             scheduler.known[number] = known
-        scheduler.queue = deque(self.queue)
-        scheduler.held = {
+        scheduler.admissions.queue = deque(self.queue)
+        scheduler.admissions.held = {
             one.number: HeldJob(tuple(np.frombuffer(one.values).tolist()), one.known)
             for one in self.held
         } | {event.number: event for event in self.held_submissions}
-        scheduler.dependents = self.dependents.copy()
-        scheduler.promises = {promise.number: promise for promise in self.promises}
-        scheduler.neighbours = self.neighbours
-        scheduler.served = None if self.served is None else list(self.served)
-        scheduler.nodes_wanted = self.nodes_wanted
+        scheduler.admissions.dependents = self.dependents.copy()
+        scheduler.promises = Promises(scheduler.state, self.promises)
+        served = None if self.served is None else list(self.served)
+        scheduler.grants.served, scheduler.grants.nodes = served, self.nodes_wanted
+        scheduler.grants.neighbours = self.neighbours
         if scheduler.composition.written != self.header.composition:
             _take_over(scheduler)
         return scheduler, forgetful
@@ -225,11 +227,8 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
         if other_policy:
             state.jobs.set_more(policy.columns)
             state.clock[NAMED_WAKE] = INFINITY
-        scheduler.tables.restore(self.models)
         scheduler.replace_state(state, order_anew=other_policy)
-        if self.models:
-            most = int(scheduler.eligibility.most_gpus)
-            state.rates = scheduler.tables.rates(scheduler.resources.types, most).tolist()
+        scheduler.beliefs.restore_models(self.models)
 
 
 def _take_over(scheduler: Scheduler) -> None:
@@ -245,7 +244,7 @@ def _take_over(scheduler: Scheduler) -> None:
                 mend=f"choose one that {mend}",
                 usage=True,
             )
-        jobs.table[row] = float(table_of(scheduler, scheduler.known[number].believed))
+        jobs.table[row] = float(scheduler.beliefs.table_of(scheduler.known[number].believed))
     scheduler.count_pools()
     scheduler.count_capacity()
     scheduler.apply_rules()

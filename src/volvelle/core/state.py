@@ -506,7 +506,8 @@ class State:
     jobs that come, [column][place]; verdict: what becomes of them. rates: units per second, [curve][GPU
     type][GPUs]. memory: of the kernel that decides. events, decisions, moments, slots_log: the log.
 
-    key, group, decide, place: the policy's and the placement's kernels.
+    key, group, decide, place: the policy's and the placement's kernels. machine: machine code over these
+    arrays (`volvelle.core.machine.machine_of`); None once one of them was replaced.
     """
 
     layout: ClassVar[str]
@@ -540,11 +541,12 @@ class State:
     group: Callable[..., Any]
     decide: Callable[..., Any]
     place: Callable[..., Any]
+    machine: Any
 
     def __init__(self, own: int = 0) -> None:
         """Nobody is there and nothing; ``own``: columns of jobs that belong to the policy."""
         rows = 64
-        self.compiled = False
+        self.compiled, self.machine = False, None
         self.jobs = Jobs(rows, own)
         self.classes, self.groups = Classes(16), Groups()
         self.expected, self.releases = Expected(4 * rows), Releases(4 * rows)
@@ -574,6 +576,7 @@ class State:
         """
         other = object.__new__(State)
         other.__dict__.update(self.__dict__)
+        other.machine = None
         for name, kind in TABLES.items():
             if name not in LOGS:
                 setattr(other, name, getattr(self, name).copy())
@@ -621,7 +624,7 @@ class State:
         """A copy over NumPy arrays, for machine code."""
         other = object.__new__(State)
         other.__dict__.update(self.__dict__)
-        other.compiled = True
+        other.compiled, other.machine = True, None
         for name in TABLES:
             setattr(other, name, getattr(self, name).over_arrays())
         for name, (_, kind, dimensions) in ARRAYS.items():
@@ -646,12 +649,14 @@ class State:
         for i in range(rows):
             self.spare[i] = 2 * rows - 1 - i
         self.count[SPARE] = spare + rows
+        self.machine = None
 
     def grow_log(self) -> None:
         """Room for twice as much of what happens, and for all that may happen at once to those there are."""
         for table in (self.events, self.decisions, self.moments):
             table.grow(max(2 * len(table), 4 * self.count[JOBS] + 16))
         self.slots_log = _longer(self.slots_log, max(len(self.slots_log), 2 * len(self.slots)))
+        self.machine = None
 
 
 _HINTS: Final = get_type_hints(State, include_extras=True)

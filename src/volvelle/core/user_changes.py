@@ -1,56 +1,58 @@
 """What users do with jobs that they have submitted: hold, release, change, requeue."""
 
 from collections import deque
-from typing import TYPE_CHECKING
 
 import msgspec
 
+from volvelle.core.admissions import HeldJob
 from volvelle.core.beliefs import DECLARED_COLUMNS
-from volvelle.core.entry import HeldJob, drop, enter, queue_submission, withdraw
+from volvelle.core.entry import drop, enter
 from volvelle.core.events import JobChanged, JobHeld, JobReleased, JobRequeued, JobSubmitted
 from volvelle.core.forward.jobs import stop
 from volvelle.core.forward.log import log_decision
 from volvelle.core.parts import KnownJob
+from volvelle.core.scheduler_state import SchedulerState
 from volvelle.core.state import DIRTY, KNOWN_COLUMNS
 
-if TYPE_CHECKING:
-    from volvelle.core.scheduler import Scheduler
 
-
-def held(scheduler: "Scheduler", event: JobHeld) -> None:
+def held(scheduler: SchedulerState, event: JobHeld) -> None:
     """Take a job out of the system until it is released; its GPUs are free after its checkpoint."""
     s, number = scheduler.state, event.number
     row = scheduler.row_of(number)
     if row is None:
-        if (dependent := scheduler.dependents.aside.get(number)) is not None:
-            scheduler.dependents.aside[number] = dependent._replace(held=True)
-        elif (submission := withdraw(scheduler, number)) is not None:
-            scheduler.held[number] = submission
+        if (dependent := scheduler.admissions.dependents.aside.get(number)) is not None:
+            scheduler.admissions.dependents.aside[number] = dependent._replace(held=True)
+        elif (submission := scheduler.admissions.withdraw(number)) is not None:
+            scheduler.admissions.held[number] = submission
         return
     if s.jobs.held[row] > 0.0:
         stop(s, scheduler.rules, row, scheduler.now)
         log_decision(s, scheduler.rules, row)
-    scheduler.held[number] = _out_of_the_system(scheduler, row)
+    scheduler.admissions.held[number] = _out_of_the_system(scheduler, row)
 
 
-def released(scheduler: "Scheduler", event: JobReleased) -> None:
+def released(scheduler: SchedulerState, event: JobReleased) -> None:
     """Let a held job be where it would be had it not been held."""
-    if (dependent := scheduler.dependents.aside.get(event.number)) is not None:
-        scheduler.dependents.aside[event.number] = dependent._replace(held=False)
+    if (dependent := scheduler.admissions.dependents.aside.get(event.number)) is not None:
+        scheduler.admissions.dependents.aside[event.number] = dependent._replace(held=False)
         return
-    job = scheduler.held.pop(event.number, None)
+    job = scheduler.admissions.held.pop(event.number, None)
     if isinstance(job, JobSubmitted):
-        queue_submission(scheduler, job)
+        scheduler.admissions.submit(job)
     elif job is not None:
         enter(scheduler, list(job.values), job.known)
 
 
-def changed(scheduler: "Scheduler", event: JobChanged) -> None:
+def changed(scheduler: SchedulerState, event: JobChanged) -> None:
     """Let another declaration hold of a job that waits, wherever it does.
 
     A job in the system leaves it and comes back, so that no part goes by what it knew of the job.
     """
-    number, aside, out = event.number, scheduler.dependents.aside, scheduler.held
+    number, aside, out = (
+        event.number,
+        scheduler.admissions.dependents.aside,
+        scheduler.admissions.held,
+    )
     row = scheduler.row_of(number)
     if row is not None:
         if scheduler.state.jobs.held[row] == 0.0:
@@ -63,12 +65,13 @@ def changed(scheduler: "Scheduler", event: JobChanged) -> None:
     elif waits is not None:
         out[number] = _redeclared(scheduler, waits, event)
     else:
-        scheduler.queue = deque(
-            resubmitted(one, event) if one.number == number else one for one in scheduler.queue
+        scheduler.admissions.queue = deque(
+            resubmitted(one, event) if one.number == number else one
+            for one in scheduler.admissions.queue
         )
 
 
-def requeued(scheduler: "Scheduler", event: JobRequeued) -> None:
+def requeued(scheduler: SchedulerState, event: JobRequeued) -> None:
     """Stop a running job, and let it wait where its policy serves it next."""
     s, row = scheduler.state, scheduler.row_of(event.number)
     if row is None or s.jobs.held[row] == 0.0:
@@ -79,7 +82,7 @@ def requeued(scheduler: "Scheduler", event: JobRequeued) -> None:
         scheduler.count_capacity()
 
 
-def _out_of_the_system(scheduler: "Scheduler", row: int) -> HeldJob:
+def _out_of_the_system(scheduler: SchedulerState, row: int) -> HeldJob:
     """The job in ``row``, which leaves it."""
     jobs = scheduler.state.jobs
     values = tuple(float(column[row]) for column in jobs.floats[:KNOWN_COLUMNS])
@@ -94,7 +97,7 @@ def resubmitted(submission: JobSubmitted, event: JobChanged) -> JobSubmitted:
     return msgspec.structs.replace(submission, spec=spec)
 
 
-def _redeclared(scheduler: "Scheduler", job: HeldJob, event: JobChanged) -> HeldJob:
+def _redeclared(scheduler: SchedulerState, job: HeldJob, event: JobChanged) -> HeldJob:
     """The job with what its new declaration says, and what is believed of it where that changes."""
     before, believed = job.known
     spec = msgspec.structs.replace(before, **event.changes)

@@ -1,6 +1,6 @@
 """The policies that are compared where none is named, and why the others are left out."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from itertools import chain
 
 from volvelle.core.policy import policies
@@ -45,15 +45,21 @@ _LEFT_OUT = {
 
 
 def chosen_policies(jobs: int) -> tuple[str, ...]:
-    """What is compared, unless it is said, on a workload of so many jobs."""
-    return CHOSEN_POLICIES if jobs < MANY_JOBS else QUICK_POLICIES
+    """What is compared, unless it is said, on a workload of so many jobs: of these policies, those here."""
+    return _here(CHOSEN_POLICIES if jobs < MANY_JOBS else QUICK_POLICIES)
 
 
 def left_out(chosen: Sequence[str]) -> dict[str, tuple[str, ...]]:
     """The policies that are not ``chosen``, by why."""
-    found = dict(_LEFT_OUT)
-    if slow := tuple(name for name in CHOSEN_POLICIES if name not in chosen):
+    found = {why: names for why, named in _LEFT_OUT.items() if (names := _here(named))}
+    if slow := _here(name for name in CHOSEN_POLICIES if name not in chosen):
         found[f"slow with {MANY_JOBS:,} jobs and more"] = slow
     named = {*chosen, *chain.from_iterable(found.values())}
     found["variants, or slower"] = tuple(name for name in policies.all() if name not in named)
     return found
+
+
+def _here(names: Iterable[str]) -> tuple[str, ...]:
+    """Those of ``names`` that are known: a system may be moved away."""
+    known = policies.names()
+    return tuple(name for name in names if name in known)

@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from volvelle.core.beliefs import newcomer, table_of, true_columns
 from volvelle.core.events import ArrivalsForetold, JobProfile, JobSubmitted
 from volvelle.core.parts import Belief, Estimator, KnownJob
 from volvelle.core.scheduler import Scheduler
@@ -152,10 +151,8 @@ class Coming:
         most = float(scheduler.resources.gpus_by_type(up_only=False)[0])
         whole = columns[_PLACE["gpus"]] == np.floor(columns[_PLACE["gpus"]])
         alike &= (columns[_PLACE["gpus"]] <= most) & (whole | (not scheduler.resources.named))
-        if scheduler.pools:
-            alike &= np.array(
-                [job.spec.pool not in scheduler.pools for job in jobs], dtype=np.bool_
-            )
+        if pools := {pool.name for pool in scheduler.cluster.pools}:
+            alike &= np.array([job.spec.pool not in pools for job in jobs], dtype=np.bool_)
         places = np.flatnonzero(alike)
         if len(places) == len(jobs):
             self._write_alike(scheduler, slice(None), jobs)
@@ -248,12 +245,13 @@ class Coming:
             self._foretell(place, OBSTACLE, obstacle)
             return
         if self.prepared:
-            values = newcomer(scheduler, self.numbers[place], job.spec, self.belief(place))
+            values = scheduler.beliefs.newcomer(self.numbers[place], job.spec, self.belief(place))
             if isinstance(values, str):
                 self._foretell(place, NO_PROGRESS, values)
                 return
             self.arrivals[:, place] = values
-        self.arrivals[TRUTH, place] = true_columns(scheduler, job)
+        reports = scheduler.composition.loss_every is not None
+        self.arrivals[TRUTH, place] = scheduler.beliefs.true_columns(job, reports=reports)
 
     def _foretell(self, place: int, verdict: int, reason: str) -> None:
         self.verdict[place] = verdict
@@ -270,9 +268,9 @@ def _declared(specs: Sequence[JobSpec]) -> dict[str, list[float]]:
 def _tables(scheduler: Scheduler, unit_rates: Floats) -> Floats:
     """Where the rates of linear jobs are in tables, where they are."""
     tables = np.full(len(unit_rates), -1.0)
-    if scheduler.tabulates:
+    if scheduler.beliefs.tabulates:
         for rate in sorted(set(unit_rates.tolist())):
-            place = table_of(scheduler, Truth(work=1.0, throughput=Linear(rate)))
+            place = scheduler.beliefs.table_of(Truth(work=1.0, throughput=Linear(rate)))
             tables[unit_rates == rate] = place
     return tables
 

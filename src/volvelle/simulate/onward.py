@@ -13,7 +13,6 @@ import numpy as np
 
 from volvelle.core.composition import WrittenComposition
 from volvelle.core.decision import Conclusion, Decision, Rejection
-from volvelle.core.entry import submissions
 from volvelle.core.events import (
     ArrivalsForetold,
     Event,
@@ -82,7 +81,7 @@ class _Renumbered:
             (expected.of[i], expected.stamp[i]) for i in places if expected.kind[i] == STOPPED
         }
         """Attempts that had ended before, though their checkpoints were still being written."""
-        self._submitted = {event.number: event for event in submissions(scheduler)}
+        self._submitted = {event.number: event for event in scheduler.admissions.submissions}
         known = {number: event.spec for number, event in self._submitted.items()}
         known |= {number: job.spec for number, job in scheduler.known.items()}
         self._numbers = np.array(sorted(known), dtype=np.int64)
@@ -138,7 +137,7 @@ def _remaining(scheduler: Scheduler, number: int, spec: JobSpec) -> Job:
     spec = msgspec.structs.replace(spec, submit_time=0.0)
     row = scheduler.row_of(number)
     if row is None:
-        event = next(event for event in submissions(scheduler) if event.number == number)
+        event = next(event for event in scheduler.admissions.submissions if event.number == number)
         belief = scheduler.composition.estimator.believe(event, scheduler.seed)
         return Job(
             spec, msgspec.structs.replace(belief.truth, work=belief.truth.work * belief.scale)

@@ -13,7 +13,6 @@ from pathlib import Path
 
 import numpy as np
 
-from volvelle.core.entry import submissions, waiting_for_admission
 from volvelle.core.events import JobCancelled, JobFinished, LossReported
 from volvelle.core.forecast import Forecast
 from volvelle.core.fork import Fork
@@ -205,7 +204,9 @@ class Predictor:
 def _without(fork: Fork, numbers: Collection[int]) -> Fork:
     """The same without jobs that are to be taken for not there yet."""
     scheduler = fork.scheduler
-    waiting = {event.number for event in submissions(scheduler)} if numbers else set[int]()
+    waiting = (
+        {event.number for event in scheduler.admissions.submissions} if numbers else set[int]()
+    )
     there = [number for number in numbers if number in scheduler.known or number in waiting]
     events = [JobCancelled(scheduler.now, number) for number in there]
     return fork.under(*events) if events else fork
@@ -222,8 +223,8 @@ def predicted_finish(fork: Fork, number: int, without: Collection[int] = ()) -> 
     without: jobs that are to be taken for not there yet.
     """
     scheduler = fork.scheduler
-    waiting = {event.number for event in waiting_for_admission(scheduler)}
-    waiting |= scheduler.dependents.aside.keys()
+    waiting = {event.number for event in scheduler.admissions.waiting}
+    waiting |= scheduler.admissions.dependents.aside.keys()
     if number not in scheduler.known and number not in waiting:
         return None
     finish = _without(fork, without).finish_of(number)
@@ -236,7 +237,7 @@ def run_and_predict(world: World) -> FloatColumn | None:
     None where Python has to be asked; then nothing has happened.
     """
     scheduler, s = world.scheduler, world.scheduler.state
-    admits_all = s.clock[LIMIT] == INFINITY and scheduler.prepared
+    admits_all = s.clock[LIMIT] == INFINITY and scheduler.admissions.prepared
     if not can_play_out(scheduler) or not admits_all or s.clock[NODE_AT] < INFINITY:
         return None
     truly_asked = s.arrivals[Jobs.float_columns.index("truly_asked")]

@@ -11,7 +11,6 @@ import numpy as np
 
 from volvelle.core.course import Course
 from volvelle.core.decision import Decision
-from volvelle.core.dependents import End
 from volvelle.core.events import (
     Event,
     JobSubmitted,
@@ -25,7 +24,6 @@ from volvelle.core.state import (
     ASK_DIRECTOR,
     ASKED,
     COME,
-    DEPENDS,
     DIRECT_AT,
     ENDLESS,
     EVENTS,
@@ -36,7 +34,6 @@ from volvelle.core.state import (
     MOMENTS,
     NEVER,
     NOW,
-    OBSTACLE,
     QUEUED,
     THROUGH,
     TRACKED,
@@ -108,16 +105,19 @@ class World:
         self._watchers = watchers if users is None else [*watchers, users]
         self._until = until
         self._director = director
-        scheduler.prepared, scheduler.foretold = coming.prepared, coming.foretold
         scheduler.notes.foretold = coming.foretold
-        scheduler.coming = coming.submission
         if coming.prepared:
             scheduler.known.ask(coming.known, coming)
-        self._watch_ends()
+        if compiled:
+            scheduler.compile()
+        scheduler.admissions.foresee(
+            coming.submission,
+            coming.arrivals,
+            coming.verdict,
+            prepared=coming.prepared,
+            foretold=coming.foretold,
+        )
         s = scheduler.state
-        s.arrivals, s.verdict = coming.arrivals, coming.verdict
-        if not compiled:
-            s.arrivals, s.verdict = coming.arrivals.tolist(), coming.verdict.tolist()
         s.count[TRACKED] = -1
         if tracked is not None:
             s.count[TRACKED_FIRST], s.count[TRACKED_LAST] = tracked
@@ -130,23 +130,12 @@ class World:
         self._foretells = composition.foresees and len(coming.jobs) > 0
         s.clock[DIRECT_AT] = s.clock[NOW] if self._foretells else self._first_direction()
         scheduler.apply_rules(simulated=True, tick=tick or 0.0, pauses=NEVER)
-        if compiled:
-            scheduler.compile()
         self._answers = self._course.answers | {ASK_DIRECTOR: lambda _: self._ask_director()}
 
     def _execution_of(self, number: int) -> Execution:
         job = self.coming.job(number)
         tuned = self.scheduler.composition.policy.tunes_batch_size
         return Execution(job, None if job.training is None else Trainer(job.training, tuned=tuned))
-
-    def _watch_ends(self) -> None:
-        """Keep how jobs end where one comes that is after others; those that cannot run here fail."""
-        dependents, coming = self.scheduler.dependents, self.coming
-        dependents.watched = bool((coming.verdict == DEPENDS).any())
-        if dependents.watched:
-            for place in np.flatnonzero(coming.verdict == OBSTACLE).tolist():
-                spec = coming.jobs[place].spec
-                dependents.ended[spec.id] = End(spec.submit_time, ok=False)
 
     # ------------------------------------------------------------------ time
 
@@ -213,10 +202,7 @@ class World:
         verdict = np.array(s.verdict, dtype=np.int64)  # the scheduler notes there who is gone
         coming.verdict = verdict
         coming.insert(scheduler, jobs, int(s.count[COME]))
-        s.arrivals, s.verdict = coming.arrivals, coming.verdict
-        if not s.compiled:
-            s.arrivals, s.verdict = coming.arrivals.tolist(), coming.verdict.tolist()
-        scheduler.renew()
+        scheduler.admissions.expect(coming.arrivals, coming.verdict)
         composition = scheduler.composition
         if composition.foresees:
             self._foretells = True
@@ -225,13 +211,13 @@ class World:
     def let_arrivals_go(self) -> None:
         """Forget the table of arrivals, which is large, where nobody comes any more."""
         s = self.scheduler.state
-        dependents = self.scheduler.dependents
+        dependents = self.scheduler.admissions.dependents
         nobody = s.count[QUEUED] == len(s.verdict) and not dependents.returned
         if s.compiled and nobody and not dependents.aside:
-            s.arrivals = self.coming.arrivals = np.zeros((ARRIVAL_COLUMNS, 0), order="F")
-            s.verdict = self.coming.verdict = np.zeros(0, dtype=np.int64)
+            self.coming.arrivals = np.zeros((ARRIVAL_COLUMNS, 0), order="F")
+            self.coming.verdict = np.zeros(0, dtype=np.int64)
+            self.scheduler.admissions.expect(self.coming.arrivals, self.coming.verdict)
             s.count[COME] = s.count[QUEUED] = 0
-            self.scheduler.renew()
 
     def _submission(self, time: float, number: int) -> JobSubmitted:
         return self.coming.submission(number, time)

@@ -10,13 +10,14 @@ import numpy as np
 from hypothesis import strategies as st
 
 from volvelle.core.composition import WrittenComposition
+from volvelle.core.systems import modules_of
 from volvelle.metrics.catalogue import read_objective
 from volvelle.metrics.outcomes import Outcomes
 from volvelle.model.cluster import Cluster, Node, Pool
 from volvelle.model.job import Job, LossPoint, Reward, Truth
 from volvelle.model.throughput import Linear, Table
 from volvelle.simulate.run import Setting, simulate
-from volvelle.simulate.synthesis import Synthesis
+from volvelle.simulate.synthesis import SYNTHESIZER, Synthesis
 from volvelle.testing.promises import on_random
 from volvelle.testing.scenario import Scenario, happen, linear_job, tabled
 from volvelle.testing.strategies import EVERYTHING, scenarios
@@ -76,7 +77,12 @@ def check_predictions(where: Setting) -> None:
 
 
 def check_synthesis(where: Setting, policy: str, admission: str) -> None:
-    """The choices of a synthesizer among which the part is, with predictions, of both loops."""
+    """The choices of a synthesizer among which the part is, with predictions, of both loops.
+
+    Nothing is checked where no system brings a synthesizer.
+    """
+    if SYNTHESIZER not in modules_of("directors"):
+        return
     where = replace(where, predict=True)
     among = Synthesis(policies=(policy, "srtf"), admissions=(admission,), every=40.0)
     compiled, plain = (

@@ -103,7 +103,7 @@ def _a_fork_that_runs_to_the_end_leaves_its_parent_alone(world: World) -> None:
 def _nothing_is_given_twice_and_all_work_is_done(audit: Audit, run: Run) -> None:
     audit.close(run.outcomes)
     chooses = run.scheduler.composition.policy.chooses_nodes
-    assert chooses or not run.scheduler.nodes_wanted
+    assert chooses or not run.scheduler.grants.nodes
 
 
 def _the_same_seed_leaves_the_same_journal(scenario: Scenario, run: Run) -> None:

@@ -214,6 +214,15 @@ def test_gpus_are_kept_for_work_that_is_expected_and_why_says_for_whom() -> None
     assert "GPUs of pool b are kept for work expected within 100s" in said
 
 
+def test_a_pool_that_may_be_harmed_counts_on_work_from_the_threshold_on() -> None:
+    """Where a pool lends all, only certain work would count if there were no threshold."""
+    written = f"anticipatory:{QUANTA},harm=1,threshold="
+    workload = cluster(2, 2), busy(13.0, 9.0)
+    alone = run("fcfs-pools", *workload)
+    late = [against(run(f"{written}{at}", *workload), alone).slowed for at in (0.1, 1.0)]
+    assert late[0] < late[1]
+
+
 def test_predictions_that_do_not_hold_are_noticed_and_said_in_the_journal() -> None:
     scenario = Scenario.of(
         cluster(2, 2), busy(), policy=f"anticipatory:{QUANTA},threshold=1,least_recall=0.5"

@@ -1,6 +1,5 @@
 """Tiresias' queues and the Gittins index, by hand-worked examples and from the definition."""
 
-import copy
 from pathlib import Path
 
 import numpy as np
@@ -9,11 +8,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from volvelle.core.policy import policies
+from volvelle.core.view import FloatColumn
 from volvelle.model.cluster import parse_cluster
 from volvelle.model.job import Job
 from volvelle.model.problems import Problem
-from volvelle.systems.tiresias.gittins import Gittins, ServiceDistribution
-from volvelle.systems.tiresias.reproductions.gittins import index
+from volvelle.systems.tiresias.gittins import Gittins, with_samples
+from volvelle.systems.tiresias.queues import LIMITS, PARAMETERS, QUANTUM, add_sample, indices
+from volvelle.systems.tiresias.reproductions.tiresias import indices_of_samples
 from volvelle.testing.scenario import Run, Scenario, happen, linear_job
 
 
@@ -139,32 +140,40 @@ class TestReproductions:
         assert policies.make(written).label == written
 
 
+def memory(*samples: float, limits: tuple[float, ...] = ()) -> FloatColumn:
+    """What the policy goes by."""
+    empty = np.zeros(PARAMETERS + len(limits))
+    empty[LIMITS], empty[PARAMETERS:] = len(limits), limits
+    return with_samples(empty, np.array(samples), 64)
+
+
 SAMPLES = st.lists(st.integers(1, 50), min_size=1, max_size=30)
 
 
 class TestGittins:
     @given(SAMPLES, st.integers(0, 60), st.sampled_from([1.0, 5.0, 20.0, np.inf]))
     def test_index_is_its_definition(self, sizes: list[int], age: int, quantum: float) -> None:
-        known = ServiceDistribution(np.sort(np.array(sizes, dtype=np.float64)))
         alive = [size - age for size in sizes if size > age]
         expected = 0.0
         if alive:
             within = sum(rest <= quantum for rest in alive) / len(alive)
             expected = within / (sum(min(rest, quantum) for rest in alive) / len(alive))
-        index = known.index(np.array([float(age)]), np.array([quantum]))
+        known = memory(*map(float, sizes), limits=() if quantum == np.inf else (quantum,))
+        index = indices(np.array([float(age)]), np.zeros(1), known)
         assert index[0] == pytest.approx(expected)
 
     def test_the_simulators_index_rounds_halves_up(self) -> None:
         """One of 64 ends within the quantum: 1/64 = 0.015625, in five digits 0.01563; E is 3250 // 64."""
-        known = ServiceDistribution(np.array([100.0] + [10_000.0] * 63))
-        assert index(known, np.zeros(1), 50.0) == pytest.approx(0.01563e6 / 50, abs=1e-9)
+        known = memory(100.0, *[10_000.0] * 63)
+        known[QUANTUM] = 50.0
+        assert indices_of_samples(np.zeros(1), known) == pytest.approx(0.01563e6 / 50, abs=1e-9)
 
     @given(SAMPLES)
     def test_samples_are_learnt_one_by_one(self, sizes: list[int]) -> None:
-        known = ServiceDistribution(np.zeros(0))
+        known, all_at_once = memory(), memory(*map(float, sizes))
         for size in sizes:
-            known = known.with_sample(float(size))
-        assert known.samples.tolist() == sorted(sizes)
+            add_sample(known, float(size))
+        assert known.tolist() == all_at_once.tolist()
 
     def test_the_likely_to_end_soon_goes_first(self, tmp_path: Path) -> None:
         (tmp_path / "samples.csv").write_text("duration\n10\n10\n10\n100\n")
@@ -178,11 +187,19 @@ class TestGittins:
         jobs = [linear_job(n, 0.0, 2.0, 10.0 + n) for n in range(3)]
         policy = under("gittins", jobs, "1x2").scheduler.composition.policy
         assert isinstance(policy, Gittins)
-        assert policy._services.samples.tolist() == [20.0, 22.0, 24.0]
+        assert policy.samples.tolist() == [20.0, 22.0, 24.0]
 
-    def test_forks_share_the_samples(self) -> None:
-        known = ServiceDistribution(np.ones(3))
-        assert copy.deepcopy(known) is known
+    def test_there_is_room_for_every_sample(self) -> None:
+        jobs = [linear_job(n, float(n), 2.0, 1.0 + n % 7) for n in range(150)]
+        runs = [
+            happen(Scenario.of(parse_cluster("1x2"), jobs, policy="gittins"), compiled=each)
+            for each in (True, False)
+        ]
+        for run in runs:
+            policy = run.scheduler.composition.policy
+            assert isinstance(policy, Gittins)
+            assert policy.samples.tolist() == sorted(2.0 + 2.0 * (n % 7) for n in range(150))
+        assert runs[0].journal_bytes == runs[1].journal_bytes
 
     @pytest.mark.parametrize(
         ("text", "complaint"), [("a\nb\n", "line 2: 'b'"), ("", "no samples"), ("1\n-1", "line 2")]

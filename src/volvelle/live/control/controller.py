@@ -34,6 +34,7 @@ from volvelle.live.control.requests import ControlRequest, Hold, Recompose, Subm
 from volvelle.live.control.retention import Retention
 from volvelle.live.control.secret_box import SecretBox
 from volvelle.live.control.snapshots import SnapshotWriter
+from volvelle.live.control.step_fits import StepFitter
 from volvelle.live.control.store_retry import StoreRetry
 from volvelle.live.forecasts.forecast_update import ForecastUpdate
 from volvelle.live.forecasts.forecaster import Forecaster
@@ -168,6 +169,7 @@ class Controller:
         self._unanswered: list[Future[Any]] = []
         self._published = threading.Condition()
         self._forecaster = Forecaster(calibration, state.epoch, self._inbox.put)
+        self._fitter = StepFitter(self._inbox.put)
         self._forecast_is_stale = True
         """Whether anything happened since the last forecast."""
         self._last_forecast_at = 0.0
@@ -178,6 +180,7 @@ class Controller:
         """Begin to run cycles. Raises `Problem` if the executor cannot begin."""
         self.open()
         self._forecaster.start()
+        self._fitter.start()
         with self.store.at_start():
             self._delivery.start()
         self._thread.start()
@@ -205,6 +208,7 @@ class Controller:
         self._stopping.set()
         self._inbox.close()
         self._forecaster.close()
+        self._fitter.close()
         if self._thread.is_alive():
             self._thread.join()
         self._delivery.close()
@@ -305,6 +309,7 @@ class Controller:
             self._cycle.state.servers.problem,
             self._clock.problem,
             self._forecaster.problem,
+            self._fitter.problem,
             *self._delivery.problems,
         )
         texts = list(self._cycle.node_problems.values())  # one step: the cycle's thread changes it
@@ -453,6 +458,8 @@ class Controller:
             self._store_retry.run(partial(self.store.outbox.add, prepared.notifications))
         self._delivery.add(prepared.notifications)
         self._send(self._cycle.publish(prepared))
+        for fit in prepared.fits:
+            self._fitter.submit(fit)
         with self._published:
             self._published.notify_all()
         if prepared.batch is not None:

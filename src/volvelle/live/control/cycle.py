@@ -25,6 +25,7 @@ from volvelle.live.control.notifying import CycleNotifications
 from volvelle.live.control.reports import ReportIngestion
 from volvelle.live.control.requests import Submit
 from volvelle.live.control.state import ControllerState, CycleEffects
+from volvelle.live.control.step_fits import StepFit
 from volvelle.live.control.views import ViewBuilder
 from volvelle.live.forecasts.forecast_update import ForecastUpdate
 from volvelle.live.messages import AttemptEnded, AttemptKey, Order
@@ -47,6 +48,8 @@ class PreparedCycle:
     ended: list[JobStatusView] = field(default_factory=list)
     nodes: list[str] = field(default_factory=list)
     node_problems: dict[str, str] = field(default_factory=dict)
+    fits: list[StepFit] = field(default_factory=list)
+    """Models of jobs' steps to be made."""
     notifications: tuple[Notification, ...] = ()
     """To store with the batch, or alone, and then to deliver."""
 
@@ -127,6 +130,8 @@ class ControlCycle:
                 fork_requests.append(each)
             elif isinstance(each, ControllerStarted):
                 reports.begin(each)
+            elif isinstance(each, StepFit):
+                reports.steps_fitted(each)
             elif isinstance(each, ForecastUpdate):
                 changed = self._apply_forecasts(each)
                 told += self._notifications.of_forecasts(changed, published, now)
@@ -188,6 +193,7 @@ class ControlCycle:
             orders=changes.orders,
             answers=requests.answers,
             touched=changes.touched,
+            fits=changes.fits,
             node_problems=changes.node_problems,
             notifications=self._notifications.admit(told),
         )

@@ -2,6 +2,7 @@
 
 from volvelle.core.events import Event, JobSubmitted, NodeChanged
 from volvelle.live.control.state import ControllerState
+from volvelle.live.control.step_fits import StepFit
 from volvelle.live.messages import Order
 from volvelle.live.records import ControlRecord
 from volvelle.model.cluster import NodeState
@@ -19,6 +20,8 @@ class CycleChanges:
         self.node_events: list[NodeChanged] = []
         self.profiled: list[JobSubmitted] = []
         """Jobs that come to the scheduler after their profiles."""
+        self.fits: list[StepFit] = []
+        """Models of jobs' steps that are wanted."""
         self.touched: set[int] = set()
         """Numbers of the jobs that changed."""
         self.node_problems: dict[str, str] = {}

@@ -6,6 +6,7 @@ from typing import Any
 
 from volvelle.core.scheduler import Scheduler
 from volvelle.live.control.requests import ControlRequest
+from volvelle.live.control.step_fits import StepFit
 from volvelle.live.forecasts.forecast_update import ForecastUpdate
 from volvelle.live.messages import Report
 
@@ -38,4 +39,4 @@ class ControllerStarted:
     restored: bool = False
 
 
-Input = Report | PendingRequest | ForkRequest | ForecastUpdate | ControllerStarted
+Input = Report | PendingRequest | ForkRequest | ForecastUpdate | StepFit | ControllerStarted

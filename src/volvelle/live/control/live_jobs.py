@@ -11,7 +11,7 @@ from volvelle.live.job_request import JobRequest, shown
 from volvelle.live.messages import AttemptProgress, TrainingMeasure, merge_metrics
 from volvelle.live.status.view import Guarantee, ProfileView
 from volvelle.live.store.rows import FirstForecast, JobRecord
-from volvelle.model.goodput import Goodput
+from volvelle.model.goodput import Goodput, StepParameters
 
 _MIN_CHANGE_SECONDS = 0.5
 """Predictions that changed by less are not published."""
@@ -49,6 +49,9 @@ class LiveJob:
     """The latest measurement of training by its present attempt."""
     steps_seen: tuple[tuple[tuple[float, float, float], float], ...] = ()
     """Seconds of its steps by (nodes, GPUs, local batch), as measured in all attempts."""
+    steps_fitted: tuple[tuple[tuple[float, float, float], float], ...] = ()
+    steps: StepParameters | None = None
+    """A model of its steps, and the measured ones that it was fitted to."""
     goodput: Goodput | None = None
     """The values that the policy has."""
     measured_from: tuple[int, float] | None = None

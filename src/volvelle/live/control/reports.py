@@ -4,7 +4,6 @@ import math
 from collections.abc import Container
 from typing import assert_never
 
-from volvelle.core.beliefs import measured_seconds_left
 from volvelle.core.events import (
     UNRECORDED,
     BatchSizeChanged,
@@ -26,6 +25,7 @@ from volvelle.live.control.gpu_ledger import Attempt, AttemptPhase
 from volvelle.live.control.inputs import ControllerStarted
 from volvelle.live.control.live_jobs import LiveJob
 from volvelle.live.control.servers import FinishedPart
+from volvelle.live.control.step_fits import StepFit
 from volvelle.live.messages import (
     MAX_BATCH_SIZE,
     MAX_JOURNALS,
@@ -233,7 +233,9 @@ class ReportIngestion:
                 job.total_iterations,
                 job.iteration_seconds,
             )
-            if measured_seconds_left(self._state.scheduler, progress, now) is not None:
+            beliefs = self._state.scheduler.beliefs
+            left = beliefs.measured_seconds_left(progress, now, composition.estimator)
+            if left is not None:
                 events.append(progress)
         if composition.policy.tunes_batch_size and job.training is not None:
             self._add_training_event(attempt, job, report)
@@ -248,6 +250,9 @@ class ReportIngestion:
         grants, now = self._state.ledger.grants(attempt.granted), self._changes.now
         assert job.training is not None
         goodput = news_of(job, job.training, len(grants), len(attempt.granted))
+        if job.steps_seen != job.steps_fitted and job.number not in self._state.fitting:
+            self._state.fitting.add(job.number)
+            self._changes.fits.append(StepFit(job.number, job.steps_seen))
         if goodput is not None:
             job.goodput = goodput
             done = self._reported_work(attempt, report)
@@ -256,6 +261,13 @@ class ReportIngestion:
         size = self._state.chosen_batch_size(attempt)
         if len(grants) == 1 and size not in (0, job.training.batch_size):
             self._changes.orders.append(SetBatchSize(*attempt.key, batch_size=size))
+
+    def steps_fitted(self, fit: StepFit) -> None:
+        """A model of a job's steps is made; the policy is told with the job's next report."""
+        self._state.fitting.discard(fit.number)
+        if (job := self._state.jobs.get(fit.number)) is not None:
+            job.steps, job.steps_fitted = fit.steps or job.steps, fit.seen
+            job.next_progress_event = self._changes.now
 
     def _attempt_ended(self, report: AttemptEnded) -> None:
         self._changes.orders.append(Forget(*report.key))

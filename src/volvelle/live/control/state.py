@@ -128,6 +128,8 @@ class ControllerState:
         self.troubled: set[str] = set()
         """Connected nodes that can start nothing, for a reason of their own."""
         self.settling = Settling()
+        self.fitting: set[int] = set()
+        """Numbers of the jobs to whose steps a model is being fitted; in memory only."""
         """Nodes and attempts awaited after the store was set back; no part of the journal."""
 
     @property

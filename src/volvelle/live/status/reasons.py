@@ -5,7 +5,6 @@ from typing import NamedTuple, Self
 
 import numpy as np
 
-from volvelle.core.entry import waiting_for_admission
 from volvelle.core.reasons import reasons_to_wait
 from volvelle.core.scheduler import Scheduler
 from volvelle.core.state import Reason
@@ -70,14 +69,14 @@ def _admission_reasons(scheduler: Scheduler) -> dict[int, str]:
     text = f"admission {scheduler.composition.admission.name!r} does not admit it yet"
     return {
         event.number: f"{text}; {_jobs(place)} before it in the admission queue" if place else text
-        for place, event in enumerate(waiting_for_admission(scheduler))
+        for place, event in enumerate(scheduler.admissions.waiting)
     }
 
 
 def _dependency_reasons(scheduler: Scheduler) -> dict[int, str]:
     return {
         number: _waits_for([one.job for one in dependent.left])
-        for number, dependent in scheduler.dependents.aside.items()
+        for number, dependent in scheduler.admissions.dependents.aside.items()
         if not dependent.held
     }
 

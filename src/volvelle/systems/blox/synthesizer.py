@@ -25,7 +25,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from volvelle.core.entry import waiting_for_admission
 from volvelle.core.events import Recomposed
 from volvelle.core.fork import Fork
 from volvelle.core.scheduler import Scheduler
@@ -94,9 +93,7 @@ class _Question(NamedTuple):
         fork = Fork(self.scheduler).under(self.choices[index])
         ahead = fork.scheduler
         submitted = {number: job.spec.submit_time for number, job in ahead.known.items()}
-        submitted |= {
-            event.number: event.spec.submit_time for event in waiting_for_admission(ahead)
-        }
+        submitted |= {event.number: event.spec.submit_time for event in ahead.admissions.waiting}
         foreseen = fork.until()
         return [objective.of(foreseen, submitted) for objective in self.objectives]
 

@@ -43,34 +43,26 @@ several GPU types, or with quotas, a filtered auction counts GPUs regardless of 
 so goes to the others in order.
 """
 
-import math
 from collections.abc import Sequence
 from typing import Annotated, ClassVar, Literal, Self
 
 import numpy as np
 from pydantic import Field, model_validator
 
-from volvelle.core.fill import TARGET, TARGET_REASON, TARGET_TYPE, fill
-from volvelle.core.policy import Allocation, Policy, fill_in_order, policies
+from volvelle.core.policy import Kernel, Policy, policies
 from volvelle.core.space import Dimension, Space
-from volvelle.core.view import FloatColumn, IntColumn, View
 from volvelle.model.job import Job
 from volvelle.model.validation import Seconds
-from volvelle.systems.themis.auction import (
-    ASKED,
-    OWN_COLUMNS,
-    after_payments,
-    by_rho,
-    contention,
-    count_events,
-    count_seconds,
-    hand_out_by_share,
-    hand_out_in_order,
-    least_share_first,
-    most_in_lease,
-    rho_terms,
-    share_out,
-    worst_first,
+from volvelle.systems.themis.auction import OWN_COLUMNS
+from volvelle.systems.themis.decision import (
+    BY_SHARE,
+    FILTER,
+    LEASE,
+    OVER_TIME,
+    PAYMENTS,
+    PREEMPTIVE,
+    TIES,
+    decide,
 )
 
 
@@ -119,73 +111,15 @@ class Themis(Policy):
             lambda point: f"filter={point[0]:.12g},lease={point[1]:.12g}",
         )
 
-    def allocate(self, view: View) -> Allocation:
+    def kernel(self, *, named: bool) -> Kernel:
         """One auction of all GPUs."""
-        jobs = view.jobs
-        matrix, own = jobs.matrix, jobs.own
-        by_submission = np.argsort(jobs.number)
-        over_time = self.contention == "time"
-        if over_time:
-            count_seconds(own, matrix, view.now)
-        count_events(own, by_submission, view.now, self.lease, bool(jobs.running.any()))
-        turn = self._turn(by_submission, view.now)
-        mean = contention(own, matrix, view.now, over_time)
-        terms = rho_terms(matrix, view.rates(), mean, view.now, max(view.gpus, 1.0))
-        if self.by == "share":
-            service = jobs.attained_gpu_seconds
-            order = least_share_first(matrix, turn, service, view.now, self.lease)
-        elif self.filter is None and self.preemptive:
-            order = worst_first(matrix, turn, terms, view.gpus)
-        else:
-            order = by_rho(matrix, turn, terms, view.gpus)
-        if self.filter is None:
-            return fill_in_order(
-                view, order, preemptive=self.preemptive, strict=False, elastic=True
-            )
-        bidders = max(math.floor(self.filter * len(jobs) + 0.5), 1)
-        return self._auction(view, order, bidders, turn, terms)
-
-    def _auction(
-        self, view: View, order: IntColumn, bidders: int, turn: IntColumn, terms: FloatColumn
-    ) -> Allocation:
-        """Partial allocation among the first ``bidders`` of ``order``, the rest to the others."""
-        jobs, matrix, linear = view.jobs, view.jobs.matrix, self.by == "share"
-        inside, outside = order[:bidders], order[bidders:]
-        most = most_in_lease(matrix, terms[1], self.lease)
-        gpus = share_out(matrix, inside, most, terms, view.gpus, linear)
-        if self.payments:
-            gpus = after_payments(matrix, inside, most, terms, view.gpus, linear, gpus)
-        free = view.gpus - float(gpus.sum())
-        for rows in (outside, inside):
-            if linear:
-                in_turn, service = turn[np.isin(turn, rows)], jobs.attained_gpu_seconds
-                free = hand_out_by_share(
-                    matrix, in_turn, most, gpus, free, service, view.now, self.lease
-                )
-            else:
-                free = hand_out_in_order(matrix, rows, most, gpus, free)
-        return self._seat(view, order, gpus[: len(jobs)])
-
-    @staticmethod
-    def _seat(view: View, order: IntColumn, gpus: FloatColumn) -> Allocation:
-        """The GPUs that were won, of types that will do; jobs that won none come last."""
-        matrix = view.jobs.matrix
-        least = view.jobs.min_gpus
-        order = np.concatenate([order[gpus[order] > 0], order[gpus[order] == 0]])
-        most = np.where(gpus > 0, gpus, least)
-        given = fill(matrix, order, least, most, view.capacity, view.quota, True, False)
-        return Allocation(given[TARGET], given[TARGET_TYPE], given[TARGET_REASON], order)
-
-    def _turn(self, by_submission: IntColumn, now: float) -> IntColumn:
-        """The rows in the order in which equals are served."""
-        if self.ties == "later":
-            return by_submission[::-1].copy()
-        if self.ties == "turns" and len(by_submission):
-            lease = math.floor(now / self.lease)
-            return np.roll(by_submission, -(lease % len(by_submission)))
-        return by_submission
-
-    def next_wake(self, view: View) -> float | None:
-        """When the lease is over; never where one has passed and nobody could be placed."""
-        asked = view.jobs.own[ASKED, :1]
-        return view.now + self.lease if len(asked) and asked[0] < np.inf else None
+        how = {
+            LEASE: self.lease,
+            FILTER: self.filter or 0.0,
+            BY_SHARE: self.by == "share",
+            OVER_TIME: self.contention == "time",
+            TIES: ("earlier", "later", "turns").index(self.ties),
+            PAYMENTS: self.payments,
+            PREEMPTIVE: self.preemptive,
+        }
+        return Kernel(decide, np.array([float(how[place]) for place in sorted(how)]))

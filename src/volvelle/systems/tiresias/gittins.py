@@ -15,75 +15,55 @@ with every second so do indices change; decisions are taken anew at events and w
 ``tiresias``.
 """
 
-from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import ClassVar, Self
 
 import numpy as np
-from pydantic import Field, PrivateAttr, model_validator
+from pydantic import Field, model_validator
 
 from volvelle.core.policy import policies
-from volvelle.core.view import FloatColumn, IntColumn, JobView
+from volvelle.core.view import FloatColumn
 from volvelle.model.job import JobSpec
 from volvelle.model.problems import Problem
-from volvelle.systems.tiresias.policy import Attained, Tiresias
+from volvelle.systems.tiresias.policy import Tiresias
+from volvelle.systems.tiresias.queues import LIMITS, PARAMETERS, ROOM, SAMPLES, add_sample
+
+_ROOM = 64
+"""For samples, at first."""
 
 
-@dataclass(frozen=True)
-class ServiceDistribution:
-    """Samples of the service of whole jobs, ascending; never changed in place, so forks share it."""
-
-    samples: FloatColumn
-
-    @classmethod
-    def read(cls, path: Path) -> "ServiceDistribution":
-        """The samples in a file, one a line, with or without a header. Raises `Problem`."""
+def read_samples(path: Path) -> FloatColumn:
+    """The samples in a file, one a line, with or without a header. Raises `Problem`."""
+    try:
+        lines = path.read_text(encoding="utf-8").split()
+    except (OSError, UnicodeDecodeError) as error:
+        raise Problem(f"cannot read the samples in {path}: {error}", usage=True) from None
+    samples: list[float] = []
+    for number, line in enumerate(lines, 1):
         try:
-            lines = path.read_text(encoding="utf-8").split()
-        except (OSError, UnicodeDecodeError) as error:
-            raise Problem(f"cannot read the samples in {path}: {error}", usage=True) from None
-        samples: list[float] = []
-        for number, line in enumerate(lines, 1):
-            try:
-                samples.append(_positive(line))
-            except ValueError:
-                if number > 1:
-                    raise Problem(
-                        f"{path}, line {number}: {line!r} is not a service",
-                        mend="write one number greater than 0 a line, in GPU-seconds",
-                        usage=True,
-                    ) from None
-        if not samples:
-            raise Problem(f"{path} has no samples", mend="write one number a line", usage=True)
-        return cls(np.sort(np.array(samples)))
+            samples.append(_positive(line))
+        except ValueError:
+            if number > 1:
+                raise Problem(
+                    f"{path}, line {number}: {line!r} is not a service",
+                    mend="write one number greater than 0 a line, in GPU-seconds",
+                    usage=True,
+                ) from None
+    if not samples:
+        raise Problem(f"{path} has no samples", mend="write one number a line", usage=True)
+    read: FloatColumn = np.array(samples)
+    return read
 
-    def with_sample(self, service: float) -> "ServiceDistribution":
-        """The distribution after one more job."""
-        at = np.searchsorted(self.samples, service)
-        return ServiceDistribution(np.insert(self.samples, at, service))
 
-    def index(self, attained: FloatColumn, quantum: FloatColumn) -> FloatColumn:
-        """The Gittins index of jobs by the service they attained; ``quantum`` may be infinite."""
-        count = len(self.samples)
-        alive = np.searchsorted(self.samples, attained, side="right")
-        late = np.searchsorted(self.samples, attained + quantum, side="right")
-        within = late - alive
-        service = self.sums[late] - self.sums[alive] - attained * within
-        beyond = count - late
-        service += np.where(beyond > 0, quantum, 0.0) * np.maximum(beyond, 1) * (beyond > 0)
-        index: FloatColumn = np.divide(
-            within, service, out=np.zeros(len(attained)), where=service > 0
-        )
-        return index
-
-    @cached_property
-    def sums(self) -> FloatColumn:
-        """Sums of the samples before each."""
-        return np.concatenate([[0.0], np.cumsum(self.samples)])
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
-        return self
+def with_samples(memory: FloatColumn, samples: FloatColumn, room: int) -> FloatColumn:
+    """A memory with the same parameters, these ``samples``, and ``room`` for as many."""
+    own = PARAMETERS + int(memory[LIMITS])
+    other = np.zeros(own + 2 * room + 1)
+    other[:own], samples = memory[:own], np.sort(samples)
+    other[SAMPLES], other[ROOM] = len(samples), room
+    other[own : own + len(samples)] = samples
+    other[own + room + 1 : own + room + 1 + len(samples)] = np.cumsum(samples)
+    return other
 
 
 @policies.register
@@ -97,26 +77,27 @@ class Gittins(Tiresias):
     distribution: Path | None = Field(
         None, description="file of services, GPU-seconds a line; none: those of finished jobs"
     )
-    _services: ServiceDistribution = PrivateAttr(ServiceDistribution(np.zeros(0)))
 
     @model_validator(mode="after")
     def _read(self) -> Self:
-        if self.distribution is not None:
-            self._services = ServiceDistribution.read(self.distribution)
+        given = np.zeros(0) if self.distribution is None else read_samples(self.distribution)
+        self._memory = with_samples(self._memory, given, max(len(given), _ROOM))
         return self
+
+    @property
+    def samples(self) -> FloatColumn:
+        """The services by which it goes, ascending."""
+        own = PARAMETERS + int(self._memory[LIMITS])
+        return self._memory[own : own + int(self._memory[SAMPLES])]
 
     def learn(self, spec: JobSpec, gpu_seconds: float) -> None:
         """Count a finished job, unless the distribution was given."""
         if self.distribution is None and gpu_seconds > 0:
+            if self._memory[SAMPLES] == self._memory[ROOM]:
+                room = 2 * int(self._memory[ROOM])
+                self._memory = with_samples(self._memory, self.samples, room)
             service = gpu_seconds if self.service == "gpu-seconds" else gpu_seconds / spec.gpus
-            self._services = self._services.with_sample(service)
-
-    def merit(self, jobs: JobView, attained: Attained, queue: IntColumn) -> tuple[FloatColumn, ...]:
-        """The greatest index first."""
-        if not len(self._services.samples):
-            return ()
-        quanta = np.array([*self._limits, np.inf])[queue]
-        return (-self._services.index(attained.service, quanta),)
+            add_sample(self._memory, service)
 
 
 def _positive(text: str) -> float:

@@ -5,15 +5,13 @@ service, 1 unit below it; D is its ``quantum`` in every queue; E sums whole size
 as integers; P has 5 digits and the index 4, halves rounded up (Python 2); ties go to the earlier submission.
 """
 
-from typing import Annotated, ClassVar
+from typing import Annotated, ClassVar, Self
 
-import numpy as np
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from volvelle.core.policy import policies
-from volvelle.core.view import FloatColumn, IntColumn, JobView
-from volvelle.systems.tiresias.gittins import Gittins, ServiceDistribution
-from volvelle.systems.tiresias.policy import Attained
+from volvelle.systems.tiresias.gittins import Gittins
+from volvelle.systems.tiresias.queues import QUANTUM
 from volvelle.systems.tiresias.reproductions.tiresias import LateQueues
 
 
@@ -28,36 +26,7 @@ class GittinsSimulator(LateQueues, Gittins):
         3250.0, description="GPU-seconds that the index looks ahead"
     )
 
-    def merit(self, jobs: JobView, attained: Attained, queue: IntColumn) -> tuple[FloatColumn, ...]:
-        """The greatest index first, then by submission."""
-        if not len(self._services.samples):
-            return ()
-        return (jobs.submit_time, -index(self._services, attained.service, self.quantum))
-
-
-def index(services: ServiceDistribution, attained: FloatColumn, quantum: float) -> FloatColumn:
-    """The index of jobs by the service they attained."""
-    first = np.searchsorted(services.samples, attained, side="right")
-    index: FloatColumn = np.append(_at_samples(services, quantum), 0.0)[first]
-    return index
-
-
-def _at_samples(services: ServiceDistribution, quantum: float) -> FloatColumn:
-    """The index at each sample."""
-    samples, sums = services.samples, services.sums
-    count = len(samples)
-    age = np.floor(samples) - 1
-    alive = np.searchsorted(samples, age, side="right")
-    late = np.searchsorted(samples, age + quantum, side="right")
-    late = np.where(age + quantum > samples[-1] - 1, count - 1, late)
-    sizes = sums[late] - sums[alive] + quantum * (count - late)
-    expected = np.floor(sizes / (count - alive))
-    chance = _half_up((late - alive) / (count - alive), 5)
-    return _half_up(chance * 1e6 / expected, 4)
-
-
-def _half_up(numbers: FloatColumn, digits: int) -> FloatColumn:
-    """``numbers``, none negative, to ``digits`` digits; a half is rounded up, as in Python 2."""
-    unit = 10.0**digits
-    rounded: FloatColumn = np.floor(numbers * unit + 0.5) / unit
-    return rounded
+    @model_validator(mode="after")
+    def _look_ahead(self) -> Self:
+        self._memory[QUANTUM] = self.quantum
+        return self

@@ -16,73 +16,64 @@
 from typing import ClassVar
 
 import numpy as np
-from pydantic import PrivateAttr
+from numpy.typing import NDArray
 
-from volvelle.core.policy import policies
-from volvelle.core.view import BoolColumn, FloatColumn, IntColumn, JobView, View
+from volvelle.core.columns import FIRST_START, HELD, NUMBER, STARTED, SUBMIT
+from volvelle.core.compiled import compiled, kernel
+from volvelle.core.fill import TARGET, ClusterNow
+from volvelle.core.policy import Kernel, policies
+from volvelle.core.state import INFINITY
 from volvelle.model.tolerances import SAME_MOMENT, WHOLE_ROUND
-from volvelle.systems.tiresias.policy import Attained, Tiresias, earliest, whole
+from volvelle.policies.growth import then_by
+from volvelle.systems.tiresias.policy import Tiresias
+from volvelle.systems.tiresias.queues import (
+    LIMITS,
+    OWN_COLUMNS,
+    PARAMETERS,
+    PROMOTE,
+    PROMOTED,
+    QUANTUM,
+    ROUND,
+    SAMPLES,
+    SECONDS,
+    SERVICE,
+    WAITED,
+    attained,
+    by_service,
+    by_start,
+    count_anew,
+    enough_for_all,
+    limit,
+    next_move,
+    pace,
+    samples_in,
+    serve,
+    stand,
+    sums_in,
+)
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+PLACE, QUEUE = PROMOTED + OWN_COLUMNS, PROMOTED + OWN_COLUMNS + 1
+"""Own columns of the authors' simulator: a job's place in line, 0 of one that comes, and its queue."""
+FELL_TO, LAST_RUN, STOPPED = PLACE, QUEUE, QUEUE + 1
+"""Of AFS' simulator: the queue to which a job fell; how long it ran before it was stopped; 1 once it was."""
+ENTERED, IN_QUEUE, CAME = PLACE, QUEUE, QUEUE + 1
+"""Of Pollux' simulator: when a job entered its queue, and which; 1 once it has entered one."""
+
+_COMES, _MOVES = 1e9, 2e9
+"""Places in line behind all others."""
 
 
 class LateQueues(Tiresias):
     """Queues as the authors' simulator keeps them."""
 
-    _queues: dict[int, int] = PrivateAttr(default_factory=dict)
-    """Queues by job number, in the order in which they stand in them."""
+    columns: ClassVar[int] = OWN_COLUMNS + 2
 
-    @property
-    def remembers(self) -> bool:
-        """Where jobs stand in line."""
-        return True
-
-    def stand(self, jobs: JobView, attained: Attained) -> tuple[IntColumn, tuple[FloatColumn, ...]]:
-        """Newcomers, then those that move by order of submission, go to the end of their queues."""
-        row_of = jobs.row_of
-        line = {number: queue for number, queue in self._queues.items() if number in row_of}
-        numbers = sorted(row_of)
-        line.update((number, 0) for number in numbers if number not in line)
-        running = jobs.running
-        for number in numbers:
-            row, queue = row_of[number], line[number]
-            if running[row] and self._past_limit(attained, row, queue):
-                del line[number]
-                line[number] = queue + 1
-            elif not running[row] and queue > 0 and self._has_waited(attained, row):
-                del line[number]
-                line[number] = 0
-                self.count_anew(jobs, attained, row)
-        rows = np.array([row_of[number] for number in line], dtype=np.int64)
-        place, queues = np.empty(len(rows)), np.empty(len(rows), dtype=np.int64)
-        place[rows], queues[rows] = np.arange(len(rows)), list(line.values())
-        return queues, (place, *self.merit(jobs, attained, queues))
-
-    def remember(
-        self, jobs: JobView, queue: IntColumn, order: IntColumn, gpus: FloatColumn
-    ) -> None:
-        """Those that wait stand behind those that run."""
-        line = order[np.argsort(gpus[order] == 0, kind="stable")]
-        self._queues = dict(zip(whole(jobs.number[line]), whole(queue[line]), strict=True))
-
-    def next_move(
-        self, view: View, attained: Attained, queue: IntColumn, gpus: FloatColumn
-    ) -> float | None:
-        """The next moment that it names."""
-        limited: BoolColumn = (gpus > 0) & (queue < len(self._limits))
-        left = np.asarray(self._limits)[queue[limited]] - attained.seconds[limited]
-        moments = [view.now + np.floor(left / self.pace(gpus[limited]))]
-        if self.promote is not None:
-            fallen = (gpus == 0) & (queue > 0)
-            due = np.floor(self.promote * attained.seconds[fallen] - attained.waited[fallen])
-            moments.append(view.now + due)
-        return earliest(np.concatenate(moments), view.now)
-
-    def _past_limit(self, attained: Attained, row: int, queue: int) -> bool:
-        return queue < len(self._limits) and bool(attained.service[row] >= self._limits[queue])
-
-    def _has_waited(self, attained: Attained, row: int) -> bool:
-        if self.promote is None or attained.seconds[row] <= 0:
-            return False
-        return bool(attained.waited[row] >= np.floor(self.promote * attained.seconds[row]))
+    def kernel(self, *, named: bool) -> Kernel:
+        """Jobs fall late, and stand in line."""
+        return Kernel(decide_late, self._memory, rates=False)
 
 
 @policies.register
@@ -99,81 +90,11 @@ class TiresiasAfs(Tiresias):
 
     name: ClassVar[str] = "tiresias-afs"
     source: ClassVar[str] = "the simulator of AFS (NSDI'21)"
+    columns: ClassVar[int] = OWN_COLUMNS + 3
 
-    _queues: dict[int, int] = PrivateAttr(default_factory=dict)
-    """Queues of jobs that fell, by number."""
-    _last_run: dict[int, float] = PrivateAttr(default_factory=dict)
-    """How long a job ran before it was stopped, seconds."""
-
-    def forget(self) -> None:
-        """Who runs is back in the first queue."""
-        super().forget()
-        self._queues = {}
-
-    def attained(self, jobs: JobView) -> Attained:
-        """Service of the present run; none for those that wait."""
-        service: FloatColumn = self._present_run(jobs) * self.pace(jobs.held)
-        return super().attained(jobs)._replace(service=service)
-
-    def stand(self, jobs: JobView, attained: Attained) -> tuple[IntColumn, tuple[FloatColumn, ...]]:
-        """By service where they run, else where they were; those that are promoted before all."""
-        queue = self.by_service(jobs, attained)
-        for row in np.flatnonzero(~jobs.running):
-            queue[row] = self._queues.get(int(jobs.number[row]), 0)
-        queue[self._promotions(jobs) <= jobs.now + SAME_MOMENT] = -1
-        first_in = np.where(np.isnan(jobs.first_start), np.inf, jobs.first_start)
-        stopped = queue < 0
-        first_in[stopped] = jobs.column("started")[stopped]
-        return queue, (first_in, *self.merit(jobs, attained, queue))
-
-    def remember(
-        self, jobs: JobView, queue: IntColumn, order: IntColumn, gpus: FloatColumn
-    ) -> None:
-        """The queues of those that fell, and how long those ran that are stopped now."""
-        stopped = jobs.running & (gpus == 0)
-        runs = self._present_run(jobs)[stopped].tolist()
-        here = jobs.row_of
-        self._last_run = {n: run for n, run in self._last_run.items() if n in here}
-        self._last_run.update(zip(whole(jobs.number[stopped]), runs, strict=True))
-        fallen = np.flatnonzero(queue > 0)
-        self._queues = dict(zip(whole(jobs.number[fallen]), whole(queue[fallen]), strict=True))
-
-    def next_move(
-        self, view: View, attained: Attained, queue: IntColumn, gpus: FloatColumn
-    ) -> float | None:
-        """The next of its timers, or promotions."""
-        running = gpus > 0
-        if running.all():
-            return None
-        moments = [self._timers(view, attained, gpus), self._promotions(view.jobs)[~running]]
-        if self.promote is not None:
-            moments.append(view.now + self.promote * self._present_run(view.jobs)[~running])
-        return earliest(np.concatenate(moments), view.now)
-
-    def _timers(self, view: View, attained: Attained, gpus: FloatColumn) -> FloatColumn:
-        """A timer for each running job, set anew whenever it is over."""
-        running = gpus > 0
-        pace = self.pace(gpus[running])
-        period = np.ceil((self._limits[0] + pace - 1) / pace)
-        elapsed = attained.service[running] / pace
-        over = np.floor((elapsed + SAME_MOMENT) / period)
-        moments: FloatColumn = view.now - elapsed + (over + 1) * period
-        return moments
-
-    def _promotions(self, jobs: JobView) -> FloatColumn:
-        """When jobs that wait are promoted."""
-        moments = np.full(len(jobs), np.inf)
-        if self.promote is not None:
-            for row in np.flatnonzero(~jobs.running):
-                last = self._last_run.get(int(jobs.number[row]))
-                if last is not None:
-                    moments[row] = jobs.column("started")[row] + self.promote * last
-        return moments
-
-    def _present_run(self, jobs: JobView) -> FloatColumn:
-        """Seconds of the present run of those that run."""
-        run: FloatColumn = np.where(jobs.running, jobs.now - jobs.column("started"), 0.0)
-        return run
+    def kernel(self, *, named: bool) -> Kernel:
+        """Jobs that wait stand where they fell to."""
+        return Kernel(decide_by_present_run, self._memory, rates=False)
 
 
 @policies.register
@@ -182,30 +103,204 @@ class TiresiasPollux(Tiresias):
 
     name: ClassVar[str] = "tiresias-pollux"
     source: ClassVar[str] = "the simulator of Pollux (OSDI'21)"
+    columns: ClassVar[int] = OWN_COLUMNS + 3
 
-    _entered: dict[int, tuple[int, float]] = PrivateAttr(default_factory=dict)
-    """The queue of each job by number, and when it entered it."""
+    def kernel(self, *, named: bool) -> Kernel:
+        """Jobs stand by when they entered their queues."""
+        return Kernel(decide_by_entry, self._memory, rates=False)
 
-    @property
-    def remembers(self) -> bool:
-        """When jobs enter queues."""
-        return True
 
-    def first_in(self, jobs: JobView, attained: Attained, queue: IntColumn) -> FloatColumn:
-        """When each job entered its queue; one that fell did so when it was seen, or would have been."""
-        moments = jobs.submit_time.copy()
-        entered: dict[int, tuple[int, float]] = {}
-        for row, (number, now_in) in enumerate(zip(whole(jobs.number), whole(queue), strict=True)):
-            was_in, moment = self._entered.get(number, (0, float(moments[row])))
-            if now_in > was_in:
-                pace = float(self.pace(jobs.held)[row])
-                beyond = float(attained.service[row]) - self._limits[now_in - 1]
-                moment = jobs.now - (beyond / pace if pace else 0.0)
-                if self.round is not None:
-                    moment = float(np.ceil(moment / self.round - WHOLE_ROUND)) * self.round
-            elif now_in < was_in:
-                moment = jobs.now
-            moments[row] = moment
-            entered[number] = (now_in, moment)
-        self._entered = entered
-        return moments
+# ---------------------------------------------------------------------- the authors' own
+
+
+@kernel
+def decide_late(jobs: Floats, cluster: ClusterNow, memory: Floats, out: Floats) -> float:
+    """The decision of `tiresias-simulator` and, where there are samples, of `gittins-simulator`."""
+    counts = attained(jobs, cluster.now, memory)
+    line_up(jobs, cluster.now, counts, memory)
+    order = then_by(np.argsort(jobs[NUMBER], kind="mergesort"), jobs[PLACE])
+    if memory[SAMPLES] > 0.0:
+        index = indices_of_samples(counts[SERVICE], memory)
+        order = then_by(then_by(order, jobs[SUBMIT]), -index)
+    order = then_by(order, jobs[QUEUE])
+    serve(jobs, order, cluster, memory, out)
+    line = then_by(order, np.where(out[TARGET] == 0.0, 1.0, 0.0))  # who waits stands behind
+    jobs[PLACE][line] = np.arange(1.0, len(line) + 1.0)
+    return next_late_move(jobs, cluster.now, counts, out[TARGET], memory)
+
+
+@compiled
+def line_up(jobs: Floats, now: float, counts: Floats, memory: Floats) -> None:
+    """Newcomers, then those that move by order of submission, go to the end of their queues, in place."""
+    numbers = np.argsort(jobs[NUMBER], kind="mergesort")
+    for i in range(len(numbers)):
+        row = numbers[i]
+        if jobs[PLACE, row] == 0.0:
+            jobs[PLACE, row], jobs[QUEUE, row] = _COMES + i, 0.0
+        queue = jobs[QUEUE, row]
+        if jobs[HELD, row] > 0.0 and counts[SERVICE, row] >= limit(memory, queue):
+            jobs[PLACE, row], jobs[QUEUE, row] = _MOVES + i, queue + 1.0
+        elif jobs[HELD, row] == 0.0 and queue > 0.0 and _has_waited(counts, memory, row):
+            jobs[PLACE, row], jobs[QUEUE, row] = _MOVES + i, 0.0
+            count_anew(jobs, now, counts, row)
+
+
+@kernel
+def _has_waited(counts: Floats, memory: Floats, row: int) -> bool:
+    promote, seconds = memory[PROMOTE], counts[SECONDS, row]
+    if promote == INFINITY or seconds <= 0.0:
+        return False
+    return bool(counts[WAITED, row] >= np.floor(promote * seconds))
+
+
+@compiled
+def next_late_move(jobs: Floats, now: float, counts: Floats, gpus: Floats, memory: Floats) -> float:
+    """The next moment that the authors' simulator names."""
+    first, promote = INFINITY, memory[PROMOTE]
+    for row in range(jobs.shape[1]):
+        moment, queue = INFINITY, jobs[QUEUE, row]
+        if gpus[row] > 0.0 and queue < memory[LIMITS]:
+            left = limit(memory, queue) - counts[SECONDS, row]
+            moment = now + np.floor(left / pace(gpus[row], memory))
+        elif gpus[row] == 0.0 and queue > 0.0 and promote < INFINITY:
+            moment = now + np.floor(promote * counts[SECONDS, row] - counts[WAITED, row])
+        if moment > now:
+            first = min(first, moment)
+    return first
+
+
+@compiled
+def indices_of_samples(service: Floats, memory: Floats) -> Floats:
+    """The Gittins index of jobs as that of the first sample above the service they attained."""
+    samples, sums, quantum = samples_in(memory), sums_in(memory), memory[QUANTUM]
+    count = len(samples)
+    index = np.zeros(len(service))
+    for row in range(len(service)):
+        first = np.searchsorted(samples, service[row], side="right")
+        if first == count:
+            continue
+        age = np.floor(samples[first]) - 1.0
+        alive = np.searchsorted(samples, age, side="right")
+        late = np.searchsorted(samples, age + quantum, side="right")
+        if age + quantum > samples[-1] - 1.0:
+            late = count - 1
+        sizes = sums[late] - sums[alive] + quantum * (count - late)
+        expected = np.floor(sizes / (count - alive))
+        chance = _half_up((late - alive) / (count - alive), 1e5)
+        if expected > 0.0:
+            index[row] = _half_up(chance * 1e6 / expected, 1e4)
+        else:
+            index[row] = np.inf if chance > 0.0 else np.nan
+    return index
+
+
+@kernel
+def _half_up(number: float, unit: float) -> float:
+    """``number``, not negative, to 1 / ``unit``; a half is rounded up, as in Python 2."""
+    return float(np.floor(number * unit + 0.5) / unit)
+
+
+# ---------------------------------------------------------------------- AFS' simulator
+
+
+@kernel
+def decide_by_present_run(jobs: Floats, cluster: ClusterNow, memory: Floats, out: Floats) -> float:
+    """The decision of `tiresias-afs`."""
+    if enough_for_all(jobs, cluster, memory, out):
+        jobs[FELL_TO] = 0.0  # who runs is back in the first queue
+        return INFINITY
+    counts = attained(jobs, cluster.now, memory)
+    queue, start = stand_where_they_fell(jobs, cluster.now, counts, memory)
+    order = then_by(by_start(jobs, start), queue)
+    serve(jobs, order, cluster, memory, out)
+    stopped = (jobs[HELD] > 0.0) & (out[TARGET] == 0.0)
+    jobs[LAST_RUN] = np.where(stopped, cluster.now - jobs[STARTED], jobs[LAST_RUN])
+    jobs[STOPPED] = np.where(stopped, 1.0, jobs[STOPPED])
+    jobs[FELL_TO] = np.maximum(queue, 0.0)
+    return next_timer(jobs, cluster.now, counts, out[TARGET], memory)
+
+
+@compiled
+def stand_where_they_fell(
+    jobs: Floats, now: float, counts: Floats, memory: Floats
+) -> tuple[Floats, Floats]:
+    """Queues by the present run, else where jobs fell to, -1 of those promoted; by when jobs are first in."""
+    for row in range(jobs.shape[1]):
+        counts[SERVICE, row] = _present_run(jobs, now, row) * pace(jobs[HELD, row], memory)
+    queue, start = by_service(jobs, counts, memory), jobs[FIRST_START].copy()
+    for row in range(jobs.shape[1]):
+        if jobs[HELD, row] == 0.0:
+            queue[row] = jobs[FELL_TO, row]
+        if _promoted_at(jobs, memory, row) <= now + SAME_MOMENT:
+            queue[row], start[row] = -1.0, jobs[STARTED, row]
+    return queue, start
+
+
+@kernel
+def _present_run(jobs: Floats, now: float, row: int) -> float:
+    """Seconds of the present run of a job that runs."""
+    return float(now - jobs[STARTED, row] if jobs[HELD, row] > 0.0 else 0.0)
+
+
+@kernel
+def _promoted_at(jobs: Floats, memory: Floats, row: int) -> float:
+    """When a job that waits is promoted."""
+    if memory[PROMOTE] == INFINITY or jobs[HELD, row] > 0.0 or jobs[STOPPED, row] == 0.0:
+        return INFINITY
+    return float(jobs[STARTED, row] + memory[PROMOTE] * jobs[LAST_RUN, row])
+
+
+@compiled
+def next_timer(jobs: Floats, now: float, counts: Floats, gpus: Floats, memory: Floats) -> float:
+    """The next timer of a running job, set anew whenever it is over, or the next promotion."""
+    first = INFINITY
+    if np.all(gpus > 0.0):
+        return first
+    for row in range(jobs.shape[1]):
+        if gpus[row] > 0.0:
+            rate = pace(gpus[row], memory)
+            period = np.ceil((memory[PARAMETERS] + rate - 1.0) / rate)
+            elapsed = counts[SERVICE, row] / rate
+            moment = INFINITY
+            if period != 0.0:
+                over = np.floor((elapsed + SAME_MOMENT) / period)
+                moment = now - elapsed + (over + 1.0) * period
+        elif memory[PROMOTE] < INFINITY and jobs[HELD, row] > 0.0:
+            moment = now + memory[PROMOTE] * _present_run(jobs, now, row)
+        else:
+            moment = _promoted_at(jobs, memory, row)
+        if moment > now:
+            first = min(first, moment)
+    return first
+
+
+# ---------------------------------------------------------------------- Pollux' simulator
+
+
+@kernel
+def decide_by_entry(jobs: Floats, cluster: ClusterNow, memory: Floats, out: Floats) -> float:
+    """The decision of `tiresias-pollux`."""
+    counts = attained(jobs, cluster.now, memory)
+    queue = stand(jobs, cluster.now, counts, memory)
+    enter_queues(jobs, cluster.now, counts, queue, memory)
+    order = np.argsort(jobs[NUMBER], kind="mergesort")
+    serve(jobs, then_by(then_by(order, jobs[ENTERED]), queue), cluster, memory, out)
+    return next_move(jobs, cluster.now, counts, queue, out[TARGET], memory)
+
+
+@compiled
+def enter_queues(jobs: Floats, now: float, counts: Floats, queue: Floats, memory: Floats) -> None:
+    """Note when each job entered its queue; one that fell did so when it was seen, or would have been."""
+    for row in range(jobs.shape[1]):
+        if jobs[CAME, row] == 0.0:
+            jobs[CAME, row], jobs[ENTERED, row] = 1.0, jobs[SUBMIT, row]
+        if queue[row] > jobs[IN_QUEUE, row]:
+            rate = pace(jobs[HELD, row], memory)
+            beyond = counts[SERVICE, row] - limit(memory, queue[row] - 1.0)
+            moment = now - (beyond / rate if rate > 0.0 else 0.0)
+            if memory[ROUND] > 0.0:
+                moment = np.ceil(moment / memory[ROUND] - WHOLE_ROUND) * memory[ROUND]
+            jobs[ENTERED, row] = moment
+        elif queue[row] < jobs[IN_QUEUE, row]:
+            jobs[ENTERED, row] = now
+        jobs[IN_QUEUE, row] = queue[row]

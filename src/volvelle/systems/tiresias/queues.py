@@ -1,0 +1,245 @@
+"""Queues by attained service as functions of arrays: what `tiresias` and `gittins` decide (`Kernel`).
+
+What a promotion made not count is kept in the policy's own columns, parameters and samples in its memory.
+"""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from volvelle.core.columns import (
+    ATTAINED,
+    ATTAINED_GPU,
+    COUNT,
+    FIRST_START,
+    GPUS,
+    HELD,
+    LEAST,
+    MOST,
+    NUMBER,
+    STARTED,
+)
+from volvelle.core.compiled import compiled, kernel
+from volvelle.core.fill import TARGET, ClusterNow, fill, give_all
+from volvelle.core.state import INFINITY
+from volvelle.model.tolerances import SAME_MOMENT
+from volvelle.policies.growth import then_by
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+PROMOTED, PAST_SECONDS, PAST_GPU_SECONDS, PROMOTED_START = range(COUNT, COUNT + 4)
+"""Own columns: 1 after a promotion, what was attained before it, the first start after it (NaN before)."""
+OWN_COLUMNS = 4
+
+(
+    BY_GPUS,  # 1 where service is GPU-seconds, 0 where it is seconds
+    PROMOTE,  # infinite for never
+    PREEMPTIVE,
+    STRICT,
+    ELASTIC,
+    ROUND,  # seconds, 0 for none
+    QUANTUM,  # GPU-seconds that the simulator's index looks ahead
+    LIMITS,  # how many
+    SAMPLES,  # of services, how many
+    ROOM,  # for samples
+    PARAMETERS,
+) = range(11)
+"""Entries of the memory. Behind them are the limits, the samples, ascending, and the sums before each."""
+
+SERVICE, SECONDS, WAITED, START = range(4)
+"""Rows of what counts for the jobs' queues: all since the last promotion. ``START``: NaN before the first."""
+
+
+# ---------------------------------------------------------------------- what counts
+
+
+@compiled
+def attained(jobs: Floats, now: float, memory: Floats) -> Floats:
+    """What counts for the jobs' queues now, (4, jobs); own columns learn of first starts."""
+    counts = np.empty((4, jobs.shape[1]))
+    for row in range(jobs.shape[1]):
+        seconds, gpu_seconds = _seconds(jobs, now, row), _gpu_seconds(jobs, now, row)
+        start = jobs[FIRST_START, row]
+        if jobs[PROMOTED, row] == 1.0:
+            seconds -= jobs[PAST_SECONDS, row]
+            gpu_seconds -= jobs[PAST_GPU_SECONDS, row]
+            start = jobs[PROMOTED_START, row]
+            if np.isnan(start) and (seconds > 0.0 or jobs[HELD, row] > 0.0):
+                start = now - seconds
+                jobs[PROMOTED_START, row] = start
+        counts[SERVICE, row] = gpu_seconds if memory[BY_GPUS] == 1.0 else seconds
+        counts[SECONDS, row] = seconds
+        counts[WAITED, row] = 0.0 if np.isnan(start) else now - start - seconds
+        counts[START, row] = start
+    return counts
+
+
+@kernel
+def _seconds(jobs: Floats, now: float, row: int) -> float:
+    held_for = max(now - jobs[STARTED, row], 0.0) if jobs[HELD, row] > 0.0 else 0.0
+    return float(held_for + jobs[ATTAINED, row])
+
+
+@kernel
+def _gpu_seconds(jobs: Floats, now: float, row: int) -> float:
+    held_for = max(now - jobs[STARTED, row], 0.0)
+    return float(held_for * jobs[HELD, row] + jobs[ATTAINED_GPU, row])
+
+
+@kernel
+def count_anew(jobs: Floats, now: float, counts: Floats, row: int) -> None:
+    """Promote the job in ``row``: what it attained so far counts no more."""
+    jobs[PROMOTED, row] = 1.0
+    jobs[PAST_SECONDS, row] = _seconds(jobs, now, row)
+    jobs[PAST_GPU_SECONDS, row] = _gpu_seconds(jobs, now, row)
+    jobs[PROMOTED_START, row] = now if jobs[HELD, row] > 0.0 else np.nan
+    counts[:, row] = 0.0
+    counts[START, row] = jobs[PROMOTED_START, row]
+
+
+@kernel
+def pace(gpus: float, memory: Floats) -> float:
+    """Service a second on ``gpus`` GPUs."""
+    return float(gpus if memory[BY_GPUS] == 1.0 else min(gpus, 1.0))
+
+
+@kernel
+def limit(memory: Floats, queue: float) -> float:
+    """The service at which a job leaves ``queue``; infinite of the last."""
+    return float(memory[PARAMETERS + int(queue)] if queue < memory[LIMITS] else INFINITY)
+
+
+# ---------------------------------------------------------------------- queues
+
+
+@compiled
+def by_service(jobs: Floats, counts: Floats, memory: Floats) -> Floats:
+    """The queue whose limits hold each job's service."""
+    queue = np.zeros(jobs.shape[1])
+    for row in range(jobs.shape[1]):
+        service = counts[SERVICE, row] + SAME_MOMENT * max(pace(jobs[HELD, row], memory), 1.0)
+        while limit(memory, queue[row]) <= service:
+            queue[row] += 1.0
+    return queue
+
+
+@compiled
+def stand(jobs: Floats, now: float, counts: Floats, memory: Floats) -> Floats:
+    """The queue of each job; those that are due are promoted."""
+    queue = by_service(jobs, counts, memory)
+    promote = memory[PROMOTE]
+    for row in range(jobs.shape[1]):
+        waited = counts[WAITED, row] + SAME_MOMENT
+        if promote < INFINITY and queue[row] > 0.0 and waited >= promote * counts[SECONDS, row]:
+            count_anew(jobs, now, counts, row)
+            queue[row] = 0.0
+    return queue
+
+
+@kernel
+def by_start(jobs: Floats, start: Floats) -> Ints:
+    """Rows by ``start``, those that have none last, then by submission."""
+    order = np.argsort(jobs[NUMBER], kind="mergesort")
+    return then_by(order, np.where(np.isnan(start), np.inf, start))
+
+
+@kernel
+def enough_for_all(jobs: Floats, cluster: ClusterNow, memory: Floats, out: Floats) -> bool:
+    """Give every job all it can use, if there is enough; whether there is."""
+    most = jobs[MOST] if memory[ELASTIC] == 1.0 else jobs[GPUS]
+    return give_all(jobs, most, cluster.capacity, cluster.quota, out)
+
+
+@kernel
+def serve(jobs: Floats, order: Ints, cluster: ClusterNow, memory: Floats, out: Floats) -> None:
+    """Serve jobs in ``order``, each with all it can use or nothing."""
+    least, most = jobs[LEAST], jobs[MOST]
+    if memory[ELASTIC] == 0.0:
+        least, most = jobs[GPUS], jobs[GPUS]
+    preemptive, strict = bool(memory[PREEMPTIVE] == 1.0), bool(memory[STRICT] == 1.0)
+    capacity, quota = cluster.capacity, cluster.quota
+    out[:3] = fill(jobs, order, least, most, capacity, quota, preemptive, strict)
+    out[3] = order
+
+
+@compiled
+def next_move(
+    jobs: Floats, now: float, counts: Floats, queue: Floats, gpus: Floats, memory: Floats
+) -> float:
+    """When the next running job reaches its limit, or the next waiting one is promoted."""
+    first = INFINITY
+    if np.all(gpus > 0.0):
+        return first
+    promote = memory[PROMOTE]
+    for row in range(jobs.shape[1]):
+        moment = INFINITY
+        if gpus[row] > 0.0:
+            left = limit(memory, queue[row]) - counts[SERVICE, row]
+            moment = now + left / pace(gpus[row], memory)
+        elif promote < INFINITY and queue[row] > 0.0:
+            moment = now + (promote * counts[SECONDS, row] - counts[WAITED, row])
+        if moment > now:
+            first = min(first, moment)
+    return first
+
+
+@kernel
+def decide(jobs: Floats, cluster: ClusterNow, memory: Floats, out: Floats) -> float:
+    """The decision of `tiresias` and, where there are samples, of `gittins`."""
+    if enough_for_all(jobs, cluster, memory, out):
+        return INFINITY
+    counts = attained(jobs, cluster.now, memory)
+    queue = stand(jobs, cluster.now, counts, memory)
+    order = by_start(jobs, counts[START])
+    if memory[SAMPLES] > 0.0:
+        order = then_by(order, -indices(counts[SERVICE], queue, memory))
+    serve(jobs, then_by(order, queue), cluster, memory, out)
+    return next_move(jobs, cluster.now, counts, queue, out[TARGET], memory)
+
+
+# ---------------------------------------------------------------------- the Gittins index
+
+
+@kernel
+def samples_in(memory: Floats) -> Floats:
+    """The samples."""
+    at = PARAMETERS + int(memory[LIMITS])
+    return memory[at : at + int(memory[SAMPLES])]
+
+
+@kernel
+def sums_in(memory: Floats) -> Floats:
+    """The sums of the samples before each, and of all."""
+    at = PARAMETERS + int(memory[LIMITS]) + int(memory[ROOM])
+    return memory[at : at + int(memory[SAMPLES]) + 1]
+
+
+@compiled
+def add_sample(memory: Floats, service: float) -> None:
+    """One job more has finished, for whose service there is room."""
+    at = int(np.searchsorted(samples_in(memory), service))
+    memory[SAMPLES] += 1.0
+    samples, sums = samples_in(memory), sums_in(memory)
+    for place in range(len(samples) - 1, at, -1):
+        samples[place] = samples[place - 1]
+    samples[at] = service
+    for place in range(at, len(samples)):
+        sums[place + 1] = sums[place] + samples[place]
+
+
+@compiled
+def indices(service: Floats, queue: Floats, memory: Floats) -> Floats:
+    """The Gittins index of jobs by the service they attained, with their queues' limits as quanta."""
+    samples, sums = samples_in(memory), sums_in(memory)
+    index = np.zeros(len(service))
+    for row in range(len(service)):
+        had, quantum = service[row], limit(memory, queue[row])
+        alive = np.searchsorted(samples, had, side="right")
+        late = np.searchsorted(samples, had + quantum, side="right")
+        within, beyond = late - alive, len(samples) - late
+        expected = sums[late] - sums[alive] - had * within
+        if beyond > 0:
+            expected += quantum * beyond
+        if expected > 0.0:
+            index[row] = within / expected
+    return index
