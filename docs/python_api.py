@@ -20,8 +20,8 @@ the same code. Its `settings` are the keys of [the experiment file](experiment-f
 `volvelle.model.problems.Problem`, whose text says what to do.
 
 `Jobs`, `Run`, `Comparison`, `Tuned` and `Rows` go to data frames as they are:
-`pandas.DataFrame.from_arrow(run)`, `polars.DataFrame(run)`, `pyarrow.table(run)`; and data frames come in where
-jobs do."""
+`pandas.DataFrame.from_arrow(run)`, `polars.DataFrame(run)`, `pyarrow.table(run)`; data frames come in
+where jobs do."""
 
 FUNCTIONS = ("read", "generate", "simulate", "compare", "tune", "connect")
 CLASSES = (Jobs, Run, Comparison, Tuned, Server, Rows)
