@@ -42,9 +42,9 @@ copies           functions that copy or overwrite tables of the core's state (co
 dialects         of: a key, allocate, kernel, queue_kernels, decide, those in which policies are written
 hooks            public members of Policy, Placement, Estimator, Admission and the bases that they share,
                  other than name, kind and source, that a subclass defines; users are these subclasses
-attributes       that methods of Scheduler assign to self
-writers          functions outside of Scheduler with a parameter of that type through which they assign,
-                 or call a mutating method, or which they pass to such a function
+attributes       that methods of Scheduler, or of a base of it, assign to self
+writers          functions outside of these classes with a parameter of such a type through which they
+                 assign, or call a mutating method, or which they pass to such a function
 attribute's files   source files in which a name, attribute, keyword or string is `exclusive`
 circles          strongly connected components of modules, by imports that run at import time, and by
                  all imports (for type checking and in functions, too)
@@ -152,7 +152,7 @@ class House:
             and (
                 function.node.name.strip("_") == "become"
                 or (function.node.name == "copy" and function.home == "State")
-                or (function.node.name == "fork" and function.home == "Scheduler")
+                or (function.node.name == "fork" and function.home in self.schedulers)
             )
         ]
         for one in self.classes:
@@ -162,7 +162,7 @@ class House:
                 if (function.module, function.home, function.node.name)
                 == (one.module, one.name, "of")
                 for parameter in function.parameters
-                if _is_scheduler(parameter)
+                if self._is_scheduler(parameter)
             ]
             if takes and "scheduler" in one.members:
                 found.append(f"{one.module}:{one.name}")
@@ -218,7 +218,7 @@ class House:
     def scheduler_attributes(self) -> list[str]:
         found = set()
         for function in self.functions:
-            if function.home == "Scheduler" and function.module.startswith(f"{PACKAGE}.core."):
+            if function.home in self.schedulers and function.module.startswith(f"{PACKAGE}.core."):
                 for target in _targets(function.node):
                     if _dotted(target).startswith("self.") and _dotted(target).count(".") == 1:
                         found.add(_dotted(target))
@@ -228,8 +228,8 @@ class House:
         """Functions outside of the scheduler that write its state."""
         taking = {}
         for function in self.functions:
-            names = {one.arg for one in function.parameters if _is_scheduler(one)}
-            if names and function.home != "Scheduler":
+            names = {one.arg for one in function.parameters if self._is_scheduler(one)}
+            if names and function.home not in self.schedulers:
                 taking[function.label] = function, names
         writing = {label for label, (one, names) in taking.items() if _writes(one.node, names)}
         while True:
@@ -242,6 +242,23 @@ class House:
             if not new:
                 return [taking[label][0] for label in sorted(writing)]
             writing |= new
+
+    @cached_property
+    def schedulers(self) -> set[str]:
+        """The names of Scheduler and of its bases in the core."""
+        core = {one.name: one for one in self.classes if f"{PACKAGE}.core." in one.module}
+        found, ahead = set[str](), ["Scheduler"]
+        while ahead:
+            if (name := ahead.pop()) in core:
+                found.add(name)
+                ahead += core[name].bases
+        return found
+
+    def _is_scheduler(self, parameter: ast.arg) -> bool:
+        annotation = parameter.annotation
+        if isinstance(annotation, ast.Constant):
+            return annotation.value in self.schedulers
+        return annotation is not None and _last(annotation) in self.schedulers
 
     def files_of_attribute(self) -> list[str]:
         return [
@@ -328,13 +345,6 @@ def _targets(function: ast.AST) -> Iterator[ast.expr]:
             targets = [node.target]
         for target in targets:
             yield from target.elts if isinstance(target, (ast.Tuple, ast.List)) else [target]
-
-
-def _is_scheduler(parameter: ast.arg) -> bool:
-    annotation = parameter.annotation
-    if isinstance(annotation, ast.Constant):
-        return annotation.value == "Scheduler"
-    return annotation is not None and _last(annotation) == "Scheduler"
 
 
 def _aliases(function: ast.AST, names: set[str]) -> set[str]:

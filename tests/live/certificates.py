@@ -1,4 +1,4 @@
-"""Certificates for tests, made by openssl: an authority, a server's that it signed, another authority."""
+"""Certificates for tests, made by openssl: an authority, two servers' that it signed, another authority."""
 
 import shutil
 import subprocess
@@ -8,7 +8,7 @@ import pytest
 
 
 def make_certificates(folder: Path, host: str = "localhost") -> None:
-    """``ca.pem``, ``head.pem`` with its authority and ``head.key`` for ``host``, ``other.pem``.
+    """``ca.pem``, ``other.pem``; for ``host`` ``head`` and ``relay``: ``.pem`` with its authority, ``.key``.
 
     Skips the test where there is no openssl.
     """
@@ -21,10 +21,11 @@ def make_certificates(folder: Path, host: str = "localhost") -> None:
     for name in ("ca", "other"):
         made = f"req -x509 -newkey rsa:2048 -nodes -keyout {name}.key -out {name}.pem -days 2"
         openssl(*made.split(), "-subj", f"/CN=authority {name}")
-    asked = "req -newkey rsa:2048 -nodes -keyout head.key -out head.csr"
-    openssl(*asked.split(), "-subj", f"/CN={host}")
     (folder / "names").write_text(f"subjectAltName=DNS:{host}\n")
-    signed = "x509 -req -in head.csr -CA ca.pem -CAkey ca.key -CAcreateserial -days 2"
-    openssl(*signed.split(), "-extfile", "names", "-out", "leaf.pem")
-    chain = (folder / "leaf.pem").read_text() + (folder / "ca.pem").read_text()
-    (folder / "head.pem").write_text(chain)
+    for name in ("head", "relay"):
+        asked = f"req -newkey rsa:2048 -nodes -keyout {name}.key -out {name}.csr"
+        openssl(*asked.split(), "-subj", f"/CN={host}")
+        signed = f"x509 -req -in {name}.csr -CA ca.pem -CAkey ca.key -CAcreateserial -days 2"
+        openssl(*signed.split(), "-extfile", "names", "-out", "leaf.pem")
+        chain = (folder / "leaf.pem").read_text() + (folder / "ca.pem").read_text()
+        (folder / f"{name}.pem").write_text(chain)

@@ -373,7 +373,7 @@ def test_an_operator_puts_a_point_of_a_front_in_place(site: Site, tmp_path: Path
     page.wait_for_selector("circle.pick")
     assert not violations(page)
     page.get_by_role("row", name="fastest").get_by_role("button").click()
-    page.get_by_role("dialog").get_by_role("button", name="Put in place").click()
+    page.get_by_role("dialog").get_by_role("button", name="Use it").click()
     page.wait_for_selector("#status:has-text('srsf with accept-all decides from now on')")
     assert site.api.get("/v1/policy").json()["policy"] == "srsf"
     assert not site.errors

@@ -192,7 +192,7 @@ def _check_workload(*, live: bool, put: str | None, named: Any) -> None:
     if put is not None and not live:
         raise Problem(
             "--put goes with --live",
-            mend="put a point of this front in place with volvelle policy set",
+            mend="use a point of this front with volvelle policy set",
             usage=True,
         )
 
@@ -275,7 +275,7 @@ def _say(front: "Front", source: "Source", cluster: "Cluster", path: Path, page:
         for name, at in front.picks.items():
             worse = "" if front.beats_present(at) else "; better in nothing"
             print(f" {name:{width}}  {front.against_present(at)}{worse}")
-        print(f"\nPut one in place: volvelle policy set {use}")
+        print(f"\nUse one live: volvelle policy set {use}")
     print(f"Pictures: {page}")
 
 

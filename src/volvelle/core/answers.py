@@ -3,7 +3,6 @@ goes into the arrays.
 """
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -20,6 +19,7 @@ from volvelle.core.placing import place_jobs
 from volvelle.core.policy import Allocation, rank
 from volvelle.core.promises import keeps
 from volvelle.core.resources import IntColumn
+from volvelle.core.scheduler_state import SchedulerState
 from volvelle.core.state import (
     ASK_ADMISSION,
     ASK_DEPENDENCIES,
@@ -45,13 +45,10 @@ from volvelle.core.view import View
 from volvelle.model.problems import Problem
 from volvelle.model.tolerances import GRANTED
 
-if TYPE_CHECKING:
-    from volvelle.core.scheduler import Scheduler
-
 _LATE = "it is not finished at the time that was promised"
 
 
-def _allocate(scheduler: "Scheduler") -> None:
+def _allocate(scheduler: SchedulerState) -> None:
     """Ask the policy for an allocation; write what it changes."""
     s, policy = scheduler.state, scheduler.composition.policy
     if scheduler.rules.yields:
@@ -109,7 +106,7 @@ def _what_is_wrong(allocation: object, view: View) -> str:
     return ""
 
 
-def _write(scheduler: "Scheduler", view: View, allocation: Allocation) -> None:
+def _write(scheduler: SchedulerState, view: View, allocation: Allocation) -> None:
     s, jobs = scheduler.state, scheduler.state.jobs
     gpus, types = allocation.gpus, allocation.gpu_type
     assert types is not None
@@ -149,7 +146,7 @@ def _choose_types(view: View, allocation: Allocation) -> Allocation:
     return Allocation(given[TARGET], given[TARGET_TYPE], allocation.reason, allocation.order)
 
 
-def _moved(scheduler: "Scheduler", view: View, nodes: IntColumn) -> IntColumn:
+def _moved(scheduler: SchedulerState, view: View, nodes: IntColumn) -> IntColumn:
     """Whose GPUs are to be on other nodes than they are."""
     now = np.zeros_like(nodes)
     for place, row in enumerate(view.jobs.rows):
@@ -159,14 +156,14 @@ def _moved(scheduler: "Scheduler", view: View, nodes: IntColumn) -> IntColumn:
     return moved
 
 
-def _rate(scheduler: "Scheduler") -> None:
+def _rate(scheduler: SchedulerState) -> None:
     """Say how fast jobs are believed to be that the forward loop has no formula for."""
     s = scheduler.state
     for i in range(s.count[UNRATED]):
         scheduler.beliefs.believe_rate(int(s.unrated[i]))
 
 
-def divide_cpus(scheduler: "Scheduler") -> list[int]:
+def divide_cpus(scheduler: SchedulerState) -> list[int]:
     """Let the policy divide CPUs and memory among the jobs with GPUs; the rows for which that changes."""
     s, jobs = scheduler.state, scheduler.state.jobs
     told = divide(scheduler)
@@ -185,7 +182,7 @@ def divide_cpus(scheduler: "Scheduler") -> list[int]:
     return told
 
 
-def _revoke_overdue(scheduler: "Scheduler") -> None:
+def _revoke_overdue(scheduler: SchedulerState) -> None:
     """Forget promises to jobs that are through, and revoke those that are due; the admission learns."""
     learn = scheduler.composition.admission.learn
     queue = {event.number for event in scheduler.admissions.waiting}
@@ -202,7 +199,7 @@ def _revoke_overdue(scheduler: "Scheduler") -> None:
     scheduler.promises.expect()
 
 
-ANSWERS: dict[int, Callable[["Scheduler"], object]] = {
+ANSWERS: dict[int, Callable[[SchedulerState], object]] = {
     ASK_LIMITS: end_overrun,
     ASK_PROMISES: _revoke_overdue,
     ASK_DEPENDENCIES: take_in_dependents,

@@ -27,7 +27,7 @@ from volvelle.core.forward.advance import boundary
 from volvelle.core.forward.expected import expect
 from volvelle.core.forward.jobs import at_tick
 from volvelle.core.handlers import fold
-from volvelle.core.scheduler import Scheduler
+from volvelle.core.scheduler_state import SchedulerState
 from volvelle.core.state import (
     ASK_DIVISION,
     ASK_NEWS,
@@ -61,7 +61,7 @@ class Course:
 
     def __init__(
         self,
-        scheduler: Scheduler,
+        scheduler: SchedulerState,
         execution_of: Callable[[int], Execution],
         nodes: Iterator[NodeChanged],
         *,
@@ -81,7 +81,7 @@ class Course:
         self._count_away()
         clock = scheduler.state.clock
         clock[NODE_AT] = INFINITY if self._next_node is None else self._next_node.time
-        self.answers: dict[int, Callable[[Scheduler], object]] = ANSWERS | {
+        self.answers: dict[int, Callable[[SchedulerState], object]] = ANSWERS | {
             ASK_NEWS: lambda _: self._tell_news(),
             ASK_NODES: lambda _: self._change_nodes(),
             ASK_RATES: lambda _: self._say_rates(),

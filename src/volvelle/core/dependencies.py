@@ -6,20 +6,17 @@ knows what comes, these are places in the table of arrivals (DEPENDS).
 """
 
 from heapq import heappop, heappush
-from typing import TYPE_CHECKING
 
 import msgspec
 
 from volvelle.core.dependents import Dependent
 from volvelle.core.entry import reject
 from volvelle.core.events import JobSubmitted
+from volvelle.core.scheduler_state import SchedulerState
 from volvelle.core.state import COME, DEPENDS, ELIGIBLE, INFINITY, NEWCOMERS
 
-if TYPE_CHECKING:
-    from volvelle.core.scheduler import Scheduler
 
-
-def stand_aside(scheduler: "Scheduler", event: JobSubmitted, place: int | None = None) -> None:
+def stand_aside(scheduler: SchedulerState, event: JobSubmitted, place: int | None = None) -> None:
     """A job is submitted that is after others, some of which may be through; `take_in_dependents` follows.
 
     place: in the table of arrivals, in a world that knows what comes.
@@ -34,7 +31,7 @@ def stand_aside(scheduler: "Scheduler", event: JobSubmitted, place: int | None =
             _hear(scheduler, number, name)
 
 
-def take_in_dependents(scheduler: "Scheduler") -> None:
+def take_in_dependents(scheduler: SchedulerState) -> None:
     """Take in jobs just submitted that are after others; let those come whose time it is."""
     s, dependents = scheduler.state, scheduler.admissions.dependents
     if scheduler.admissions.coming is not None:
@@ -54,7 +51,7 @@ def take_in_dependents(scheduler: "Scheduler") -> None:
     scheduler.make_room()
 
 
-def _hear(scheduler: "Scheduler", number: int, name: str) -> None:
+def _hear(scheduler: SchedulerState, number: int, name: str) -> None:
     """The job called ``name``, which job ``number`` is after, is through."""
     dependents = scheduler.admissions.dependents
     dependent, end = dependents.aside[number], dependents.ended[name]
@@ -70,14 +67,14 @@ def _hear(scheduler: "Scheduler", number: int, name: str) -> None:
         _expect(scheduler, number, since)
 
 
-def _expect(scheduler: "Scheduler", number: int, time: float) -> None:
+def _expect(scheduler: SchedulerState, number: int, time: float) -> None:
     """Job ``number`` waits for nobody any more, and comes at ``time``."""
     clock = scheduler.state.clock
     heappush(scheduler.admissions.dependents.due, (time, number))
     clock[ELIGIBLE] = min(float(clock[ELIGIBLE]), time)
 
 
-def _come(scheduler: "Scheduler", number: int) -> None:
+def _come(scheduler: SchedulerState, number: int) -> None:
     """Job ``number`` stands aside no longer."""
     dependent = scheduler.admissions.dependents.aside.pop(number)
     event = msgspec.structs.replace(dependent.event, time=scheduler.now)

@@ -1,19 +1,15 @@
 """Who has which CPUs and memory, where a policy divides them (`volvelle.core.policy.Policy.divides`)."""
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
 from volvelle.core.resources import Resources
+from volvelle.core.scheduler_state import SchedulerState
 from volvelle.core.state import CHANGED
 from volvelle.core.stock import Standing
 from volvelle.core.view import IntColumn, rows_by_submission
 
-if TYPE_CHECKING:
-    from volvelle.core.scheduler import Scheduler
 
-
-def divide(scheduler: "Scheduler") -> list[int]:
+def divide(scheduler: SchedulerState) -> list[int]:
     """Let the policy divide CPUs and memory among the jobs that have GPUs; the rows that are to be told.
 
     Those are jobs that have other amounts than before, and all whose GPUs this decision changes.
@@ -42,7 +38,7 @@ def divide(scheduler: "Scheduler") -> list[int]:
     return told
 
 
-def _by_type(scheduler: "Scheduler", rows: list[int]) -> Standing:
+def _by_type(scheduler: SchedulerState, rows: list[int]) -> Standing:
     jobs = scheduler.state.jobs
     return Standing(
         np.arange(len(rows) + 1),

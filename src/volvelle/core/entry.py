@@ -1,7 +1,6 @@
 """How jobs come into the system and leave it: admission, entering, being turned away."""
 
 import math
-from typing import TYPE_CHECKING
 
 from volvelle.core.events import JobSubmitted
 from volvelle.core.forward.jobs import enter as enter_arrival
@@ -9,6 +8,7 @@ from volvelle.core.forward.jobs import join, leave, note_through, part, take_row
 from volvelle.core.forward.log import log_event
 from volvelle.core.mistakes import mistake_in
 from volvelle.core.parts import Fate, KnownJob, Verdict
+from volvelle.core.scheduler_state import SchedulerState
 from volvelle.core.state import (
     DEMAND,
     KERNEL,
@@ -22,13 +22,10 @@ from volvelle.model.job import JobSpec
 from volvelle.model.problems import Problem
 from volvelle.model.tolerances import SAME_AMOUNT
 
-if TYPE_CHECKING:
-    from volvelle.core.scheduler import Scheduler
-
 _SUBMIT = Jobs.float_columns.index("submit")
 
 
-def admit_all(scheduler: "Scheduler") -> None:
+def admit_all(scheduler: SchedulerState) -> None:
     """Let the admission judge those that wait, in order, as far as it looks past jobs that wait on."""
     looks_past, waits = scheduler.composition.admission.looks_past, 0
     if scheduler.admissions.coming is not None:
@@ -49,7 +46,7 @@ def admit_all(scheduler: "Scheduler") -> None:
 
 
 def _let_in(
-    scheduler: "Scheduler", event: JobSubmitted, place: int | None, verdict: Verdict
+    scheduler: SchedulerState, event: JobSubmitted, place: int | None, verdict: Verdict
 ) -> None:
     """Let a job enter or turn it away for good; ``place``: in the table of arrivals."""
     s, admission = scheduler.state, scheduler.composition.admission
@@ -66,7 +63,7 @@ def _let_in(
         scheduler.promises.give(verdict.promise, scheduler.notes)
 
 
-def _judge(scheduler: "Scheduler", event: JobSubmitted) -> Verdict:
+def _judge(scheduler: SchedulerState, event: JobSubmitted) -> Verdict:
     """What the admission says of a job in the queue."""
     s, admission = scheduler.state, scheduler.composition.admission
     if admission.limit(sum(s.types.capacity)) is None:
@@ -84,7 +81,7 @@ def _judge(scheduler: "Scheduler", event: JobSubmitted) -> Verdict:
     return Verdict(Fate.ADMIT if fits else Fate.WAIT)
 
 
-def admit(scheduler: "Scheduler", event: JobSubmitted, place: int | None = None) -> None:
+def admit(scheduler: SchedulerState, event: JobSubmitted, place: int | None = None) -> None:
     """Let a job enter, or turn it away where it makes no progress here.
 
     place: in the table of arrivals, in a world that knows what comes.
@@ -104,27 +101,27 @@ def admit(scheduler: "Scheduler", event: JobSubmitted, place: int | None = None)
         enter(scheduler, values, KnownJob(event.spec, belief.truth))
 
 
-def _submitted(scheduler: "Scheduler", place: int) -> float:
+def _submitted(scheduler: SchedulerState, place: int) -> float:
     return float(scheduler.state.arrivals[_SUBMIT][place])
 
 
 # ---------------------------------------------------------------------- coming and going
 
 
-def reject(scheduler: "Scheduler", event: JobSubmitted, reason: str) -> None:
+def reject(scheduler: SchedulerState, event: JobSubmitted, reason: str) -> None:
     """Turn away for good a job that was submitted."""
     give_up_on(scheduler, event.number, event.spec, reason)
     note_through(scheduler.state, event.number)
 
 
-def give_up_on(scheduler: "Scheduler", number: int, spec: JobSpec, reason: str) -> None:
+def give_up_on(scheduler: SchedulerState, number: int, spec: JobSpec, reason: str) -> None:
     """Say that a job will not be served any more."""
     scheduler.notes.reasons[number] = reason
     log_event(scheduler.state, scheduler.rules, REJECTED, number, 0.0, 0.0)
     scheduler.admissions.note_end(spec.id, ok=False)
 
 
-def enter(scheduler: "Scheduler", values: list[float], known: KnownJob) -> None:
+def enter(scheduler: SchedulerState, values: list[float], known: KnownJob) -> None:
     """Let a job be in the system; ``values`` are the first columns of `volvelle.core.state.Jobs`."""
     s = scheduler.state
     row = take_row(s)
@@ -142,7 +139,7 @@ def enter(scheduler: "Scheduler", values: list[float], known: KnownJob) -> None:
         scheduler.apply_rules()  # machine code may not know how fast it is
 
 
-def drop(scheduler: "Scheduler", row: int, *, through: bool = True) -> None:
+def drop(scheduler: SchedulerState, row: int, *, through: bool = True) -> None:
     """Take the job in ``row`` out of the system; ``through``: it does not come back."""
     s, number = scheduler.state, int(scheduler.state.jobs.number[row])
     pinned = s.jobs.pinned[row] == 1.0

@@ -31,7 +31,7 @@ from volvelle.core.log import Batch
 from volvelle.core.parts import Belief, KnownJob
 from volvelle.core.play_out import Arrays, Arrivals, Ratios, can_play_out, true_work
 from volvelle.core.policy import Policy
-from volvelle.core.scheduler import Scheduler
+from volvelle.core.scheduler_state import SchedulerState
 from volvelle.core.state import (
     AHEAD,
     ARRIVAL_COLUMNS,
@@ -76,7 +76,7 @@ class Fork:
     and jobs blocked on others come. ratios: how beliefs err. arrays: in which machine code plays it out.
     """
 
-    scheduler: Scheduler
+    scheduler: SchedulerState
     admitted: tuple[JobSubmitted, ...] = ()
     arrivals: Arrivals | None = None
     queue: bool = True
@@ -144,7 +144,7 @@ class Fork:
         *,
         until: int | None = None,
         enough: Callable[[], bool] | None = None,
-    ) -> Scheduler:
+    ) -> SchedulerState:
         """Let time pass on a copy, which is returned; ``take`` is given each stretch of moments.
 
         until: the job with whose end it may end. enough: asked now and then whether it may.
@@ -171,7 +171,7 @@ class Fork:
 
     # ------------------------------------------------------------------ how it begins
 
-    def _begin(self, ahead: Scheduler) -> Course:
+    def _begin(self, ahead: SchedulerState) -> Course:
         """Let what is believed be true, and jobs come."""
         ahead.cluster = msgspec.structs.replace(ahead.cluster, failures=None)
         ahead.compile_where_it_pays()
@@ -204,7 +204,7 @@ class Fork:
             s.count[PHASE] = DECISION
         return course
 
-    def _go_on(self, ahead: Scheduler) -> dict[int, Job]:
+    def _go_on(self, ahead: SchedulerState) -> dict[int, Job]:
         """Let jobs take longer or shorter; returns those of which only Python knows what happens next."""
         jobs = JobView(ahead.state, ahead.now)
         total = jobs.column("total")
@@ -221,7 +221,7 @@ class Fork:
             running[number] = Job(known.spec, msgspec.structs.replace(believed, work=work[place]))
         return running
 
-    def _take_in(self, ahead: Scheduler) -> dict[int, Job]:
+    def _take_in(self, ahead: SchedulerState) -> dict[int, Job]:
         """Write the table of arrivals: the queue, jobs blocked on others, and those that come later.
 
         Returns those of which only Python knows what happens next.
@@ -251,7 +251,7 @@ class Fork:
         return jobs
 
 
-def _policy_learns(ahead: Scheduler) -> bool:
+def _policy_learns(ahead: SchedulerState) -> bool:
     """Whether the policy learns of ends: nothing new is believed of jobs that are all in the system."""
     return type(ahead.composition.policy).learn is not Policy.learn
 
@@ -265,7 +265,7 @@ def _planned_changes(cluster: Cluster) -> Iterator[NodeChanged]:
 class _Table:
     """The table of arrivals of a look-ahead, in which what is believed is true."""
 
-    def __init__(self, ahead: Scheduler) -> None:
+    def __init__(self, ahead: SchedulerState) -> None:
         self.events: list[JobSubmitted] = []
         self._ahead = ahead
         self._known: dict[int, KnownJob] = {}

@@ -4,7 +4,7 @@ Nothing is decided here, except that what cannot be served is turned away and wh
 """
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 
@@ -50,6 +50,7 @@ from volvelle.core.forward.waiting import wait_no_more
 from volvelle.core.limits import end_overrun
 from volvelle.core.parts import Belief, KnownJob, admissions
 from volvelle.core.policy import policies
+from volvelle.core.scheduler_state import SchedulerState
 from volvelle.core.state import (
     COMMIT,
     CONCLUDED,
@@ -66,16 +67,13 @@ from volvelle.core.state import (
 )
 from volvelle.core.user_changes import changed, held, released, requeued
 
-if TYPE_CHECKING:
-    from volvelle.core.scheduler import Scheduler
 
-
-def fold(scheduler: "Scheduler", event: Event) -> None:
+def fold(scheduler: SchedulerState, event: Event) -> None:
     """Let the state follow one event."""
     HANDLERS[type(event)](scheduler, event)
 
 
-def current_row(scheduler: "Scheduler", number: int, attempt: int) -> int | None:
+def current_row(scheduler: SchedulerState, number: int, attempt: int) -> int | None:
     """The row of a job whose present run is ``attempt`` (the fence against late news); else None."""
     row, jobs = scheduler.row_of(number), scheduler.state.jobs
     if row is None or jobs.attempt[row] != attempt or jobs.held[row] == 0.0:
@@ -83,7 +81,7 @@ def current_row(scheduler: "Scheduler", number: int, attempt: int) -> int | None
     return row
 
 
-def complete(scheduler: "Scheduler", row: int, time: float) -> None:
+def complete(scheduler: SchedulerState, row: int, time: float) -> None:
     """Learn from a job that is done, and let it go."""
     jobs, number = scheduler.state.jobs, int(scheduler.state.jobs.number[row])
     spec, held = scheduler.spec(number), float(jobs.held[row])
@@ -96,7 +94,7 @@ def complete(scheduler: "Scheduler", row: int, time: float) -> None:
     drop(scheduler, row)
 
 
-def _submitted(scheduler: "Scheduler", event: JobSubmitted) -> None:
+def _submitted(scheduler: SchedulerState, event: JobSubmitted) -> None:
     if reason := scheduler.obstacle(event.spec):
         reject(scheduler, event, reason)
     elif event.spec.after:
@@ -105,7 +103,7 @@ def _submitted(scheduler: "Scheduler", event: JobSubmitted) -> None:
         scheduler.admissions.submit(event)
 
 
-def _started(scheduler: "Scheduler", event: JobStarted) -> None:
+def _started(scheduler: SchedulerState, event: JobStarted) -> None:
     row, jobs = current_row(scheduler, event.number, event.attempt), scheduler.state.jobs
     if row is not None:
         gap = jobs.progress_from[row] - jobs.started[row]
@@ -115,7 +113,7 @@ def _started(scheduler: "Scheduler", event: JobStarted) -> None:
         jobs.progress_from[row] = event.start + gap
 
 
-def _finished(scheduler: "Scheduler", event: JobFinished) -> None:
+def _finished(scheduler: SchedulerState, event: JobFinished) -> None:
     """Also of a job that was to stop, or to be held, and was done before it did."""
     number, attempt = event.number, event.attempt
     held = scheduler.admissions.held.get(number)
@@ -130,7 +128,7 @@ def _finished(scheduler: "Scheduler", event: JobFinished) -> None:
         _leave(scheduler, number, ok=True)
 
 
-def _stopped(scheduler: "Scheduler", event: JobStopped) -> None:
+def _stopped(scheduler: SchedulerState, event: JobStopped) -> None:
     number = event.number
     drop_stop(scheduler.state, number, event.attempt)
     row, held = scheduler.row_of(number), scheduler.admissions.held.get(number)
@@ -140,7 +138,7 @@ def _stopped(scheduler: "Scheduler", event: JobStopped) -> None:
         scheduler.admissions.held[number] = held.having({"done": event.work_done})
 
 
-def _failed(scheduler: "Scheduler", event: JobFailed) -> None:
+def _failed(scheduler: SchedulerState, event: JobFailed) -> None:
     row = current_row(scheduler, event.number, event.attempt)
     if row is None:
         return
@@ -168,11 +166,11 @@ def _failed(scheduler: "Scheduler", event: JobFailed) -> None:
         scheduler.count_capacity()
 
 
-def _cancelled(scheduler: "Scheduler", event: JobCancelled) -> None:
+def _cancelled(scheduler: SchedulerState, event: JobCancelled) -> None:
     _leave(scheduler, event.number, ok=False)
 
 
-def _leave(scheduler: "Scheduler", number: int, *, ok: bool) -> None:
+def _leave(scheduler: SchedulerState, number: int, *, ok: bool) -> None:
     """A job leaves, wherever it is; nothing is learnt from it. ok: it did all that it was to do."""
     row = scheduler.row_of(number)
     if row is not None:
@@ -189,7 +187,7 @@ def _leave(scheduler: "Scheduler", number: int, *, ok: bool) -> None:
     scheduler.admissions.note_end(spec.id, ok=ok)
 
 
-def _batch_size_changed(scheduler: "Scheduler", event: BatchSizeChanged) -> None:
+def _batch_size_changed(scheduler: SchedulerState, event: BatchSizeChanged) -> None:
     row = scheduler.row_of(event.number)
     if row is None:
         return
@@ -203,7 +201,7 @@ def _batch_size_changed(scheduler: "Scheduler", event: BatchSizeChanged) -> None
     _order_again(scheduler, row)
 
 
-def _adapt(scheduler: "Scheduler", row: int, work_done: float, batch_size: int | None) -> bool:
+def _adapt(scheduler: SchedulerState, row: int, work_done: float, batch_size: int | None) -> bool:
     """Let the estimator say what it believes of regimes ahead; whether that is news."""
     known = scheduler.known[int(scheduler.state.jobs.number[row])]
     estimator = scheduler.composition.estimator
@@ -216,7 +214,7 @@ def _adapt(scheduler: "Scheduler", row: int, work_done: float, batch_size: int |
     return True
 
 
-def _go_on(scheduler: "Scheduler", row: int, work_done: float) -> None:
+def _go_on(scheduler: SchedulerState, row: int, work_done: float) -> None:
     """Believe of the job in ``row`` the rates that follow from its regimes from ``work_done`` on."""
     jobs = scheduler.state.jobs
     spec, believed = scheduler.known[int(jobs.number[row])]
@@ -229,7 +227,7 @@ def _go_on(scheduler: "Scheduler", row: int, work_done: float) -> None:
         )
 
 
-def _training_reported(scheduler: "Scheduler", event: TrainingReported) -> None:
+def _training_reported(scheduler: SchedulerState, event: TrainingReported) -> None:
     row, jobs = current_row(scheduler, event.number, event.attempt), scheduler.state.jobs
     if row is not None:
         jobs.done[row] = event.work_done
@@ -240,7 +238,7 @@ def _training_reported(scheduler: "Scheduler", event: TrainingReported) -> None:
         _order_again(scheduler, row)
 
 
-def _progress_reported(scheduler: "Scheduler", event: ProgressReported) -> None:
+def _progress_reported(scheduler: SchedulerState, event: ProgressReported) -> None:
     row, jobs = current_row(scheduler, event.number, event.attempt), scheduler.state.jobs
     if row is None or not (rate := float(jobs.rate[row])):
         return
@@ -254,7 +252,7 @@ def _progress_reported(scheduler: "Scheduler", event: ProgressReported) -> None:
         _believe(scheduler, row, known, Belief(truth))
 
 
-def _loss_reported(scheduler: "Scheduler", event: LossReported) -> None:
+def _loss_reported(scheduler: SchedulerState, event: LossReported) -> None:
     row, number = current_row(scheduler, event.number, event.attempt), event.number
     if row is None:
         return
@@ -273,7 +271,7 @@ def _loss_reported(scheduler: "Scheduler", event: LossReported) -> None:
         _believe(scheduler, row, known, belief)
 
 
-def _believe(scheduler: "Scheduler", row: int, known: KnownJob, belief: Belief) -> None:
+def _believe(scheduler: SchedulerState, row: int, known: KnownJob, belief: Belief) -> None:
     """Go on with another belief about what is left of the job in ``row``."""
     jobs = scheduler.state.jobs
     scheduler.known[int(jobs.number[row])] = known._replace(believed=belief.truth)
@@ -281,12 +279,12 @@ def _believe(scheduler: "Scheduler", row: int, known: KnownJob, belief: Belief) 
     _order_again(scheduler, row)
 
 
-def _order_again(scheduler: "Scheduler", row: int) -> None:
+def _order_again(scheduler: SchedulerState, row: int) -> None:
     order_again(scheduler.state, scheduler.rules, row, scheduler.now)
     scheduler.state.count[DIRTY] = 1
 
 
-def _recomposed(scheduler: "Scheduler", event: Recomposed) -> None:
+def _recomposed(scheduler: SchedulerState, event: Recomposed) -> None:
     """A new policy knows nothing of the past but the state; jobs that are in stay in."""
     policy, admission = policies.make(event.policy), admissions.make(event.admission)
     composition = scheduler.composition
@@ -303,13 +301,13 @@ def _recomposed(scheduler: "Scheduler", event: Recomposed) -> None:
     scheduler.apply_rules()
 
 
-def _arrivals_foretold(scheduler: "Scheduler", event: ArrivalsForetold) -> None:
+def _arrivals_foretold(scheduler: SchedulerState, event: ArrivalsForetold) -> None:
     if isinstance(scheduler.composition.policy, ForeseesArrivals):
         scheduler.composition.policy.expect(event)
     scheduler.state.count[DIRTY] = 1
 
 
-def _node_changed(scheduler: "Scheduler", event: NodeChanged) -> None:
+def _node_changed(scheduler: SchedulerState, event: NodeChanged) -> None:
     scheduler.resources.change(event.name, event.state, event.node)
     scheduler.state.machine = None
     scheduler.judge_nodes()
@@ -317,11 +315,11 @@ def _node_changed(scheduler: "Scheduler", event: NodeChanged) -> None:
     scheduler.state.count[DIRTY] = 1
 
 
-def _woken(scheduler: "Scheduler", event: WakeUp) -> None:
+def _woken(scheduler: SchedulerState, event: WakeUp) -> None:
     """Whether there is anything to do is for the forward loop to say."""
 
 
-def follow(scheduler: "Scheduler", decision: Decision) -> None:
+def follow(scheduler: SchedulerState, decision: Decision) -> None:
     """Let the forward loop carry out a decision that was taken elsewhere."""
     s = scheduler.state
     if s.clock[TIMED] <= s.clock[NOW]:
@@ -364,7 +362,7 @@ def follow(scheduler: "Scheduler", decision: Decision) -> None:
     s.count[PHASE] = COMMIT
 
 
-HANDLERS: dict[type, Callable[["Scheduler", Any], None]] = {
+HANDLERS: dict[type, Callable[[SchedulerState, Any], None]] = {
     JobSubmitted: _submitted,
     JobStarted: _started,
     JobFinished: _finished,

@@ -1,19 +1,15 @@
 """Hard limits on how long jobs run: who has had GPUs for so long is ended at a checkpoint."""
 
-from typing import TYPE_CHECKING
-
 from volvelle.core.entry import drop
 from volvelle.core.forward.jobs import stop
 from volvelle.core.forward.log import log_event
+from volvelle.core.scheduler_state import SchedulerState
 from volvelle.core.state import INFINITY, TIMED, TIMED_OUT
 from volvelle.model.tolerances import SAME_MOMENT
 from volvelle.model.units import format_duration
 
-if TYPE_CHECKING:
-    from volvelle.core.scheduler import Scheduler
 
-
-def runs_out(scheduler: "Scheduler", row: int) -> float:
+def runs_out(scheduler: SchedulerState, row: int) -> float:
     """When the time of the job in ``row`` is over if it runs on; infinite without a limit or GPUs."""
     jobs = scheduler.state.jobs
     if jobs.time_limit[row] <= 0.0 or jobs.held[row] == 0.0:
@@ -21,7 +17,7 @@ def runs_out(scheduler: "Scheduler", row: int) -> float:
     return float(jobs.started[row] + max(jobs.time_limit[row] - jobs.attained[row], 0.0))
 
 
-def end_overrun(scheduler: "Scheduler") -> None:
+def end_overrun(scheduler: SchedulerState) -> None:
     """End the jobs whose time is over; let the forward loop know whose is next."""
     s, now, soonest = scheduler.state, scheduler.now, INFINITY
     for number, row in list(scheduler.known.rows.items()):

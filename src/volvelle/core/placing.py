@@ -1,7 +1,6 @@
 """A placement written in Python is asked: for one job after another, or for all of a decision at once."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -18,14 +17,12 @@ from volvelle.core.forward.gpus import (
 from volvelle.core.lanes import Lane, borrowed
 from volvelle.core.parts import Gang, take_in_turn
 from volvelle.core.resources import IntColumn
+from volvelle.core.scheduler_state import SchedulerState
 from volvelle.core.state import CHANGED, NODES_NAMED
 from volvelle.core.view import rows_by_submission
 
-if TYPE_CHECKING:
-    from volvelle.core.scheduler import Scheduler
 
-
-def place_jobs(scheduler: "Scheduler") -> None:
+def place_jobs(scheduler: SchedulerState) -> None:
     """Choose the GPUs of all jobs that start or resize; whoever finds none gets nothing."""
     s, placement, resources = scheduler.state, scheduler.composition.placement, scheduler.resources
     if isinstance(placement, PlacesBatches) and s.count[NODES_NAMED] == 0:
@@ -49,7 +46,7 @@ def place_jobs(scheduler: "Scheduler") -> None:
             resources.given[:, slots] = np.array([placement.claim(known, slots, resources)]).T
 
 
-def _place_one(scheduler: "Scheduler", row: int, gpus: int) -> bool:
+def _place_one(scheduler: SchedulerState, row: int, gpus: int) -> bool:
     s, placement, resources = scheduler.state, scheduler.composition.placement, scheduler.resources
     if s.count[NODES_NAMED] == 1:
         return _place_as_named(scheduler, row)
@@ -68,7 +65,7 @@ def _place_one(scheduler: "Scheduler", row: int, gpus: int) -> bool:
     return chosen is not None
 
 
-def _place_as_named(scheduler: "Scheduler", row: int) -> bool:
+def _place_as_named(scheduler: SchedulerState, row: int) -> bool:
     """Place a job where the policy says; False where it is to have whole nodes, and these are others'."""
     taken, node_gpus = scheduler.grants.nodes[row], scheduler.resources.node_gpus
     if scheduler.state.jobs.exclusive[row] == 1.0 and ((taken > 0) & (taken < node_gpus)).any():
@@ -78,7 +75,7 @@ def _place_as_named(scheduler: "Scheduler", row: int) -> bool:
 
 
 def _place_in_lane(
-    scheduler: "Scheduler", placement: PlacesByLane, row: int, gpus: int, free: IntColumn
+    scheduler: SchedulerState, placement: PlacesByLane, row: int, gpus: int, free: IntColumn
 ) -> bool:
     """Place a job by whether it is a guest; False where it finds no place."""
     slots = placement.choose_slots(free, gpus, scheduler.resources, _lane(scheduler, row))
@@ -90,7 +87,7 @@ def _place_in_lane(
     return True
 
 
-def _lane(scheduler: "Scheduler", row: int) -> Lane:
+def _lane(scheduler: SchedulerState, row: int) -> Lane:
     """The lane in which a job starts, if all jobs of the decision do; and where dedicated jobs stand now."""
     s, view, owner = scheduler.state, scheduler.view(), scheduler.resources.owner
     jobs, slots = view.jobs, np.flatnonzero(owner >= 0)
@@ -106,7 +103,7 @@ def _lane(scheduler: "Scheduler", row: int) -> Lane:
     return Lane(bool(guests[place[row]]), dedicated)
 
 
-def _goes_anywhere(scheduler: "Scheduler", row: int) -> bool:
+def _goes_anywhere(scheduler: SchedulerState, row: int) -> bool:
     """Whether a job that may not be stopped, and finds no place for what it gets, holds other GPUs now."""
     s = scheduler.state
     if s.jobs.held[row] == 0.0 or s.jobs.preemptible[row] == 1.0:
@@ -117,7 +114,7 @@ def _goes_anywhere(scheduler: "Scheduler", row: int) -> bool:
     return True
 
 
-def _keeps_some(scheduler: "Scheduler", row: int) -> bool:
+def _keeps_some(scheduler: SchedulerState, row: int) -> bool:
     """Whether a job that gets fewer GPUs holds some of its own now, where the placement lets it."""
     s = scheduler.state
     if s.jobs.held[row] == 0.0 or not scheduler.composition.placement.shrinks_in_place:
@@ -125,7 +122,7 @@ def _keeps_some(scheduler: "Scheduler", row: int) -> bool:
     return keep_some(s, row, int(s.jobs.target[row]), int(s.jobs.target_type[row]))
 
 
-def _hold(scheduler: "Scheduler", row: int, taken: IntColumn) -> None:
+def _hold(scheduler: SchedulerState, row: int, taken: IntColumn) -> None:
     """Let the job in ``row`` hold as many GPUs of each node as ``taken`` says."""
     placement, resources = scheduler.composition.placement, scheduler.resources
     last = -1
@@ -138,7 +135,7 @@ def _hold(scheduler: "Scheduler", row: int, taken: IntColumn) -> None:
 # ---------------------------------------------------------------------- all of a decision together
 
 
-def _place_together(scheduler: "Scheduler", placement: PlacesBatches) -> None:
+def _place_together(scheduler: SchedulerState, placement: PlacesBatches) -> None:
     """Ask for the places of all jobs of one GPU type, then of the next."""
     s = scheduler.state
     by_type: dict[int, list[int]] = {}
@@ -165,12 +162,12 @@ def _place_together(scheduler: "Scheduler", placement: PlacesBatches) -> None:
                 refuse(s, row)
 
 
-def _gang(scheduler: "Scheduler", row: int, gpus: float) -> Gang:
+def _gang(scheduler: SchedulerState, row: int, gpus: float) -> Gang:
     return Gang(scheduler.known[int(scheduler.state.jobs.number[row])], int(gpus))
 
 
 def _chosen(
-    scheduler: "Scheduler", placement: PlacesBatches, gangs: Sequence[Gang], free: IntColumn
+    scheduler: SchedulerState, placement: PlacesBatches, gangs: Sequence[Gang], free: IntColumn
 ) -> Sequence[IntColumn | None]:
     resources = scheduler.resources
     chosen = placement.choose_batch(gangs, free.copy(), resources)
@@ -191,7 +188,7 @@ def _waiting(chosen: Sequence[IntColumn | None]) -> int:
 
 
 def _moved(
-    scheduler: "Scheduler",
+    scheduler: SchedulerState,
     placement: PlacesBatches,
     gpu_type: int,
     rows: list[int],
@@ -222,7 +219,7 @@ def _moved(
     return [*(row for row, _ in moves), *rows], [*(taken for _, taken in moves), *ours]
 
 
-def _movable(scheduler: "Scheduler", gpu_type: int) -> list[int]:
+def _movable(scheduler: SchedulerState, gpu_type: int) -> list[int]:
     """Rows of jobs that go on with the GPUs of a type that they hold, and may be stopped."""
     s = scheduler.state
     jobs, changed = s.jobs, {int(row) for row in s.changed[: s.count[CHANGED]]}
@@ -238,7 +235,7 @@ def _movable(scheduler: "Scheduler", gpu_type: int) -> list[int]:
     ]
 
 
-def _held(scheduler: "Scheduler", row: int) -> IntColumn:
+def _held(scheduler: SchedulerState, row: int) -> IntColumn:
     """GPUs on each node that the job in ``row`` holds."""
     resources = scheduler.resources
     nodes = resources.slot_node[scheduler.slots_of(row)]
@@ -246,7 +243,7 @@ def _held(scheduler: "Scheduler", row: int) -> IntColumn:
     return held
 
 
-def _release(scheduler: "Scheduler", rows: list[int]) -> None:
+def _release(scheduler: SchedulerState, rows: list[int]) -> None:
     """Let the decision give the jobs in ``rows`` as many GPUs as they hold, and release these."""
     s = scheduler.state
     jobs, end = s.jobs, 0

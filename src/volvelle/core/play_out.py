@@ -12,7 +12,7 @@ import numpy as np
 from volvelle.core.forward.advance import wake_at
 from volvelle.core.forward.believe import fall_silent
 from volvelle.core.parts import KnownJob
-from volvelle.core.scheduler import Scheduler
+from volvelle.core.scheduler_state import SchedulerState
 from volvelle.core.state import (
     AHEAD,
     ARRIVAL_COLUMNS,
@@ -65,7 +65,7 @@ def true_work(jobs: JobView, ratios: Ratios) -> FloatColumn:
     return work
 
 
-def can_play_out(scheduler: Scheduler) -> bool:
+def can_play_out(scheduler: SchedulerState) -> bool:
     """Whether machine code knows all that decides how jobs go on, and asks no part in Python."""
     rules, s = scheduler.rules, scheduler.state
     if not s.compiled or rules.yields or ASKED in (rules.decides, rules.places):
@@ -97,7 +97,7 @@ def machine_code_knows(arrivals: FloatColumn) -> bool:
     return not (asked.any() or arrivals[_PLACE["time_limit"]].any())
 
 
-def rules_ahead(scheduler: Scheduler) -> Rules:
+def rules_ahead(scheduler: SchedulerState) -> Rules:
     """The rules under which machine code plays out what ``scheduler`` believes."""
     return scheduler.rules._replace(
         simulated=True, tick=0.0, admits=False, logs=False, pauses=NEVER
@@ -111,7 +111,11 @@ class Arrays:
         self._state: State | None = None
 
     def finish(
-        self, scheduler: Scheduler, number: int, arrivals: Arrivals | None, ratios: Ratios | None
+        self,
+        scheduler: SchedulerState,
+        number: int,
+        arrivals: Arrivals | None,
+        ratios: Ratios | None,
     ) -> float:
         """When job ``number`` will finish; infinite for never."""
         s = self._copy(scheduler.state)
@@ -126,7 +130,7 @@ class Arrays:
         return float(s.clock[NOW]) if s.count[TRACKED] == 0 else INFINITY
 
     def _begin(
-        self, s: State, scheduler: Scheduler, arrivals: Arrivals | None, ratios: Ratios | None
+        self, s: State, scheduler: SchedulerState, arrivals: Arrivals | None, ratios: Ratios | None
     ) -> None:
         """Let what is believed be true, and jobs come."""
         base = scheduler.state

@@ -1,7 +1,6 @@
 """What users do with jobs that they have submitted: hold, release, change, requeue."""
 
 from collections import deque
-from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -12,13 +11,11 @@ from volvelle.core.events import JobChanged, JobHeld, JobReleased, JobRequeued, 
 from volvelle.core.forward.jobs import stop
 from volvelle.core.forward.log import log_decision
 from volvelle.core.parts import KnownJob
+from volvelle.core.scheduler_state import SchedulerState
 from volvelle.core.state import DIRTY, KNOWN_COLUMNS
 
-if TYPE_CHECKING:
-    from volvelle.core.scheduler import Scheduler
 
-
-def held(scheduler: "Scheduler", event: JobHeld) -> None:
+def held(scheduler: SchedulerState, event: JobHeld) -> None:
     """Take a job out of the system until it is released; its GPUs are free after its checkpoint."""
     s, number = scheduler.state, event.number
     row = scheduler.row_of(number)
@@ -34,7 +31,7 @@ def held(scheduler: "Scheduler", event: JobHeld) -> None:
     scheduler.admissions.held[number] = _out_of_the_system(scheduler, row)
 
 
-def released(scheduler: "Scheduler", event: JobReleased) -> None:
+def released(scheduler: SchedulerState, event: JobReleased) -> None:
     """Let a held job be where it would be had it not been held."""
     if (dependent := scheduler.admissions.dependents.aside.get(event.number)) is not None:
         scheduler.admissions.dependents.aside[event.number] = dependent._replace(held=False)
@@ -46,7 +43,7 @@ def released(scheduler: "Scheduler", event: JobReleased) -> None:
         enter(scheduler, list(job.values), job.known)
 
 
-def changed(scheduler: "Scheduler", event: JobChanged) -> None:
+def changed(scheduler: SchedulerState, event: JobChanged) -> None:
     """Let another declaration hold of a job that waits, wherever it does.
 
     A job in the system leaves it and comes back, so that no part goes by what it knew of the job.
@@ -74,7 +71,7 @@ def changed(scheduler: "Scheduler", event: JobChanged) -> None:
         )
 
 
-def requeued(scheduler: "Scheduler", event: JobRequeued) -> None:
+def requeued(scheduler: SchedulerState, event: JobRequeued) -> None:
     """Stop a running job, and let it wait where its policy serves it next."""
     s, row = scheduler.state, scheduler.row_of(event.number)
     if row is None or s.jobs.held[row] == 0.0:
@@ -85,7 +82,7 @@ def requeued(scheduler: "Scheduler", event: JobRequeued) -> None:
         scheduler.count_capacity()
 
 
-def _out_of_the_system(scheduler: "Scheduler", row: int) -> HeldJob:
+def _out_of_the_system(scheduler: SchedulerState, row: int) -> HeldJob:
     """The job in ``row``, which leaves it."""
     jobs = scheduler.state.jobs
     values = tuple(float(column[row]) for column in jobs.floats[:KNOWN_COLUMNS])
@@ -100,7 +97,7 @@ def resubmitted(submission: JobSubmitted, event: JobChanged) -> JobSubmitted:
     return msgspec.structs.replace(submission, spec=spec)
 
 
-def _redeclared(scheduler: "Scheduler", job: HeldJob, event: JobChanged) -> HeldJob:
+def _redeclared(scheduler: SchedulerState, job: HeldJob, event: JobChanged) -> HeldJob:
     """The job with what its new declaration says, and what is believed of it where that changes."""
     before, believed = job.known
     spec = msgspec.structs.replace(before, **event.changes)

@@ -4,38 +4,38 @@ from collections.abc import Iterable
 
 from volvelle.core.admissions import HeldJob
 from volvelle.core.decision import Decision
-from volvelle.core.scheduler import Scheduler
+from volvelle.core.scheduler_state import SchedulerState
 
 
-def job_numbers(scheduler: Scheduler) -> list[int]:
+def job_numbers(scheduler: SchedulerState) -> list[int]:
     """Numbers of all jobs: admitted, held, and waiting for admission or for other jobs."""
     aside = (number for number, one in scheduler.admissions.dependents.aside.items() if one.held)
     return [*unheld_job_numbers(scheduler), *scheduler.admissions.held, *aside]
 
 
-def unheld_job_numbers(scheduler: Scheduler) -> list[int]:
+def unheld_job_numbers(scheduler: SchedulerState) -> list[int]:
     """Numbers of all jobs that are not held."""
     return [*scheduler.known, *(event.number for event in scheduler.admissions.submissions)]
 
 
-def waits_for_jobs(scheduler: Scheduler, number: int) -> bool:
+def waits_for_jobs(scheduler: SchedulerState, number: int) -> bool:
     """Whether a job waits for other jobs."""
     return number in scheduler.admissions.dependents.aside
 
 
-def is_held(scheduler: Scheduler, number: int) -> bool:
+def is_held(scheduler: SchedulerState, number: int) -> bool:
     """Whether a job is held."""
     aside = scheduler.admissions.dependents.aside.get(number)
     return number in scheduler.admissions.held or (aside is not None and aside.held)
 
 
-def holds_gpus(scheduler: Scheduler, number: int) -> bool:
+def holds_gpus(scheduler: SchedulerState, number: int) -> bool:
     """Whether a job holds GPUs, by the latest decision."""
     row = scheduler.row_of(number)
     return row is not None and bool(scheduler.state.jobs.held[row] > 0.0)
 
 
-def seconds_with_gpus(scheduler: Scheduler, number: int) -> float:
+def seconds_with_gpus(scheduler: SchedulerState, number: int) -> float:
     """Seconds for which a job that has no GPUs now has had some."""
     if isinstance(held := scheduler.admissions.held.get(number), HeldJob):
         return held.value("attained")
@@ -43,7 +43,7 @@ def seconds_with_gpus(scheduler: Scheduler, number: int) -> float:
     return 0.0 if row is None else float(scheduler.state.jobs.attained[row])
 
 
-def gpus_held(scheduler: Scheduler) -> dict[int, float]:
+def gpus_held(scheduler: SchedulerState) -> dict[int, float]:
     """GPUs of the jobs that hold some, by the latest decision."""
     jobs = scheduler.view().jobs
     running = jobs.running
@@ -57,19 +57,19 @@ def gpus_decided(decision: Decision) -> dict[int, float]:
     return dict(zip(decision.job.tolist(), decision.gpus.tolist(), strict=True))
 
 
-def preemptions(scheduler: Scheduler, number: int) -> int:
+def preemptions(scheduler: SchedulerState, number: int) -> int:
     """How often a job was preempted; 0 if it is held or over."""
     row = scheduler.row_of(number)
     return 0 if row is None else int(scheduler.state.jobs.preemptions[row])
 
 
-def attempt_number(scheduler: Scheduler, number: int) -> int | None:
+def attempt_number(scheduler: SchedulerState, number: int) -> int | None:
     """The attempt of a job as the scheduler counts; None if it is held or over."""
     row = scheduler.row_of(number)
     return None if row is None else int(scheduler.state.jobs.attempt[row])
 
 
-def estimated_work(scheduler: Scheduler, number: int, now: float) -> float:
+def estimated_work(scheduler: SchedulerState, number: int, now: float) -> float:
     """Units of work that a job has done by estimate; 0 if it is over."""
     if isinstance(held := scheduler.admissions.held.get(number), HeldJob):
         return held.value("done")
@@ -82,13 +82,13 @@ def estimated_work(scheduler: Scheduler, number: int, now: float) -> float:
     return done + max(now - float(jobs.progress_from[row]), 0.0) * float(jobs.rate[row])
 
 
-def believed_work(scheduler: Scheduler, number: int) -> float | None:
+def believed_work(scheduler: SchedulerState, number: int) -> float | None:
     """Units of work that a job is believed to be in all; None if it is held or over."""
     row = scheduler.row_of(number)
     return None if row is None else float(scheduler.state.jobs.total[row])
 
 
-def guessed_jobs(scheduler: Scheduler) -> set[int]:
+def guessed_jobs(scheduler: SchedulerState) -> set[int]:
     """Numbers of the jobs that are not held of which the estimator does not know how long such ones take."""
     guesses = scheduler.composition.estimator.guesses
     here = {number for number in scheduler.known if guesses(scheduler.spec(number))}
@@ -97,7 +97,7 @@ def guessed_jobs(scheduler: Scheduler) -> set[int]:
     }
 
 
-def submit_times(scheduler: Scheduler) -> Iterable[tuple[int, float]]:
+def submit_times(scheduler: SchedulerState) -> Iterable[tuple[int, float]]:
     """Number and submission time of every job that is not held."""
     jobs = scheduler.view().jobs
     yield from zip(jobs.number.astype(int).tolist(), jobs.submit_time.tolist(), strict=True)

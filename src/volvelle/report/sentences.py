@@ -187,7 +187,7 @@ class Loses(NamedTuple):
         share = format_cell(100.0 * self.share, "%")
         said = f"{share} of the jobs end later under {self.run} than {under(self.baseline)}"
         if not self.worst:
-            return f"{said}, but no width, user or pool as a whole."
+            return f"{said}, but no user, pool or size of job as a whole."
         named = [f"{name} (+{format_cell(100.0 * more, '%')})" for name, more in self.worst]
         return f"{said}; as a whole {listed(named)} {'loses' if len(named) == 1 else 'lose'}."
 

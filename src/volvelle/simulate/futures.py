@@ -7,7 +7,7 @@ import numpy as np
 from volvelle.core.fork import Fork
 from volvelle.core.parts import Belief, KnownJob
 from volvelle.core.play_out import Arrivals, machine_code_knows
-from volvelle.core.scheduler import Scheduler
+from volvelle.core.scheduler_state import SchedulerState
 from volvelle.core.state import ARRIVAL_COLUMNS, Jobs
 from volvelle.core.view import FloatColumn
 from volvelle.simulate.resample import Arrival, RecentPast
@@ -55,7 +55,7 @@ def finishes(
     return np.array(times) if np.isfinite(times).all() else None
 
 
-def arrival_of(scheduler: Scheduler, number: int) -> Arrival:
+def arrival_of(scheduler: SchedulerState, number: int) -> Arrival:
     """Job ``number``, which has just come, for the past to draw from."""
     known, row = scheduler.known[number], scheduler.known.rows[number]
     jobs = scheduler.state.jobs

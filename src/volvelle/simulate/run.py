@@ -18,6 +18,7 @@ from volvelle.core.events import JobProfile
 from volvelle.core.journal import Header, Journal
 from volvelle.core.paying import machine_code_pays
 from volvelle.core.scheduler import Scheduler
+from volvelle.core.scheduler_state import SchedulerState
 from volvelle.core.state import EVERY_MOMENT, INFINITY, NEVER, NEWCOMERS_CAME
 from volvelle.core.systems import brought
 from volvelle.metrics.outcomes import BoolColumn, Outcomes
@@ -91,7 +92,7 @@ class Simulation:
     """
 
     outcomes: Outcomes
-    scheduler: Scheduler
+    scheduler: SchedulerState
     journal: Journal | None
     cpu_seconds: float
     events: int

@@ -10,6 +10,7 @@ from volvelle.core.decision import encode_array
 from volvelle.core.journal import Journal
 from volvelle.core.memory import memory_of
 from volvelle.core.scheduler import Scheduler
+from volvelle.core.scheduler_state import SchedulerState
 from volvelle.core.state import COLUMNS, KNOWN_COLUMNS, Jobs
 from volvelle.core.systems import brought
 from volvelle.metrics.outcomes import Outcomes
@@ -193,7 +194,7 @@ def linear_job(
     return Job(spec, Truth(work=gpus * seconds, failures=failures))
 
 
-def state_of(scheduler: Scheduler) -> bytes:
+def state_of(scheduler: SchedulerState) -> bytes:
     """Everything a scheduler knows, as bytes: two are equal where these are."""
     state, resources = scheduler.state, scheduler.resources
     rows = sorted(scheduler.known.rows.items())

@@ -152,7 +152,8 @@ class Description:
             f", load {self.load:.3g} of {self.cluster_gpus:,} GPUs" if self.load is not None else ""
         )
         width, seconds = self.gpus.quantile(0.5), self.duration_seconds.quantile(0.5)
-        middle = f"; half of them ask for {width:g} GPUs or fewer and take {seconds:,.0f} s or less"
+        wide = f"{width:g} GPU{'' if width == 1.0 else 's'} or fewer"
+        middle = f"; half of them ask for {wide} and take {seconds:,.0f} s or less"
         return (
             f"<{self.jobs:,} jobs of {self.name}: {self.users:,} users, {self.gpu_seconds / HOUR:,.0f} "
             f"GPU-hours in {self.span_seconds / DAY:.3g} days{load}{middle if self.jobs else ''}; "

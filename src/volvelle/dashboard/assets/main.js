@@ -115,7 +115,7 @@ function askForToken() {
   };
   main.replaceChildren(h("h1", {}, "Log in"), h("form", { class: "login", onsubmit },
     h("label", { class: "field" }, "Token", token), h("button", { type: "submit", class: "main" }, "Log in"), wrong,
-    h("p", { class: "note" }, "Your operator makes one with volvelle token create; that of whoever runs the server is in the file token of its folder. It is sent once; a cookie of eight hours stands for it.")));
+    h("p", { class: "note" }, "Your operator makes one with volvelle token create; that of whoever runs the server is in the file token of its folder. It is sent once; a cookie of eight hours replaces it.")));
   token.focus();
 }
 

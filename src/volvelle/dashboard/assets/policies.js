@@ -1,4 +1,4 @@
-// Pareto fronts of searches (volvelle tune): their points, one of which an operator puts in place.
+// Pareto fronts of searches (volvelle tune): their points, one of which an operator uses.
 
 import { get, put } from "./api.js";
 import { duration, h, moment, number, svg } from "./dom.js";
@@ -79,7 +79,7 @@ function show({ objectives, points }, cluster) {
     h("th", { scope: "row" }, point.names.join(", ") || "–"),
     objectives.map((objective, at) => h("td", { class: "number" }, written(objective, point.values[at]))),
     h("td", { class: "words" }, point.words),
-    h("td", {}, h("button", { type: "button", onclick: () => putInPlace({ policy: point.written, admission: cluster.admission }) }, "Put in place"))));
+    h("td", {}, h("button", { type: "button", onclick: () => putInPlace({ policy: point.written, admission: cluster.admission }) }, "Use it"))));
   const heads = ["Point", ...objectives.map((each) => each.name), "What it gains", "Choose"];
   const table = h("div", { class: "table", tabIndex: 0, role: "region", "aria-label": "Points of the front" }, h("table", {},
     h("thead", {}, h("tr", {}, heads.map((name) => h("th", { scope: "col" }, name)))), h("tbody", {}, rows)));

@@ -1,4 +1,4 @@
-// What if: more nodes; another policy, with a button that puts it in place; and a span of the past under another policy.
+// What if: more nodes; another policy, with a button that lets it decide; and a span of the past under another policy.
 
 import { post, put } from "./api.js";
 import { counted, duration, h, moment, now, number } from "./dom.js";
@@ -25,7 +25,7 @@ function clusterForm(cluster) {
     if (Number(count.value)) question.nodes = { count: Number(count.value), gpus: Number(gpus.value), gpu_type: type.value };
     return effect(await post("/v1/forecast/cluster", question));
   });
-  const apply = h("button", { type: "button", onclick: () => putInPlace(parts()) }, "Put this policy in place");
+  const apply = h("button", { type: "button", onclick: () => putInPlace(parts()) }, "Use this policy");
   section.querySelector("form").append(apply);
   return section;
 }
@@ -66,7 +66,7 @@ export async function putInPlace(parts) {
   try {
     const changed = await post("/v1/policy/forecast", parts);
     const effects = `At once it would stop ${changed.stops.length}, start ${changed.starts.length} and resize ${changed.resizes.length} jobs.`;
-    if (!(await confirmed(`Go on with ${parts.policy} and ${parts.admission}? ${effects}`, "Put in place"))) return;
+    if (!(await confirmed(`Go on with ${parts.policy} and ${parts.admission}? ${effects}`, "Use it"))) return;
     const now = await put("/v1/policy", parts);
     say(`${now.policy} with ${now.admission} decides from now on.`);
   } catch (error) {
@@ -82,8 +82,8 @@ function effect(found) {
   ];
   const moved = found.jobs.slice(0, 20).map((job) => [h("a", { href: `#/job/${job.number}` }, String(job.number)), moment(job.finish_before), moment(job.finish) || "never"]);
   return [
-    table(["", "As it is", "As asked"], rows, "Effect"),
-    moved.length ? table(["Job", "Finishes as it is", "As asked"], moved, "Jobs that move most") : h("p", { class: "note" }, "No job would finish at another time."),
+    table(["", "Now", "With the change"], rows, "Effect"),
+    moved.length ? table(["Job", "Finishes now", "With the change"], moved, "Jobs that move most") : h("p", { class: "note" }, "No job would finish at another time."),
   ];
 }
 

@@ -9,7 +9,13 @@ from pathlib import Path
 
 from volvelle.live.agent import wire
 from volvelle.live.agent.folders import AgentSettings
-from volvelle.live.agent.node_key import ask_to_join, prove_key, verifier_is_proven
+from volvelle.live.agent.node_key import (
+    ask_to_join,
+    channel_of,
+    prove_key,
+    transcript_of,
+    verifier_is_proven,
+)
 from volvelle.live.agent.processes import since_boot
 
 _FIRST_RETRY_SECONDS = 0.05
@@ -120,7 +126,9 @@ class ControllerConnection:
         challenge = await wire.receive(reader, wire.to_agent, wire.MAX_HANDSHAKE_BYTES)
         if not isinstance(challenge, wire.Challenge):
             raise wire.FrameError("no challenge")
-        transcript = challenge.nonce, nonce, settings.node.name
+        tls: ssl.SSLObject | None = writer.get_extra_info("ssl_object")
+        channel = channel_of(tls.getpeercert(binary_form=True) or b"") if tls else ""
+        transcript = transcript_of(challenge.nonce, nonce, settings.node.name, channel)
         hello = wire.Hello(
             version=wire.VERSION,
             node=settings.node,
@@ -128,6 +136,7 @@ class ControllerConnection:
             start=self._start,
             address=settings.address,
             nonce=nonce,
+            channel=channel,
             proof=prove_key(settings.key, *transcript),
             join=ask_to_join(settings.token, settings.key, *transcript) if settings.token else "",
         )

@@ -5,12 +5,15 @@
     key       random, known to the agent alone
     verifier  what the server keeps: an Ed25519 public key and a MAC key, both derived from the key (HKDF)
 
-A *transcript* is the nonces of both sides and the node's name. The agent signs it (Ed25519, RFC 8032), so
-the verifier checks a proof and makes none. The server authenticates itself by an HMAC under the MAC key. A
-joining agent sends its verifier encrypted (AES-256-GCM) under a key derived from the join token, with the
-transcript as associated data. All primitives are those of ``cryptography`` and of Python (decision 63).
+A *transcript* is the nonces of both sides, the node's name, and with TLS the digest of the server's
+certificate (tls-server-end-point, RFC 5929): a proof is worth nothing on a connection whose TLS ends
+elsewhere. The agent signs it (Ed25519, RFC 8032), so the verifier checks a proof and makes none. The server
+authenticates itself by an HMAC under the MAC key. A joining agent sends its verifier encrypted (AES-256-GCM)
+under a key derived from the join token, with the transcript as associated data. All primitives are those of
+``cryptography`` and of Python (decisions 63 and 76).
 """
 
+import hashlib
 import hmac
 import os
 import secrets
@@ -40,6 +43,16 @@ def read_or_make_key(path: Path) -> str:
     if not path.exists():
         write_file(path, new_key().encode() + b"\n")
     return path.read_text(encoding="utf-8").strip()
+
+
+def channel_of(certificate: bytes) -> str:
+    """The digest of a server's ``certificate`` (DER): what a proof over TLS is bound to."""
+    return hashlib.sha256(certificate).hexdigest()
+
+
+def transcript_of(challenge: str, nonce: str, node: str, channel: str) -> tuple[str, ...]:
+    """The statement of a handshake. channel: of `channel_of`; empty: no TLS, or an agent that binds none."""
+    return (challenge, nonce, node, channel) if channel else (challenge, nonce, node)
 
 
 def verifier_of(key: str) -> str:

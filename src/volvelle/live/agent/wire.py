@@ -2,8 +2,9 @@
 
 Agents dial in; the server never dials. A frame is four bytes of length and a JSON message. The agent proves
 that it knows the key of its node, the server that it can check that, and neither sends a key (`node_key`);
-the proofs are of both sides' nonces. Then the agent sends all that is on its node (`NodeInventory`), and
-again on every new connection. So neither side keeps sent messages, only state.
+the proofs are of both sides' nonces and, with TLS, of the server's certificate. Then the agent sends all that
+is on its node (`NodeInventory`), and again on every new connection. So neither side keeps sent messages, only
+state.
 
 A *task* is the part of an attempt that runs on one node.
 """
@@ -52,6 +53,8 @@ class Hello(msgspec.Struct, frozen=True, tag="hello", kw_only=True):
     ``start``: of the agent's process, to tell an agent in a copy of the folder from one that reconnects.
     ``address``: where other nodes reach programs of this node; empty: the address it dialled in from.
     ``proof``: that it knows its key. ``join``: its verifier, for a node without a key; empty: without token.
+    ``channel``: digest of the certificate that it was shown, which the proof is bound to; empty: without TLS,
+    and of agents of earlier versions.
     """
 
     version: int
@@ -62,6 +65,7 @@ class Hello(msgspec.Struct, frozen=True, tag="hello", kw_only=True):
     proof: str
     join: str = ""
     start: str = ""
+    channel: str = ""
 
 
 class Welcome(msgspec.Struct, frozen=True, tag="welcome"):

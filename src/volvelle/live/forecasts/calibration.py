@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from volvelle.core.scheduler import Scheduler
+from volvelle.core.scheduler_state import SchedulerState
 from volvelle.estimate.likeness import ARRIVALS_SECONDS, Observed
 from volvelle.estimate.told import ToldTimes
 from volvelle.live.scheduler_queries import holds_gpus, unheld_job_numbers
@@ -80,7 +80,10 @@ class ForecastCalibration:
             del self._running[number]
 
     def tell(
-        self, scheduler: Scheduler, submitted: Mapping[int, float], finishes: Mapping[int, float]
+        self,
+        scheduler: SchedulerState,
+        submitted: Mapping[int, float],
+        finishes: Mapping[int, float],
     ) -> tuple[dict[int, CalibratedTimes], list[int]]:
         """P50 and P90 of forecast finishes, and the jobs that had no forecast before.
 
@@ -108,7 +111,7 @@ class ForecastCalibration:
         found = {n: CalibratedTimes(*both, prior) for n, both in zip(numbers, times, strict=True)}
         return found, first
 
-    def ask(self, scheduler: Scheduler, number: int, finish: float | None) -> CalibratedTimes:
+    def ask(self, scheduler: SchedulerState, number: int, finish: float | None) -> CalibratedTimes:
         """P50 and P90 of a job that is forecast to finish so, and is not noted."""
         if finish is None:
             return UNKNOWN
@@ -117,7 +120,7 @@ class ForecastCalibration:
         return CalibratedTimes(scheduler.now + told.p50, scheduler.now + told.p90, told.prior)
 
     def share_within(
-        self, scheduler: Scheduler, number: int, finish: float, seconds: float
+        self, scheduler: SchedulerState, number: int, finish: float, seconds: float
     ) -> float | None:
         """Share of jobs with such a forecast that take at most ``seconds``; None if too little is known."""
         with self._lock:
@@ -134,7 +137,7 @@ class ForecastCalibration:
                 self._told.withdraw(number)
 
     def _asked(
-        self, scheduler: Scheduler, number: int, finish: float
+        self, scheduler: SchedulerState, number: int, finish: float
     ) -> tuple[Observed, float, float | None]:
         """As `_asked`, of a job that may be new."""
         arrivals = self._arrived(scheduler.now) + (number not in self._told)
@@ -158,7 +161,7 @@ class _Crowd(NamedTuple):
 
 
 def _asked(
-    scheduler: Scheduler, number: int, finish: float, crowd: _Crowd
+    scheduler: SchedulerState, number: int, finish: float, crowd: _Crowd
 ) -> tuple[Observed, float, float | None]:
     """The state to tell a job by, the seconds that are forecast, and its time limit."""
     row, jobs, service = scheduler.row_of(number), scheduler.state.jobs, math.nan
@@ -176,6 +179,6 @@ def _kinds(*, running: bool) -> tuple[str]:
     return ("runs" if running else "waits",)
 
 
-def _declared(scheduler: Scheduler) -> dict[int, JobSpec]:
+def _declared(scheduler: SchedulerState) -> dict[int, JobSpec]:
     """Declarations of the jobs that wait for admission."""
     return {event.number: event.spec for event in scheduler.admissions.submissions}

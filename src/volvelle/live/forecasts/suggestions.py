@@ -13,7 +13,7 @@ from typing import Any
 
 from volvelle.core.events import Event, JobCancelled, JobReleased, JobSubmitted, NodeChanged, WakeUp
 from volvelle.core.fork import Fork
-from volvelle.core.scheduler import Scheduler
+from volvelle.core.scheduler_state import SchedulerState
 from volvelle.live.forecasts.calibration import ForecastCalibration
 from volvelle.live.job_request import JobRequest
 from volvelle.live.scheduler_queries import holds_gpus, is_held, job_numbers, waits_for_jobs
@@ -78,7 +78,7 @@ class _Result:
 
 
 def suggest(
-    fork: Scheduler,
+    fork: SchedulerState,
     calibration: ForecastCalibration,
     job: JobStatusView,
     now: float,
@@ -138,7 +138,7 @@ def _one_of_each_kind(results: Sequence[_Result]) -> Iterator[_Result]:
 
 
 def _try(
-    base: Scheduler, candidate: _Candidate, now: float, calibration: ForecastCalibration | None
+    base: SchedulerState, candidate: _Candidate, now: float, calibration: ForecastCalibration | None
 ) -> _Result | None:
     """When the job would start; None if it would not, or that is not known.
 
@@ -168,8 +168,8 @@ def _try(
 
 
 def _candidates(
-    fork: Scheduler, job: JobStatusView, now: float
-) -> Iterator[tuple[Scheduler, _Candidate]]:
+    fork: SchedulerState, job: JobStatusView, now: float
+) -> Iterator[tuple[SchedulerState, _Candidate]]:
     """Candidates, each with the scheduler to try it on; the least disruptive for the user first."""
     number = job.number
     if is_held(fork, number):
@@ -189,7 +189,7 @@ def _candidates(
 
 
 def _changed_requests(
-    scheduler: Scheduler, request: JobRequest
+    scheduler: SchedulerState, request: JobRequest
 ) -> Iterator[tuple[str, dict[str, Any]]]:
     yield from _other_types(scheduler, request)
     yield from _fewer_constraints(request)
@@ -200,7 +200,9 @@ def _changed_requests(
         yield short, {"estimate": _SHORT_SECONDS}
 
 
-def _other_types(scheduler: Scheduler, request: JobRequest) -> Iterator[tuple[str, dict[str, Any]]]:
+def _other_types(
+    scheduler: SchedulerState, request: JobRequest
+) -> Iterator[tuple[str, dict[str, Any]]]:
     if request.gpu_types:
         requested = " or ".join(request.gpu_types)
         for kind in dict.fromkeys(scheduler.resources.types):
@@ -214,7 +216,9 @@ def _fewer_constraints(request: JobRequest) -> Iterator[tuple[str, dict[str, Any
         yield f"nodes without {label}, too", {"constraints": left}
 
 
-def _other_pools(scheduler: Scheduler, request: JobRequest) -> Iterator[tuple[str, dict[str, Any]]]:
+def _other_pools(
+    scheduler: SchedulerState, request: JobRequest
+) -> Iterator[tuple[str, dict[str, Any]]]:
     if request.pool:
         for pool in scheduler.cluster.pools:
             if pool.name != request.pool:
@@ -236,7 +240,7 @@ def _fewer_gpus(request: JobRequest) -> Iterator[tuple[str, dict[str, Any]]]:
         gpus //= 2
 
 
-def _draining_nodes(scheduler: Scheduler) -> list[str]:
+def _draining_nodes(scheduler: SchedulerState) -> list[str]:
     """Draining nodes, those with the most free GPUs first."""
     resources = scheduler.resources
     draining = [at for at, state in enumerate(resources.node_states) if state is NodeState.DRAINING]

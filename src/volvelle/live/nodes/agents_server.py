@@ -21,7 +21,7 @@ from types import MappingProxyType
 import msgspec
 
 from volvelle.live.agent import wire
-from volvelle.live.agent.node_key import prove_verifier
+from volvelle.live.agent.node_key import prove_verifier, transcript_of
 from volvelle.live.agent.processes import since_boot
 from volvelle.live.messages import AttemptKey, JournalPosition, NodeLost, Order, Report
 from volvelle.live.nodes.attempt_coordinator import AttemptCoordinator
@@ -29,6 +29,7 @@ from volvelle.live.nodes.current_agents import CurrentAgents
 from volvelle.live.nodes.log_fetcher import LogFetcher
 from volvelle.live.nodes.node_keys import NodeKeys, another_key, check_key
 from volvelle.live.nodes.node_logs import NodeLogs
+from volvelle.live.nodes.served_tls import ServedTls
 from volvelle.live.uploads import Uploads
 from volvelle.model.node import Node
 from volvelle.model.problems import Problem
@@ -102,7 +103,7 @@ class AgentsServer:
         port: int = 0,
         lease_seconds: float = 0.0,
         current_agents: CurrentAgents | None = None,
-        security: ssl.SSLContext | None = None,
+        tls: ServedTls | None = None,
         position: Callable[[], JournalPosition | None] = lambda: None,
         placed: Mapping[AttemptKey, tuple[str, ...]] = MappingProxyType({}),
         is_down: Callable[[str], bool] = lambda name: True,
@@ -124,7 +125,8 @@ class AgentsServer:
         self._last_contact = dict.fromkeys(self._nodes, time.monotonic())
         self._loop = asyncio.new_event_loop()
         self._log_fetcher = LogFetcher(self._nodes, self._loop, self._send_to_agent)
-        self._server = self._listen(host, port, security)
+        self._channel = tls.channel if tls else ""
+        self._server = self._listen(host, port, tls.context if tls else None)
         self.port: int = self._server.sockets[0].getsockname()[1]
         self._thread = threading.Thread(target=self._run, name="agents", daemon=True)
         self._thread.start()
@@ -295,7 +297,7 @@ class AgentsServer:
         hello = await wire.receive(reader, wire.from_agent, wire.MAX_HANDSHAKE_BYTES)
         if not isinstance(hello, wire.Hello):
             return None
-        transcript = nonce, hello.nonce, hello.node.name
+        transcript = transcript_of(nonce, hello.nonce, hello.node.name, hello.channel)
         proven = await asyncio.to_thread(check_key, self._keys, hello, *transcript)
         permanent = self._refusal_reason(hello) if proven.verifier else proven.refusal
         reason = permanent or self._wait_reason(hello)
@@ -345,6 +347,8 @@ class AgentsServer:
     def _wait_reason(self, hello: wire.Hello) -> str:
         """Why this agent has to wait; empty if it does not. Raises OSError if that cannot be read."""
         name = hello.node.name
+        if hello.channel not in ("", self._channel):  # agents of earlier versions bind nothing
+            return "its TLS connection ends before this server: something between them has a certificate, too"
         connection = self._connections.get(name)
         if connection is not None and connection.start != hello.start:
             return f"an agent with the same identity is connected for node {name!r}"

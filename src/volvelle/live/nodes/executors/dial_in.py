@@ -1,7 +1,6 @@
 """Machines whose agents are started there with ``volvelle agent`` and dial in."""
 
 import resource
-import ssl
 from collections.abc import Callable
 from typing import ClassVar
 
@@ -11,6 +10,7 @@ from volvelle.live.messages import Report
 from volvelle.live.nodes.agents_server import AgentsServer
 from volvelle.live.nodes.current_agents import CurrentAgents
 from volvelle.live.nodes.executor import Executor, ExecutorContext, OpenExecutor, executors
+from volvelle.live.nodes.served_tls import ServedTls
 from volvelle.live.plain_connections import stays_on_machine
 from volvelle.model.problems import Problem
 
@@ -49,14 +49,14 @@ class DialIn(Executor):
             port=self.port,
             lease_seconds=self.lease_seconds,
             current_agents=CurrentAgents(context.folder / "current-agents"),
-            security=self._security(),
+            tls=self._tls(),
             position=context.position,
             placed=context.placed,
             is_down=context.is_down,
             uploads=context.uploads,
         )
 
-    def _security(self) -> ssl.SSLContext | None:
+    def _tls(self) -> ServedTls | None:
         if not self.certificate:
             if self.insecure or stays_on_machine(self.host):
                 return None
@@ -65,15 +65,13 @@ class DialIn(Executor):
                 "is no TLS",
                 mend="give certificate and key, or say insecure=true",
             )
-        security = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
         try:
-            security.load_cert_chain(self.certificate, self.key or None)
-        except (OSError, ssl.SSLError) as error:
+            return ServedTls.read(self.certificate, self.key)
+        except (OSError, ValueError) as error:  # among them those of ssl
             raise Problem(
                 f"executor 'dial-in': cannot use certificate {self.certificate}: {error}",
                 mend="name PEM files of a certificate and of its key",
             ) from None
-        return security
 
 
 def _raise_descriptor_limit(wanted: int) -> None:

@@ -1,0 +1,90 @@
+"""The rules of the forward loop that follow from the parts of a composition, with their kernels."""
+
+from collections.abc import Callable
+
+from volvelle.core.composition import Composition
+from volvelle.core.forward.groups import by_groups
+from volvelle.core.orders import Key, compilable_keys, goes_by_time, interpreted_keys, never_rises
+from volvelle.core.policy import Kernel, kept_order
+from volvelle.core.state import ASKED, COUNTED, KERNEL, ORDER, Rules, State
+
+
+def rules_of(
+    s: State,
+    parts: Composition,
+    kernel: Kernel | None,
+    before: Rules,
+    rates_are_known: Callable[[], bool],
+) -> Rules:
+    """The rules by these parts, the others as ``before``; the state knows the kernels of parts afterwards.
+
+    kernel: of the policy. rates_are_known: whether the rates of all jobs are in tables.
+    """
+    policy, placement, key = parts.policy, parts.placement, kept_order(parts.policy)
+    decides = _decides(s, key, kernel, before.simulated, rates_are_known)
+    if decides != ORDER:
+        key = None
+    places = COUNTED
+    if placement.names_gpus:
+        places = ASKED if placement.kernel is None else KERNEL
+    if placement.kernel is not None:
+        s.place = placement.kernel
+    return before._replace(
+        decides=decides,
+        grouped=decides == KERNEL and kernel is not None and kernel.group is not None,
+        yields=decides == KERNEL and kernel is not None and kernel.yields,
+        preemptive=bool(getattr(policy, "preemptive", True)),
+        strict=bool(getattr(policy, "strict", False)),
+        elastic=bool(getattr(policy, "elastic", True)),
+        keys_fall=key is not None and never_rises(key),
+        keys_move=key is not None and goes_by_time(key),
+        time_varying=policy.time_varying,
+        round=policy.round or 0.0,
+        places=places,
+        keeps_place=placement.shrinks_in_place,
+        divides=policy.divides,
+    )
+
+
+def _decides(
+    s: State,
+    key: Key | None,
+    kernel: Kernel | None,
+    simulated: bool,
+    rates_are_known: Callable[[], bool],
+) -> int:
+    """Who decides; the state knows their kernels afterwards."""
+    if key is not None:
+        if not s.compiled:
+            s.key = interpreted_keys(key)
+            return ORDER
+        if (keys := _compiled(key)) is not None:
+            s.key = keys
+            return ORDER
+    if kernel is None or (kernel.rates and not rates_are_known()):
+        return ASKED
+    if kernel.yields and not (simulated and s.compiled and len(s.types.capacity) == 1):
+        return ASKED  # what it says of its decisions is Python's to say
+    if kernel.group is not None:
+        s.group, s.decide = by_groups(kernel.group, kernel.decide)
+    elif s.compiled:
+        from volvelle.core.machine import deciding  # noqa: PLC0415 - loads llvmlite
+
+        s.decide = deciding(kernel.decide)
+    else:
+        return ASKED
+    s.memory = kernel.memory
+    return KERNEL
+
+
+def _compiled(key: Key) -> Callable[..., None] | None:
+    """``key`` as a kernel; None where it is beyond Numba."""
+    from volvelle.core.machine_code.loading import NotCompilable, address  # noqa: PLC0415 - llvmlite
+    from volvelle.core.machine_code.words import KERNELS  # noqa: PLC0415 - as above
+
+    keys = compilable_keys(key)
+    try:
+        address(keys, KERNELS["key"])
+    except NotCompilable:
+        return None
+    return keys
