@@ -148,10 +148,11 @@ def _choose_types(view: View, allocation: Allocation) -> Allocation:
 
 def _moved(scheduler: SchedulerState, view: View, nodes: IntColumn) -> IntColumn:
     """Whose GPUs are to be on other nodes than they are."""
-    now = np.zeros_like(nodes)
-    for place, row in enumerate(view.jobs.rows):
-        for slot in scheduler.slots_of(int(row)):
-            now[place, scheduler.resources.slot_node[slot]] += 1
+    owner, row_of = scheduler.resources.owner, view.jobs.row_of
+    slots = np.flatnonzero(owner >= 0)
+    places = np.array([row_of[number] for number in owner[slots].tolist()], dtype=np.int64)
+    held = places * nodes.shape[1] + scheduler.resources.slot_node[slots]
+    now = np.bincount(held, minlength=nodes.size).reshape(nodes.shape)
     moved: IntColumn = (now != nodes).any(axis=1) & (nodes > 0).any(axis=1)
     return moved
 

@@ -5,10 +5,12 @@ from typing import Any
 
 import pytest
 
-from volvelle.incumbents.slurm.controller import REQUEUE_HOLD, Controller, Entry, Rules
+from volvelle.incumbents.slurm.controller import REQUEUE_HOLD, Controller
+from volvelle.incumbents.slurm.entries import Entry
 from volvelle.incumbents.slurm.passes import backfill_pass, main_pass, queue
 from volvelle.incumbents.slurm.reasons import explained
 from volvelle.incumbents.slurm.records import dependencies, entry_of
+from volvelle.incumbents.slurm.rules import Rules
 from volvelle.incumbents.slurm.site import (
     Association,
     Config,

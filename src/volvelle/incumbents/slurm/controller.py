@@ -1,103 +1,31 @@
 """The state of Slurm's controller as its scheduler sees it: who runs where, who waits, and what is free."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from bisect import bisect_left, insort
+from collections.abc import Iterator, Mapping
+from copy import copy
 from dataclasses import dataclass, field, replace
+from operator import attrgetter
 
-import numpy as np
-
-from volvelle.incumbents.slurm.fair_share import FairShare, Weights
+from volvelle.incumbents.slurm.choosing import shares
+from volvelle.incumbents.slurm.entries import FOREVER, Entry, Place
+from volvelle.incumbents.slurm.fair_share import FairShare
+from volvelle.incumbents.slurm.holdings import NONE, Holdings
 from volvelle.incumbents.slurm.limits import Book
-from volvelle.incumbents.slurm.shapes import Bools, Floats, Hardware, Shape, Share, shape_of, shares
-from volvelle.incumbents.slurm.site import Job, Partition, Qos, Reservation, Site
-from volvelle.incumbents.slurm.text import duration
-from volvelle.model.problems import Problem
+from volvelle.incumbents.slurm.rules import Rules
+from volvelle.incumbents.slurm.shapes import Bools, Floats, Hardware, Share, shape_of
+from volvelle.incumbents.slurm.site import Partition, Reservation
 
 REQUEUE_HOLD = 121.0
 """Seconds for which a job that was requeued is held (measured; ``begin_time`` is now and 120 s, plus 1)."""
-FOREVER = float("inf")
-
-
-@dataclass(slots=True)
-class Entry:
-    """A job in the controller. Times are seconds on the run's clock.
-
-    limit: seconds. eligible: it does not start before. accrue: from when its age counts. after: jobs that
-    have to end first, by key. priority: by partition. shares: what it holds, None while it waits.
-    """
-
-    number: int
-    job: Job
-    limit: float
-    partitions: tuple[Partition, ...]
-    eligible: float
-    accrue: float
-    held: bool = False
-    after: frozenset[str] = frozenset()
-    shapes: dict[str, Shape] = field(default_factory=dict)
-    priority: dict[str, float] = field(default_factory=dict)
-    fixed_priority: float | None = None
-    shares: list[Share] | None = None
-    partition: str = ""
-    start: float = 0.0
-    counted: float = 0.0
-    reason: str = ""
-
-    @property
-    def ends(self) -> float:
-        """When it is believed to end at the latest, by its limit."""
-        return self.start + self.limit
-
-
-@dataclass(eq=False)
-class Rules:
-    """Constants of a controller: the site, its nodes by number, and how its scheduler was told to work.
-
-    kinds: of each node, where a job has to keep to nodes of one kind.
-    """
-
-    site: Site
-    kinds: Sequence[int] | None = None
-
-    def __post_init__(self) -> None:
-        site = self.site
-        self.hardware = Hardware(site.nodes, self.kinds)
-        self.weights = Weights(site)
-        self.partitions = {one.name: one for one in site.partitions}
-        self.qos: Mapping[str, Qos] = {one.name: one for one in site.qos}
-        config = site.config
-        self.preempts_by = config.text("PreemptType", "preempt/none").rpartition("/")[2]
-        self.preempt_modes = config.words("PreemptMode")
-        for mode in sorted(self.preempt_modes & {"GANG", "SUSPEND"}):
-            if self.preempts_by != "none":
-                raise Problem(
-                    f"PreemptMode {mode} is not modelled: two jobs would share nodes in turn",
-                    mend="look at a site with REQUEUE or CANCEL",
-                )
-        self.exempt = duration(config.text("PreemptExemptTime")) or 0.0
-        number = config.scheduler_number
-        self.backfills = "backfill" in config.text("SchedulerType", "sched/backfill")
-        self.backfill_interval = max(number("bf_interval", 30.0), 1.0)
-        self.window = number("bf_window", 1440.0) * 60.0
-        self.resolution = max(number("bf_resolution", 60.0), 1.0)
-        self.depth = int(number("bf_max_job_test", 500))
-        self.user_depth = int(number("bf_max_job_user", 0))
-        self.partition_depth = int(number("bf_max_job_part", 0))
-        self.array_reservations = int(number("bf_max_job_array_resv", 20))
-        self.main_interval = max(number("sched_interval", 60.0), 1.0)
-        self.main_depth = int(number("default_queue_depth", 100))
-        self.reorders = int(number("preempt_reorder_count", 1))
-        flags = config.scheduler_parameters
-        self.strict_order = "preempt_strict_order" in flags
-        self.youngest_first = "preempt_youngest_first" in flags
-        self.limit_stops = "assoc_limit_stop" in flags
-        self.up = np.array([node.usable for node in site.nodes], dtype=np.bool_)
+_KEY = attrgetter("key")
 
 
 @dataclass(eq=False)
 class Controller:
     """The state that changes: `volvelle.incumbents.slurm.passes` read it, and start and stop jobs in it.
 
-    keys: numbers of the jobs that are here, by key. tasks: how many tasks of an array run, by its id.
+    entered: how many jobs have come. keys: numbers of the jobs that are here, by key. tasks: how many tasks
+    of an array run, by its id.
     changed: whether anything happened since the last pass. cancelled: jobs that were stopped for others and
     do not come again.
     """
@@ -118,6 +46,7 @@ class Controller:
     tasks: dict[int, int] = field(default_factory=dict)
     changed: bool = True
     cancelled: list[int] = field(default_factory=list)
+    entered: int = 0
 
     @classmethod
     def of(cls, rules: Rules, now: float) -> "Controller":
@@ -138,37 +67,71 @@ class Controller:
 
     def __post_init__(self) -> None:
         self.running = {number: self.entries[number] for number in self.running}
+        self.holdings = NONE
+        for entry in self.running.values():
+            self.holdings = self._with(entry)
+        self.places = {number: self._places(entry) for number, entry in self.entries.items()}
+        """The places of each job, by its number."""
+        self._sort()
 
     def fork(self) -> "Controller":
         """A copy that goes its own way."""
-        return replace(
-            self,
-            free=self.free.copy(),
-            book=self.book.fork(),
-            fair=self.fair.fork(),
-            licences=self.licences.copy(),
-            entries={
-                number: replace(entry, priority=entry.priority.copy())
-                for number, entry in self.entries.items()
-            },
-            keys=self.keys.copy(),
-            tasks=self.tasks.copy(),
-            cancelled=self.cancelled.copy(),
-        )
+        other = copy(self)
+        other.free, other.book, other.fair = self.free.copy(), self.book.fork(), self.fair.fork()
+        other.licences, other.keys = self.licences.copy(), self.keys.copy()
+        other.tasks, other.cancelled = self.tasks.copy(), self.cancelled.copy()
+        other.entries, other.places = {}, {}
+        for number, entry in self.entries.items():
+            twin = other.entries[number] = replace(entry, priority=entry.priority.copy())
+            other.places[number] = tuple(replace(one, entry=twin) for one in self.places[number])
+        other.running = {number: other.entries[number] for number in self.running}
+        other._sort()
+        return other
+
+    def _sort(self) -> None:
+        waiting = (self.places[one.number] for one in self.entries.values() if one.shares is None)
+        self.waiting = sorted((place for places in waiting for place in places), key=_KEY)
+        """Places of the jobs that wait, the first to be served first."""
 
     # ------------------------------------------------------------------ jobs come and go
 
-    def enter(self, entry: Entry, allowed: Bools | None = None) -> None:
-        """A job was submitted. allowed: nodes that will do (None: all)."""
+    def enter(self, entry: Entry) -> None:
+        """A job was submitted."""
         self.entries[entry.number] = entry
+        self.entered += 1
+        entry.turn = self.entered
         self.keys[entry.job.key] = entry.number
-        for partition in entry.partitions:
-            shape = shape_of(entry.job, partition, self.rules.hardware, self.rules.site)
-            if allowed is not None:
-                shape = shape._replace(allowed=shape.allowed & allowed)
-            entry.shapes[partition.name] = shape
+        self.places[entry.number] = self._places(entry)
         self._rate(entry)
+        self._queue(entry)
         self.changed = True
+
+    def _places(self, entry: Entry) -> tuple[Place, ...]:
+        return tuple(self._place(entry, partition) for partition in entry.partitions)
+
+    def _place(self, entry: Entry, partition: Partition) -> Place:
+        job, rules, name = entry.job, self.rules, partition.name
+        shape = shape_of(job, partition, rules.hardware, rules.site)
+        if entry.allowed is not None:
+            shape = shape._replace(allowed=shape.allowed & entry.allowed)
+        demand, number = rules.demands.number(shape), rules.number
+        asked = tuple(sorted(job.asked.items()))
+        group = "group", job.user, job.account, job.qos, name, asked
+        names = [one.name for one in self.reservations]
+        line = (
+            float(demand),
+            entry.limit,
+            float(number(("user", job.user))),
+            float(number(("partition", name))),
+            -1.0 if job.array is None else float(number(("array", job.array))),
+            float(names.index(job.reservation)) if job.reservation in names else -1.0,
+            float(rules.class_of(job.qos, name)),
+            float(number(group)),
+            0.0,
+        )
+        counted = self.book.counts_jobs(job.user, job.account, job.qos, name)
+        plain = not (counted or job.licences or job.throttle or "singleton" in job.dependency)
+        return Place(entry, partition, demand, line, plain, self._key(entry, partition))
 
     def leave(self, number: int) -> None:
         """A job ended."""
@@ -177,20 +140,26 @@ class Controller:
             del self.keys[entry.job.key]
         if entry.shares is not None:
             self.release(entry)
+        self._leave_queue(entry)
+        del self.places[number]
         self.changed = True
 
-    def start(self, entry: Entry, partition: str, nodes: list[int]) -> None:
+    def start(self, place: Place, nodes: list[int]) -> None:
         """Let a job start on nodes that can serve it."""
-        shape = entry.shapes[partition]
-        self.hold(entry, partition, shares(shape, self.rules.hardware, self.free, nodes), self.now)
+        demands = self.rules.demands
+        shape = demands.shapes[place.demand]
+        held = shares(demands.ground, place.demand, shape, self.free, nodes)
+        self.hold(place.entry, place.partition.name, held, self.now)
 
     def hold(self, entry: Entry, partition: str, held: list[Share], start: float) -> None:
         """Let a job run on what it holds since ``start``."""
+        self._leave_queue(entry)
         entry.shares, entry.partition, entry.start = held, partition, start
         entry.counted, entry.reason = max(start, self.calculated), ""
         job = entry.job
         for share in held:
             self.free[:, share.node] -= (share.cpus, share.memory, share.gpus)
+        self.holdings = self._with(entry)
         self.running[entry.number] = entry
         self.book.add(job.user, job.account, job.qos, partition, self.holds(entry), 1.0)
         if job.array is not None:
@@ -198,15 +167,24 @@ class Controller:
         for name, amount in job.licences.items():
             self.licences[name] = self.licences.get(name, 0.0) - amount
 
+    def _with(self, entry: Entry) -> Holdings:
+        """All that is held, and what a job holds that starts."""
+        job, rules = entry.job, self.rules
+        exempt = FOREVER if job.reservation else entry.start + rules.exempt_seconds(job.qos)
+        of = rules.class_of(job.qos, entry.partition)
+        return self.holdings.plus(entry.number, entry.shares or (), entry.ends, of, exempt)
+
     def requeue(self, entry: Entry) -> None:
         """Stop a job that begins anew later: it is held for two minutes, and its age begins again."""
         self.release(entry)
+        self._leave_queue(entry)
         entry.eligible = entry.accrue = self.now + REQUEUE_HOLD
         entry.reason = "BeginTime"
         self._rate(entry)
+        self._queue(entry)
 
     def release(self, entry: Entry) -> None:
-        """A job holds nothing any more."""
+        """A job holds nothing any more, and waits."""
         held = self.holds(entry)
         job = entry.job
         self.book.add(job.user, job.account, job.qos, entry.partition, held, -1.0)
@@ -214,11 +192,22 @@ class Controller:
         for share in entry.shares or ():
             self.free[:, share.node] += (share.cpus, share.memory, share.gpus)
         entry.shares = None
+        self.holdings = self.holdings.without(entry.number)
         del self.running[entry.number]
+        self._queue(entry)
         if job.array is not None:
             self.tasks[job.array] -= 1
         for name, amount in job.licences.items():
             self.licences[name] = self.licences.get(name, 0.0) + amount
+
+    def _queue(self, entry: Entry) -> None:
+        for place in self.places[entry.number]:
+            insort(self.waiting, place, key=_KEY)
+
+    def _leave_queue(self, entry: Entry) -> None:
+        for place in self.places[entry.number] if entry.shares is None else ():
+            at = bisect_left(self.waiting, place.key, key=_KEY)
+            del self.waiting[self.waiting.index(place, at)]
 
     def holds(self, entry: Entry) -> dict[str, float]:
         """The resources that a running job holds, by Slurm's names."""
@@ -251,6 +240,7 @@ class Controller:
             if entry.shares is None:
                 entry.fixed_priority = None
                 self._rate(entry)
+        self.waiting.sort(key=_KEY)
 
     def _count_usage(self, entry: Entry) -> None:
         seconds = self.now - entry.counted
@@ -261,7 +251,7 @@ class Controller:
             entry.counted = self.now
 
     def _rate(self, entry: Entry) -> None:
-        """Work out the priority of a waiting job in each of its partitions."""
+        """Work out the priority of a waiting job in each of its partitions, and its place in the queue."""
         job, weights = entry.job, self.rules.weights
         for partition in entry.partitions:
             if entry.fixed_priority is not None:
@@ -279,6 +269,19 @@ class Controller:
                     nice=job.nice,
                 )
             entry.priority[partition.name] = value
+        for place in self.places[entry.number]:
+            place.key = self._key(entry, place.partition)
+
+    def _key(self, entry: Entry, partition: Partition) -> tuple[float, ...]:
+        job = entry.job
+        return (
+            not job.reservation,
+            -partition.tier,
+            -int(entry.priority.get(partition.name, 0.0)),
+            job.array if job.array is not None else job.id,
+            job.task if job.task is not None else -1,
+            entry.turn,
+        )
 
     # ------------------------------------------------------------------ who may start at all
 

@@ -74,6 +74,10 @@ class Book:
                 return bound.reason.format(_word(name))
         return ""
 
+    def counts_jobs(self, user: str, account: str, qos: str, partition: str) -> bool:
+        """Whether a limit on numbers of jobs holds for such a job."""
+        return any(JOBS in bound.most for bound in self.bounds(user, account, qos, partition))
+
     def full(self, user: str, account: str, qos: str, partition: str) -> str:
         """The limit on numbers of jobs that is reached, in Slurm's words; empty: none."""
         return self.blocked(user, account, qos, partition, {})

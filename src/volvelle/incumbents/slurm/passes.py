@@ -6,83 +6,65 @@ from its nodes. Backfill goes through the whole queue and plans, by whole nodes 
 could start; a job starts now where that delays no job before it in the plan.
 """
 
-from collections import Counter
-from collections.abc import Callable
+from collections.abc import Sequence
 from functools import cmp_to_key
-from typing import NamedTuple
 
 import numpy as np
 
-from volvelle.incumbents.slurm.controller import Controller, Entry
-from volvelle.incumbents.slurm.preemption import candidates, may_preempt, mode_of, victims_of
-from volvelle.incumbents.slurm.shapes import Bools, Shape, choose
-from volvelle.incumbents.slurm.site import Partition
-
-
-class Place(NamedTuple):
-    """A job in one of its partitions, as it stands in the queue."""
-
-    entry: Entry
-    partition: Partition
-
-    @property
-    def shape(self) -> Shape:
-        """The resources that it takes there."""
-        return self.entry.shapes[self.partition.name]
-
-    @property
-    def priority(self) -> float:
-        """Its priority there."""
-        return self.entry.priority[self.partition.name]
+from volvelle.incumbents.slurm.choosing import choose
+from volvelle.incumbents.slurm.controller import Controller
+from volvelle.incumbents.slurm.entries import FOREVER, Entry, Place
+from volvelle.incumbents.slurm.planning import (
+    CAPPED,
+    CLASS,
+    FIRST,
+    GROUP,
+    KEPT,
+    STARTED,
+    Lines,
+    Running,
+    new_plan,
+    next_start,
+)
+from volvelle.incumbents.slurm.preemption import mode_of, stoppable, stops_by_class, victims_of
+from volvelle.incumbents.slurm.shapes import Bools
 
 
 def queue(controller: Controller) -> list[Place]:
     """All jobs that come into question now, the first to be served first (``sort_job_queue``)."""
     places = []
-    for entry in controller.entries.values():
-        if entry.shares is not None:
-            continue
+    for place in controller.waiting:
+        entry = place.entry
         entry.reason = controller.waits_for(entry)
-        if not entry.reason:
-            places += [Place(entry, one) for one in entry.partitions if one.up]
-    places.sort(key=_after_preemption)
-    if controller.rules.preempts_by != "none":
-        preempts = _preempts(controller)
-
-        def compare(one: Place, other: Place) -> int:
-            if preempts(one, other):
-                return -1
-            if preempts(other, one):
-                return 1
-            mine, theirs = _after_preemption(one), _after_preemption(other)
-            return -1 if mine < theirs else int(mine > theirs)
-
-        places.sort(key=cmp_to_key(compare))
+        if not entry.reason and place.partition.up:
+            places.append(place)
+    stops = stops_by_class(controller.rules)
+    if stops.any() and _out_of_order(places, stops):
+        places.sort(key=cmp_to_key(lambda one, other: _compare(one, other, stops)))
     return places
 
 
-def _after_preemption(place: Place) -> tuple[bool, int, float, int, int]:
-    job = place.entry.job
-    return (
-        not job.reservation,
-        -place.partition.tier,
-        -int(place.priority),
-        job.array if job.array is not None else job.id,
-        job.task if job.task is not None else -1,
-    )
+def _out_of_order(places: Sequence[Place], stops: Bools) -> bool:
+    """Whether a job stands behind one that it may stop."""
+    before: set[int] = set()
+    last = -1
+    for place in places:
+        kind = int(place.line[CLASS])
+        if kind != last:
+            before.add(kind)
+            if stops[kind, list(before)].any():
+                return True
+            last = kind
+    return False
 
 
-def _preempts(controller: Controller) -> Callable[[Place, Place], bool]:
-    """Whether the job of one place may stop that of another, by QOS or by partition."""
-    known: dict[tuple[str, str, str, str], bool] = {}
-
-    def check(one: Place, other: Place) -> bool:
-        key = one.entry.job.qos, one.partition.name, other.entry.job.qos, other.partition.name
-        if key not in known:
-            known[key] = may_preempt(controller.rules, *key)
-        return known[key]
-
-    return check
+def _compare(one: Place, other: Place, stops: Bools) -> int:
+    mine, theirs = int(one.line[CLASS]), int(other.line[CLASS])
+    if stops[mine, theirs]:
+        return -1
+    if stops[theirs, mine]:
+        return 1
+    return -1 if one.key < other.key else int(one.key > other.key)
 
 
 def main_pass(controller: Controller, depth: int) -> None:
@@ -110,7 +92,7 @@ def main_pass(controller: Controller, depth: int) -> None:
         if entry.job.reservation:
             entry.reason = "Reservation"
             continue
-        if not there[place.shape.allowed].any():
+        if not there[controller.rules.demands.ground.allowed[place.demand]].any():
             entry.reason = "ReqNodeNotAvail"
             if entry.job.required_nodes:
                 continue
@@ -131,20 +113,20 @@ def _is_kept(controller: Controller, place: Place) -> str:
 
 def _start(controller: Controller, place: Place, usable: Bools) -> bool:
     """Start a job on ``usable`` nodes, also by stopping others; False where it cannot."""
-    entry, hardware = place.entry, controller.rules.hardware
+    entry, ground = place.entry, controller.rules.demands.ground
     job, name = entry.job, place.partition.name
     if reason := controller.book.blocked(job.user, job.account, job.qos, name, job.asked):
         entry.reason = reason
         return False
-    nodes = choose(place.shape, hardware, controller.free, usable)
+    nodes = choose(ground, place.demand, controller.free, usable)
     if nodes is None:
-        found = victims_of(controller, entry, place.partition, usable)
+        found = victims_of(controller, place, usable)
         if found is None:
             return False
         nodes, victims = found
         for victim in victims:
             _stop(controller, victim)
-    controller.start(entry, name, nodes)
+    controller.start(place, nodes)
     return True
 
 
@@ -157,135 +139,93 @@ def _stop(controller: Controller, victim: Entry) -> None:
         controller.requeue(victim)
 
 
-class _Kept(NamedTuple):
-    """Whole nodes that the plan keeps for a job."""
-
-    begin: float
-    end: float
-    nodes: Bools
-
-
 def backfill_pass(controller: Controller) -> dict[int, float]:
     """Start jobs where that delays nobody before them; returns the planned starts of others, by number."""
-    rules, now = controller.rules, controller.now
-    plan: list[_Kept] = []
-    planned: dict[int, float] = {}
-    users: Counter[str] = Counter()
-    parts: Counter[str] = Counter()
-    arrays: Counter[int] = Counter()
-    tested: set[int] = set()
-    for place in queue(controller):
-        entry, job = place.entry, place.entry.job
-        if entry.shares is not None:
-            continue
-        if len(tested) >= rules.depth and entry.number not in tested:
+    rules = controller.rules
+    said = {place.entry: place.entry.reason for place in controller.waiting}
+    places = queue(controller)
+    if not places:
+        return {}
+    lines, running = _lines(places, len(rules.numbers)), _running(controller)
+    plan = new_plan(np.array([controller.now, *rules.backfill]), running, len(places))
+    chosen = np.zeros(len(running.up), dtype=np.bool_)
+    reasons: dict[int, str] = {}
+    at, late = 0, FOREVER
+    _keep_back(controller, places, lines, at)
+    while True:
+        at = next_start(rules.demands.ground, lines, running, plan, chosen, at, late)
+        if at < 0:
             break
-        if reason := _is_kept(controller, place):
-            entry.reason = reason
-            continue
-        if rules.user_depth and users[job.user] >= rules.user_depth:
-            continue
-        if rules.partition_depth and parts[place.partition.name] >= rules.partition_depth:
-            continue
-        if job.array is not None and arrays[job.array] >= rules.array_reservations:
-            continue
-        tested.add(entry.number)
-        users[job.user] += 1
-        parts[place.partition.name] += 1
-        found = _earliest(controller, place, plan)
-        if found is None:
-            continue
-        start, nodes = found
-        if start <= now:
-            only = np.zeros(len(rules.hardware.nodes), dtype=np.bool_)
-            only[nodes] = True
-            if _start(controller, place, only) or entry.reason.startswith(("QOS", "Assoc", "Max")):
-                continue
-            start = now + rules.resolution
-        if start > now + rules.window:
-            continue
-        planned[entry.number] = min(start, planned.get(entry.number, start))
-        if job.array is not None:
-            arrays[job.array] += 1
-        plan.append(_kept(rules.resolution, start, entry.limit, nodes, len(rules.hardware.nodes)))
+        place, late = places[at], FOREVER
+        group = int(place.line[GROUP])
+        if _start(controller, place, chosen):
+            lines.state[lines.lines[:, FIRST] == lines.lines[at, FIRST]] = STARTED
+            lines.capped[:] = False
+            running = _running(controller)
+            at += 1
+            _keep_back(controller, places, lines, at)
+        elif place.entry.reason.startswith(("QOS", "Assoc", "Max")):
+            lines.capped[group], reasons[group] = True, place.entry.reason
+            at += 1
+        else:
+            late = controller.now + rules.resolution
+    for place, state in zip(places, lines.state.tolist(), strict=True):
+        if state == CAPPED:
+            place.entry.reason = reasons[int(place.line[GROUP])]
+        elif not (state or place.entry.reason):
+            place.entry.reason = "Resources" if said[place.entry] == "Resources" else "Priority"
+    starts = lines.planned.tolist()
+    planned = {}
+    for place, start in zip(places, starts, strict=True):
+        if start < FOREVER and place.entry.shares is None:
+            planned[place.entry.number] = start
     return planned
 
 
-def _kept(resolution: float, start: float, limit: float, nodes: list[int], count: int) -> _Kept:
-    mask = np.zeros(count, dtype=np.bool_)
-    mask[nodes] = True
-    begin = start // resolution * resolution
-    return _Kept(begin, (start + limit) // resolution * resolution, mask)
-
-
-def _earliest(
-    controller: Controller, place: Place, plan: list[_Kept]
-) -> tuple[float, list[int]] | None:
-    """When and on which nodes a job could start, by limits and beside the plan; None: not in its window."""
-    entry, now = place.entry, controller.now
-    bounds = sorted({time for kept in plan for time in (kept.begin, kept.end) if time > now})
-    bounds += sorted(
-        time for one in controller.reservations for time in (one.start, one.end) if time > now
+def _lines(places: Sequence[Place], numbers: int) -> Lines:
+    """The queue as columns; ``numbers``: of users, partitions, arrays and groups."""
+    count = len(places)
+    lines = np.array([place.line for place in places])
+    first: dict[int, int] = {}
+    lines[:, FIRST] = [first.setdefault(one.entry.number, at) for at, one in enumerate(places)]
+    return Lines(
+        lines,
+        np.zeros(count, dtype=np.int64),
+        np.full(count, FOREVER),
+        np.zeros(numbers, dtype=np.bool_),
+        np.zeros(count, dtype=np.bool_),
+        *(np.zeros(numbers, dtype=np.int64) for _ in range(3)),
     )
-    bounds = sorted(set(bounds))
-    at = now
-    for later in [*bounds, float("inf")]:
-        end = at + entry.limit
-        usable = controller.unreserved(entry, at, end)
-        for kept in plan:
-            if kept.end > at and kept.begin < end:
-                usable &= ~kept.nodes
-        found = will_run(controller, place, usable)
-        if found is not None:
-            start, nodes = max(found[0], at), found[1]
-            if start <= later and not _overlaps(plan, start, start + entry.limit, nodes):
-                return start, nodes
-        at = later
-    return None
 
 
-def _overlaps(plan: list[_Kept], begin: float, end: float, nodes: list[int]) -> bool:
-    return any(kept.end > begin and kept.begin < end and kept.nodes[nodes].any() for kept in plan)
-
-
-def will_run(controller: Controller, place: Place, usable: Bools) -> tuple[float, list[int]] | None:
-    """When a job would find nodes if running jobs end with their limits, and which (``will_run_test``).
-
-    Jobs that it may stop are counted as gone. Ends are looked at in groups, whose width doubles from 30 s.
-    """
-    hardware, now = controller.rules.hardware, controller.now
-    nodes = choose(place.shape, hardware, controller.free, usable)
-    if nodes is not None:
-        return now, nodes
-    free = controller.free.copy()
-    stopped = {one.number for one in candidates(controller, place.entry, place.partition)}
-    for number in stopped:
-        for share in controller.running[number].shares or ():
-            free[:, share.node] += (share.cpus, share.memory, share.gpus)
-    if stopped:
-        nodes = choose(place.shape, hardware, free, usable)
-        if nodes is not None:
-            return now, nodes
-    there = np.flatnonzero(usable & place.shape.allowed)
-    nodes_there = set(there.tolist())
-    ending = sorted(
-        (
-            (max(entry.ends, now + 1.0), entry)
-            for entry in controller.running.values()
-            if entry.number not in stopped
-            and any(share.node in nodes_there for share in entry.shares or ())
-        ),
-        key=lambda pair: pair[0],
+def _running(controller: Controller) -> Running:
+    """The running jobs by their end, and what they leave free."""
+    rules, holdings, count = controller.rules, controller.holdings, len(controller.reservations)
+    ends = np.maximum(holdings.ends, controller.now + 1.0)
+    order = np.argsort(ends, kind="stable")
+    stops = stoppable(controller)[:, order]
+    held = np.concatenate([holdings.shares[order].T, ends[order][np.newaxis]])
+    reserved = np.zeros((count, len(controller.up)), dtype=np.bool_)
+    for at, one in enumerate(controller.reservations):
+        reserved[at] = rules.hardware.mask(one.nodes)
+    return Running(
+        controller.free,
+        controller.up,
+        np.ascontiguousarray(held),
+        np.ascontiguousarray(stops),
+        reserved,
+        ~reserved & reserved.any(axis=1, keepdims=True),
+        np.array([one.start for one in controller.reservations], dtype=np.float64),
+        np.array([one.end for one in controller.reservations], dtype=np.float64),
     )
-    width, at = 60.0, 0
-    while at < len(ending):
-        first = ending[at][0]
-        while at < len(ending) and ending[at][0] <= first + width:
-            for share in ending[at][1].shares or ():
-                free[:, share.node] += (share.cpus, share.memory, share.gpus)
-            at += 1
-        width *= 2.0
-        nodes = choose(place.shape, hardware, free, usable)
-        if nodes is not None:
-            return ending[at - 1][0], nodes
-    return None
+
+
+def _keep_back(controller: Controller, places: Sequence[Place], lines: Lines, begin: int) -> None:
+    """Note which lines something other than nodes keeps back now, from one on."""
+    for at in range(begin, len(places)):
+        if places[at].plain or lines.state[at] not in (0, KEPT):
+            continue
+        reason = _is_kept(controller, places[at])
+        lines.state[at] = KEPT if reason else 0
+        if reason:
+            places[at].entry.reason = reason

@@ -9,12 +9,15 @@ from pydantic import Field, PrivateAttr
 from volvelle.core.policy import Allocation, Policy, policies
 from volvelle.core.state import INFINITY, Reason
 from volvelle.core.view import View
-from volvelle.incumbents.slurm.controller import FOREVER, Controller, Rules
+from volvelle.incumbents.slurm.controller import Controller
+from volvelle.incumbents.slurm.entries import FOREVER
 from volvelle.incumbents.slurm.files import site_of_files
 from volvelle.incumbents.slurm.passes import backfill_pass, main_pass
+from volvelle.incumbents.slurm.planning import HELD_GPUS, NODE
 from volvelle.incumbents.slurm.reasons import explained
 from volvelle.incumbents.slurm.records import dependencies, entry_of, job_of_spec, on_nodes
-from volvelle.incumbents.slurm.shapes import GPUS, Share
+from volvelle.incumbents.slurm.rules import Rules
+from volvelle.incumbents.slurm.shapes import GPUS, Ints, Share
 from volvelle.incumbents.slurm.site import Job, Site
 
 
@@ -55,6 +58,8 @@ class Slurm(Policy):
     _records: Mapping[str, Job] = PrivateAttr(default_factory=dict)
     _controller: Controller | None = PrivateAttr(None)
     _past: Past | None = PrivateAttr(None)
+    _place: tuple[int, Ints] | None = PrivateAttr(None)
+    """How many nodes the core knows, and its numbers for those of the site."""
     _next_main: float = PrivateAttr(-INFINITY)
     _next_backfill: float = PrivateAttr(-INFINITY)
 
@@ -124,33 +129,48 @@ class Slurm(Policy):
     def _follow(self, view: View, controller: Controller) -> None:
         """Let jobs enter and leave, start and stop in the controller as they did in the core."""
         jobs, resources, rules = view.jobs, view.resources, controller.rules
-        place = [resources.index[node.name] for node in rules.hardware.nodes]
+        place = self._places(view, controller)
         up = rules.up & resources.schedulable[place]
         controller.changed |= bool((up != controller.up).any())
         controller.up = up
-        numbers = jobs.number.astype(np.int64).tolist()
-        for number in sorted(controller.entries.keys() - set(numbers)):
+        numbers, amounts = jobs.number.astype(np.int64).tolist(), jobs.held.tolist()
+        there = set(numbers)
+        for number in sorted(controller.entries.keys() - there):
             controller.leave(number)
-        held, kinds = jobs.held.tolist(), jobs.column("types").astype(np.int64)
-        node_types = resources.node_type[place]
-        for row, number in enumerate(numbers):
+        held = {one for one, amount in zip(numbers, amounts, strict=True) if amount > 0.0}
+        moved = (there - controller.entries.keys() - set(controller.cancelled)) | (
+            held ^ controller.running.keys()
+        )
+        if not moved:
+            return
+        kinds, node_types = jobs.column("types").astype(np.int64), resources.node_type[place]
+        for row in sorted(jobs.row_of[number] for number in moved):
+            number = numbers[row]
             entry = controller.entries.get(number)
             if entry is None:
-                if number in controller.cancelled:
-                    continue
                 spec = view.spec(number)
                 job = self._records.get(spec.id) or job_of_spec(spec, rules.site)
                 entry = entry_of(number, job, rules, view.now, dependencies(job, self._records))
-                controller.enter(entry, (kinds[row] >> node_types) & 1 == 1)
+                entry.allowed = (kinds[row] >> node_types) & 1 == 1
+                controller.enter(entry)
                 if job.running and self._past is not None:
                     controller.hold(entry, job.partitions[0], on_nodes(entry, controller), view.now)
                     continue
-            if entry.shares is None and held[row] > 0.0:
+            if entry.shares is None and amounts[row] > 0.0:
                 shares = _held(view, controller, row, number)
                 controller.hold(entry, entry.partitions[0].name, shares, view.now)
-            elif entry.shares is not None and held[row] == 0.0:
+            elif entry.shares is not None and amounts[row] == 0.0:
                 controller.release(entry)
                 controller.changed = True
+
+    def _places(self, view: View, controller: Controller) -> Ints:
+        """The numbers that the core has for the nodes of the site."""
+        known = len(view.resources.nodes)
+        if self._place is None or self._place[0] != known:
+            index = view.resources.index
+            found = [index[node.name] for node in controller.rules.hardware.nodes]
+            self._place = known, np.array(found, dtype=np.int64)
+        return self._place[1]
 
     def _schedule(self, controller: Controller) -> None:
         rules, now = controller.rules, controller.now
@@ -182,15 +202,16 @@ class Slurm(Policy):
         return due if due > now else now + 1.0
 
     def _allocation(self, view: View, controller: Controller) -> Allocation:
-        jobs, resources = view.jobs, view.resources
+        jobs, resources, holdings = view.jobs, view.resources, controller.holdings
         nodes = np.zeros((len(jobs), len(resources.nodes)))
-        place = [resources.index[node.name] for node in controller.rules.hardware.nodes]
-        for number, entry in controller.running.items():
-            row = jobs.row_of[number]
-            for share in entry.shares or ():
-                nodes[row, place[share.node]] = share.gpus
-            if not nodes[row].any():
-                nodes[row, resources.index[NO_GPUS]] = 1.0
+        row_of = jobs.row_of
+        rows = [row_of[number] for number in holdings.numbers.tolist()]
+        at = self._places(view, controller)[holdings.shares[:, NODE].astype(np.int64)]
+        nodes[rows, at] = holdings.shares[:, HELD_GPUS]
+        running = np.array([row_of[number] for number in controller.running], dtype=np.int64)
+        without = running[~nodes[running].any(axis=1)]
+        if len(without):
+            nodes[without, resources.index[NO_GPUS]] = 1.0
         gpus = nodes.sum(axis=1)
         types = np.where(gpus > 0, resources.node_type[np.argmax(nodes > 0, axis=1)], -1)
         reasons = np.where(gpus > 0, 0.0, float(Reason.POLICY))

@@ -5,8 +5,13 @@ Source: "Preemption" of Slurm's documentation, slurm.conf(5) (``PreemptType``, `
 refused where the site is read; grace times are not modelled.
 """
 
-from volvelle.incumbents.slurm.controller import Controller, Entry, Rules
-from volvelle.incumbents.slurm.shapes import Bools, choose
+import numpy as np
+
+from volvelle.incumbents.slurm.choosing import choose
+from volvelle.incumbents.slurm.controller import Controller
+from volvelle.incumbents.slurm.entries import Entry, Place
+from volvelle.incumbents.slurm.rules import Rules
+from volvelle.incumbents.slurm.shapes import Bools
 from volvelle.incumbents.slurm.site import Partition
 
 OFF = "OFF"
@@ -51,9 +56,7 @@ def candidates(controller: Controller, entry: Entry, partition: Partition) -> li
         return []
     found = []
     for other in controller.running.values():
-        own = rules.qos.get(other.job.qos)
-        exempt = rules.exempt if own is None or own.exempt_seconds is None else own.exempt_seconds
-        if now < other.start + exempt or other.job.reservation:
+        if now < other.start + rules.exempt_seconds(other.job.qos) or other.job.reservation:
             continue
         if may_preempt(rules, entry.job.qos, partition.name, other.job.qos, other.partition):
             found.append(other)
@@ -63,6 +66,22 @@ def candidates(controller: Controller, entry: Entry, partition: Partition) -> li
     else:
         found.sort(key=lambda one: _worth(rules, one))
     return found
+
+
+def stops_by_class(rules: Rules) -> Bools:
+    """Which classes of jobs may stop which, (classes, classes)."""
+    classes = rules.classes
+    if len(rules.stops) != len(classes):
+        rules.stops = np.array([[may_preempt(rules, *a, *b) for b in classes] for a in classes])
+    return rules.stops
+
+
+def stoppable(controller: Controller) -> Bools:
+    """Which holdings jobs of each class may stop now, (classes, holdings)."""
+    holdings = controller.holdings
+    stops: Bools = stops_by_class(controller.rules)[:, holdings.classes]
+    stops &= controller.now >= holdings.exempt
+    return stops
 
 
 def _worth(rules: Rules, entry: Entry) -> tuple[float, int]:
@@ -75,7 +94,7 @@ def _worth(rules: Rules, entry: Entry) -> tuple[float, int]:
 
 
 def victims_of(
-    controller: Controller, entry: Entry, partition: Partition, usable: Bools
+    controller: Controller, place: Place, usable: Bools
 ) -> tuple[list[int], list[Entry]] | None:
     """The nodes on which a job would start if it stopped others, and which: all it may stop there.
 
@@ -83,15 +102,15 @@ def victims_of(
     they have among the chosen, the last first, and it is tried again (``preempt_reorder_count`` and once).
     """
     rules = controller.rules
-    order = candidates(controller, entry, partition)
-    shape, hardware = entry.shapes[partition.name], rules.hardware
+    order = candidates(controller, place.entry, place.partition)
+    ground = rules.demands.ground
     tries = 0
     while order:
         free = controller.free.copy()
         for at, candidate in enumerate(order):
             for share in candidate.shares or ():
                 free[:, share.node] += (share.cpus, share.memory, share.gpus)
-            nodes = choose(shape, hardware, free, usable)
+            nodes = choose(ground, place.demand, free, usable)
             if nodes is None:
                 continue
             tries += 1

@@ -1,6 +1,7 @@
 """Why a job waits: Slurm's word, and the limit, the jobs, the reservation or the nodes behind it."""
 
-from volvelle.incumbents.slurm.controller import Controller, Entry
+from volvelle.incumbents.slurm.controller import Controller
+from volvelle.incumbents.slurm.entries import Entry
 from volvelle.incumbents.slurm.limits import Bound
 
 

@@ -3,7 +3,9 @@
 import re
 from collections.abc import Mapping
 
-from volvelle.incumbents.slurm.controller import FOREVER, Controller, Entry, Rules
+from volvelle.incumbents.slurm.controller import Controller
+from volvelle.incumbents.slurm.entries import FOREVER, Entry
+from volvelle.incumbents.slurm.rules import Rules
 from volvelle.incumbents.slurm.shapes import CPUS, GPUS, Share
 from volvelle.incumbents.slurm.site import Job, Site
 from volvelle.model.job import JobSpec

@@ -1,0 +1,58 @@
+"""Jobs as Slurm's controller knows them, and their places in its queue."""
+
+from dataclasses import dataclass, field
+
+from volvelle.incumbents.slurm.shapes import Bools, Share
+from volvelle.incumbents.slurm.site import Job, Partition
+
+FOREVER = float("inf")
+
+
+@dataclass(slots=True, eq=False)
+class Place:
+    """A job in one of its partitions, as it stands in the queue.
+
+    demand: the number of what it takes there. line: what a backfill pass goes by (`planning.Lines`). key: by
+    which places are sorted, the first to be served first (``sort_job_queue``). plain: nothing but nodes and
+    amounts can keep it, once it comes into question.
+    """
+
+    entry: "Entry"
+    partition: Partition
+    demand: int
+    line: tuple[float, ...]
+    plain: bool
+    key: tuple[float, ...] = ()
+
+
+@dataclass(slots=True, eq=False)
+class Entry:
+    """A job in the controller. Times are seconds on the run's clock.
+
+    limit: seconds. eligible: it does not start before. accrue: from when its age counts. after: jobs that
+    have to end first, by key. turn: the order of entering. allowed: nodes that will do (None: all).
+    priority: by partition. shares: what it holds, None while it waits.
+    """
+
+    number: int
+    job: Job
+    limit: float
+    partitions: tuple[Partition, ...]
+    eligible: float
+    accrue: float
+    held: bool = False
+    after: frozenset[str] = frozenset()
+    turn: int = 0
+    allowed: Bools | None = None
+    priority: dict[str, float] = field(default_factory=dict)
+    fixed_priority: float | None = None
+    shares: list[Share] | None = None
+    partition: str = ""
+    start: float = 0.0
+    counted: float = 0.0
+    reason: str = ""
+
+    @property
+    def ends(self) -> float:
+        """When it is believed to end at the latest, by its limit."""
+        return self.start + self.limit

@@ -1,0 +1,371 @@
+"""The plan of a backfill pass as a kernel: when each job could start, by limits, beside the jobs before it.
+
+Slurm's plan keeps whole nodes from a start to the limit's end ("Scheduling Configuration Guide", "Backfill
+Scheduling"; ``bf_resolution``, ``bf_window``). Time is divided into slots, at each of which other nodes are
+kept: a job looks for the first slot from which on enough nodes are left for as long as its limit.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from volvelle.core.compiled import compiled, kernel
+from volvelle.incumbents.slurm.choosing import (
+    Ground,
+    fill_tasks,
+    find_among,
+    suffices,
+    tasks_at,
+)
+from volvelle.incumbents.slurm.shapes import CPUS, GPUS, MEMORY, Bools, Floats, Ints
+
+NEVER = float("inf")
+
+(NOW, RESOLUTION, WINDOW, DEPTH, USER_DEPTH, PARTITION_DEPTH, ARRAY_DEPTH) = range(7)
+"""Numbers of a `Plan`: seconds, and how many jobs are looked at, in all and of each; 0: no bound."""
+
+(DEMAND, LIMIT, USER, PARTITION, ARRAY, RESERVATION, CLASS, GROUP, FIRST) = range(9)
+"""Columns of lines; -1 for no array and no reservation.
+
+class: of jobs that may stop the same others. group: of those that the same limits bind alike. first: the
+first line of the same job.
+"""
+
+(NODE, HELD_CPUS, HELD_MEMORY, HELD_GPUS, END) = range(5)
+"""Rows of what running jobs hold: a column for each job and node; its end by limit, at least in a second."""
+
+KEPT, CAPPED, STARTED = 1, 2, 3
+"""Why a line is not planned: something other than nodes keeps it, a limit does, it starts."""
+
+
+class Lines(NamedTuple):
+    """The queue: a line for each job and partition, the first to be served first.
+
+    state: 0, or why a line is not planned. planned: starts. capped: groups whose limit leaves no room.
+    tested: by first line. users, partitions, arrays: how many of each were looked at.
+    """
+
+    lines: Floats
+    state: Ints
+    planned: Floats
+    capped: Bools
+    tested: Bools
+    users: Ints
+    partitions: Ints
+    arrays: Ints
+
+
+class Running(NamedTuple):
+    """Running jobs and what they leave free.
+
+    free: (3, nodes). up: by node. held: (5, shares), by end. gone: (classes, shares), those that jobs of a
+    class may stop. reserved: (reservations, nodes); others: those on which jobs of a reservation may not run.
+    begins, ends: of reservations.
+    """
+
+    free: Floats
+    up: Bools
+    held: Floats
+    gone: Bools
+    reserved: Bools
+    others: Bools
+    begins: Floats
+    ends: Floats
+
+
+class Plan(NamedTuple):
+    """Slots: where each begins, and which nodes are kept in it.
+
+    order: the rows of ``kept`` and ``points`` by time. points: nodes kept for no time at all, where
+    ``pointed``. sizes: how many slots there are.
+    """
+
+    numbers: Floats
+    times: Floats
+    order: Ints
+    kept: Bools
+    points: Bools
+    pointed: Bools
+    sizes: Ints
+
+
+def new_plan(numbers: Floats, running: Running, lines: int) -> Plan:
+    """An empty plan with room for so many lines."""
+    nodes, now = len(running.up), float(numbers[NOW])
+    bounds = np.unique(np.concatenate([running.begins, running.ends]))
+    times = np.concatenate([[now], bounds[bounds > now]])
+    room = len(times) + 2 * lines
+    plan = Plan(
+        numbers,
+        np.zeros(room),
+        np.arange(room),
+        np.zeros((room, nodes), dtype=np.bool_),
+        np.zeros((room, nodes), dtype=np.bool_),
+        np.zeros(room, dtype=np.bool_),
+        np.array([len(times)]),
+    )
+    plan.times[: len(times)] = times
+    return plan
+
+
+@compiled
+def next_start(
+    ground: Ground, lines: Lines, running: Running, plan: Plan, chosen: Bools, at: int, late: float
+) -> int:
+    """The next line, from ``at`` on, of a job that may start now, on ``chosen``; -1: none is left.
+
+    Lines before it are planned. late: when the job in line ``at``, which did not start on ``chosen`` after
+    all, is planned to start; infinite where that line is new.
+    """
+    numbers, rows = plan.numbers, lines.lines
+    now = numbers[NOW]
+    if late < NEVER:
+        _keep(lines, plan, at, late, chosen)
+        at += 1
+    tested = 0
+    for line in range(len(rows)):
+        tested += int(lines.tested[line])
+    for line in range(at, len(rows)):
+        first = int(rows[line, FIRST])
+        if lines.state[line] != 0:
+            continue
+        if tested >= numbers[DEPTH] and not lines.tested[first]:
+            break
+        user, partition = int(rows[line, USER]), int(rows[line, PARTITION])
+        array = int(rows[line, ARRAY])
+        if numbers[USER_DEPTH] > 0 and lines.users[user] >= numbers[USER_DEPTH]:
+            continue
+        if numbers[PARTITION_DEPTH] > 0 and lines.partitions[partition] >= numbers[PARTITION_DEPTH]:
+            continue
+        if array >= 0 and lines.arrays[array] >= numbers[ARRAY_DEPTH]:
+            continue
+        if not lines.tested[first]:
+            lines.tested[first] = True
+            tested += 1
+        lines.users[user] += 1
+        lines.partitions[partition] += 1
+        start = _earliest(ground, rows, line, running, plan, chosen)
+        if start > now:
+            _keep(lines, plan, line, start, chosen)
+        elif lines.capped[int(rows[line, GROUP])]:
+            lines.state[line] = CAPPED
+        else:
+            return line
+    return -1
+
+
+@kernel
+def _keep(lines: Lines, plan: Plan, line: int, start: float, nodes: Bools) -> None:
+    """Keep nodes for a job from its start on, if that is within the window."""
+    numbers, rows = plan.numbers, lines.lines
+    if start > numbers[NOW] + numbers[WINDOW]:
+        return
+    first, array = int(rows[line, FIRST]), int(rows[line, ARRAY])
+    lines.planned[first] = min(start, lines.planned[first])
+    if array >= 0:
+        lines.arrays[array] += 1
+    resolution = numbers[RESOLUTION]
+    begin = start // resolution * resolution
+    end = (start + rows[line, LIMIT]) // resolution * resolution
+    if end <= numbers[NOW]:
+        return
+    slot = _cut(plan, begin)
+    if begin == end:
+        plan.pointed[plan.order[slot]] = True
+        for node in range(len(nodes)):
+            if nodes[node]:
+                plan.points[plan.order[slot], node] = True
+        return
+    behind = _cut(plan, end)
+    for at in range(slot, behind):
+        row = plan.order[at]
+        for node in range(len(nodes)):
+            if nodes[node]:
+                plan.kept[row, node] = True
+
+
+@kernel
+def _cut(plan: Plan, time: float) -> int:
+    """The slot that begins at ``time``, which is made where there is none; the first for what is past."""
+    times, order, size = plan.times, plan.order, plan.sizes[0]
+    low, high = 0, size
+    while low < high:
+        middle = (low + high) // 2
+        if times[middle] < time:
+            low = middle + 1
+        else:
+            high = middle
+    if time <= times[0] or (low < size and times[low] == time):
+        return low
+    row = order[size]
+    for at in range(size, low, -1):
+        times[at], order[at] = times[at - 1], order[at - 1]
+    times[low], order[low] = time, row
+    for node in range(plan.kept.shape[1]):
+        plan.kept[row, node] = plan.kept[order[low - 1], node]
+    plan.sizes[0] = size + 1
+    return low
+
+
+@kernel
+def _slot_at(plan: Plan, time: float) -> int:
+    """The slot in which a time is."""
+    low, high = 0, plan.sizes[0]
+    while low < high:
+        middle = (low + high) // 2
+        if plan.times[middle] <= time:
+            low = middle + 1
+        else:
+            high = middle
+    return max(low - 1, 0)
+
+
+@kernel
+def _earliest(
+    ground: Ground, rows: Floats, line: int, running: Running, plan: Plan, chosen: Bools
+) -> float:
+    """When a job could start, by limits and beside the plan, on ``chosen``; infinite: at no time.
+
+    At each slot the job looks at nodes that are kept for nobody from there to its limit's end. What is free
+    on them when the next slot begins, by limits, has to suffice; then `_will_run` says whether it does.
+    """
+    held, times, order, size = running.held, plan.times, plan.order, plan.sizes[0]
+    demand, limit, of = int(rows[line, DEMAND]), rows[line, LIMIT], int(rows[line, CLASS])
+    nodes = len(running.up)
+    usable, kept = np.zeros(nodes, dtype=np.bool_), np.zeros(nodes, dtype=np.int64)
+    free, tasks, all_nodes = running.free.copy(), np.zeros(nodes), np.ones(nodes, dtype=np.bool_)
+    for share in range(held.shape[1]):
+        if running.gone[of, share]:
+            _release(held, share, free)
+    fill_tasks(ground, demand, free, all_nodes, tasks)
+    share, behind = 0, 0
+    for slot in range(size):
+        at = times[slot]
+        end, later = at + limit, times[slot + 1] if slot + 1 < size else NEVER
+        if slot > 0:
+            _count(kept, plan.kept, order[slot - 1], -1)
+            if behind > slot and plan.pointed[order[slot]]:
+                _count(kept, plan.points, order[slot], -1)
+        while behind < size and (behind <= slot or times[behind] < end):
+            _count(kept, plan.kept, order[behind], 1)
+            if behind > slot and plan.pointed[order[behind]]:
+                _count(kept, plan.points, order[behind], 1)
+            behind += 1
+        while share < held.shape[1] and held[END, share] <= later:
+            if not running.gone[of, share]:
+                _release(held, share, free)
+                node = int(held[NODE, share])
+                if ground.allowed[demand, node]:
+                    tasks[node] = tasks_at(ground, demand, free, node)
+            share += 1
+        _leave(running, int(rows[line, RESERVATION]), at, end, kept, usable)
+        if not suffices(ground, demand, free, tasks, usable):
+            continue
+        found = _will_run(ground, demand, of, running, plan, usable, later, chosen)
+        start = max(found, at)
+        if start < NEVER and start <= later and not _overlaps(plan, start, start + limit, chosen):
+            return float(start)
+    return NEVER
+
+
+@kernel
+def _count(kept: Ints, sets: Bools, at: int, sign: int) -> None:
+    """Count the nodes of a set."""
+    for node in range(len(kept)):
+        kept[node] += sign * int(sets[at, node])
+
+
+@kernel
+def _leave(running: Running, own: int, begin: float, end: float, kept: Ints, usable: Bools) -> None:
+    """Write which nodes are kept for nobody, by the plan or by reservations, from one time to another."""
+    for node in range(len(usable)):
+        usable[node] = running.up[node] and kept[node] == 0
+    for one in range(len(running.begins)):
+        if one == own:
+            if running.begins[one] <= begin < running.ends[one]:
+                _take_away(usable, running.others, one)
+            else:
+                usable[:] = False
+        elif running.begins[one] < end and running.ends[one] > begin:
+            _take_away(usable, running.reserved, one)
+
+
+@kernel
+def _take_away(usable: Bools, sets: Bools, at: int) -> None:
+    """Leave out the nodes of a set."""
+    for node in range(len(usable)):
+        usable[node] = usable[node] and not sets[at, node]
+
+
+@kernel
+def _overlaps(plan: Plan, begin: float, end: float, nodes: Bools) -> bool:
+    """Whether one of the nodes is kept for another between two times."""
+    slot = _slot_at(plan, begin)
+    for at in range(slot, plan.sizes[0]):
+        time, row = plan.times[at], plan.order[at]
+        if at > slot and time >= end:
+            break
+        pointed = plan.pointed[row] and begin < time < end
+        for node in range(len(nodes)):
+            if nodes[node] and (plan.kept[row, node] or (pointed and plan.points[row, node])):
+                return True
+    return False
+
+
+@kernel
+def _will_run(
+    ground: Ground,
+    demand: int,
+    of: int,
+    running: Running,
+    plan: Plan,
+    usable: Bools,
+    later: float,
+    chosen: Bools,
+) -> float:
+    """When a job would find nodes if running jobs end with their limits; which (``will_run_test``).
+
+    Jobs that it may stop, being ``of`` a class, are counted as gone. Ends are looked at in groups, whose
+    width doubles from 30 s. Infinite: not by the time ``later``.
+    """
+    held, gone, now = running.held, running.gone, plan.numbers[NOW]
+    free = running.free.copy()
+    tasks = np.zeros(len(usable))
+    fill_tasks(ground, demand, free, usable, tasks)
+    if find_among(ground, demand, free, tasks, usable, chosen):
+        return float(now)
+    stops = False
+    for share in range(held.shape[1]):
+        if gone[of, share]:
+            _release(held, share, free)
+            stops = True
+    if stops:
+        fill_tasks(ground, demand, free, usable, tasks)
+        if find_among(ground, demand, free, tasks, usable, chosen):
+            return float(now)
+    width, share, last = 60.0, 0, NEVER
+    while share < held.shape[1]:
+        first = NEVER
+        while share < held.shape[1] and (first == NEVER or held[END, share] <= first + width):
+            node = int(held[NODE, share])
+            if usable[node] and ground.allowed[demand, node] and not gone[of, share]:
+                last = held[END, share]
+                if first == NEVER:
+                    first = last
+                _release(held, share, free)
+                tasks[node] = tasks_at(ground, demand, free, node)
+            share += 1
+        width *= 2.0
+        if first > later:
+            break
+        if first < NEVER and find_among(ground, demand, free, tasks, usable, chosen):
+            return float(last)
+    return NEVER
+
+
+@kernel
+def _release(held: Floats, share: int, free: Floats) -> None:
+    node = int(held[NODE, share])
+    free[CPUS, node] += held[HELD_CPUS, share]
+    free[MEMORY, node] += held[HELD_MEMORY, share]
+    free[GPUS, node] += held[HELD_GPUS, share]
