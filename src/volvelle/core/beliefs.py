@@ -22,7 +22,7 @@ from volvelle.model.overheads import Overheads
 from volvelle.model.throughput import Linear, PerType, Table
 
 _PLACE = {name: place for place, name in enumerate(Jobs.float_columns[:ARRIVAL_COLUMNS])}
-DECLARED_COLUMNS = tuple((one.about.state, one.name) for one in with_state(JobSpec))
+DECLARED_COLUMNS = tuple((one.about.state, one.number) for one in with_state(JobSpec))
 """The columns that repeat what is declared, and the attributes."""
 
 

@@ -28,7 +28,8 @@ They are those of `volvelle.core.state.Jobs`, which says what each is.
     TIME_LIMIT,
     EXCLUSIVE,
     STARTS_OVER,
-) = range(24)
+    DEADLINE,
+) = range(25)
 (
     HELD,
     TYPE,
@@ -42,6 +43,6 @@ They are those of `volvelle.core.state.Jobs`, which says what each is.
     RATE,
     ATTEMPT,
     PREEMPTIONS,
-) = range(28, 40)
-COUNT = 45
+) = range(29, 41)
+COUNT = 46
 """Columns in all, before those of the policy's own."""

@@ -144,6 +144,7 @@ class Jobs(StateTable):
     time_limit: Floats  # seconds with GPUs after which it is ended, 0 for none
     exclusive: Floats  # 1 where it has whole nodes
     starts_over: Floats  # 1 where a stop loses what it has done
+    deadline: Floats  # of its most valuable reward, infinite where it has none
     # The truth about it, in a simulated world.
     true_work: Floats  # units in all
     true_unit_rate: Floats  # as unit_rate

@@ -13,7 +13,7 @@ from volvelle.core.compiled import compiled
 from volvelle.core.decision import Promise
 from volvelle.core.lanes import borrowed
 from volvelle.core.resources import BoolColumn, FloatColumn, IntColumn, Resources
-from volvelle.core.state import COLUMNS, INFINITY, JOBS, KNOWN_COLUMNS, OLDEST, Jobs, State
+from volvelle.core.state import COLUMNS, JOBS, KNOWN_COLUMNS, OLDEST, Jobs, State
 from volvelle.model.job import JobSpec, Truth
 
 __all__ = ["BoolColumn", "FloatColumn", "IntColumn", "JobView", "View", "rows_by_submission"]
@@ -166,7 +166,7 @@ class JobView:
         return self.column("pool").astype(np.int64)
 
     def declaring(self, spec: Callable[[int], JobSpec]) -> "JobView":
-        """The same with what users declared, by number: `user`, `queue` and `deadline`."""
+        """The same with what users declared, by number: `user` and `queue`."""
         self._spec = spec
         return self
 
@@ -189,7 +189,7 @@ class JobView:
     @property
     def deadline(self) -> FloatColumn:
         """Until when its full reward is earned, in seconds since the run's start; infinite without one."""
-        return np.array([deadline_of(spec) for spec in self._specs], dtype=np.float64)
+        return self.column("deadline")
 
     @property
     def first_start(self) -> FloatColumn:
@@ -302,12 +302,6 @@ class View(NamedTuple):
         """Which jobs run on borrowed GPUs (`volvelle.core.lanes`)."""
         jobs, unowned = self.jobs, self.gpus - float(self.owned.sum())
         return borrowed(jobs.pool, jobs.held, jobs.column("started"), self.owned, unowned)
-
-
-def deadline_of(spec: JobSpec) -> float:
-    """When the most valuable of a job's rewards is no longer earned, the latest of several; else infinite."""
-    steps = [(each.value, each.deadline_seconds) for each in spec.rewards]
-    return spec.submit_time + max(steps)[1] if steps else INFINITY
 
 
 def _entries(rows: list[int]) -> Callable[[list[float]], Sequence[float]]:

@@ -5,6 +5,7 @@ here is a frozen value that can be written to a journal as JSON.
 """
 
 import itertools
+import math
 from bisect import bisect_right
 from collections.abc import Sequence
 from enum import StrEnum
@@ -121,7 +122,7 @@ class JobSpec(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     job_class: Annotated[JobClass, Attribute(
         "best-effort, soft or strict", column="class")] = JobClass.BEST_EFFORT
     rewards: Annotated[tuple[Reward, ...], Attribute(
-        "reward steps, deadline:value joined by ;")] = ()
+        "reward steps, deadline:value joined by ;", state="deadline", number="deadline")] = ()
     weight: Annotated[float, Attribute(
         "its weight in shares, if the policy heeds it", key="weight", bounds={"gt": 0},
         state="weight", changeable=True)] = 1.0
@@ -180,6 +181,12 @@ class JobSpec(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     def most_gpus(self) -> float:
         """The most GPUs the job can use."""
         return self.gpus if self.max_gpus is None else self.max_gpus
+
+    @property
+    def deadline(self) -> float:
+        """When its most valuable reward is no longer earned, the latest of several; else infinite."""
+        steps = [(each.value, each.deadline_seconds) for each in self.rewards]
+        return self.submit_time + max(steps)[1] if steps else math.inf
 
     @property
     def elastic(self) -> bool:

@@ -32,6 +32,7 @@ class Attribute(msgspec.Struct, frozen=True, gc=False):
     pattern: of each text of a list.
     flag: option of ``volvelle submit`` and its short form; empty: none. metavar, panel: of the option.
     state: the column of `volvelle.core.state.Jobs` with this number, 0 for None; empty: none.
+    number: the property of the job with the number for that column; empty: the field itself.
     need: whether it says what the job needs of a cluster, or what its stops cost.
     changeable: whether its user may change it while the job waits: a number that no node has to be judged by.
     """
@@ -48,6 +49,7 @@ class Attribute(msgspec.Struct, frozen=True, gc=False):
     metavar: str = ""
     panel: str = NEEDS
     state: str = ""
+    number: str = ""
     need: bool = False
     changeable: bool = False
 
@@ -65,6 +67,11 @@ class JobField(NamedTuple):
     def column(self) -> str:
         """Its header in our own table."""
         return self.about.column or self.name
+
+    @property
+    def number(self) -> str:
+        """The attribute with the number that the scheduler's state repeats."""
+        return self.about.number or self.name
 
 
 @cache

@@ -7,36 +7,31 @@ without rewards are best effort. The paper describes them in a sentence each, of
 from typing import Annotated, ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 from pydantic import Field
 
-from volvelle.core.columns import GPUS, HELD, NUMBER
-from volvelle.core.fill import TARGET, TARGET_REASON, TARGET_TYPE, fill
-from volvelle.core.policy import Allocation, Period, Policy, fill_in_order, policies
-from volvelle.core.state import Reason
-from volvelle.core.view import BoolColumn, FloatColumn, View, deadline_of
+from volvelle.core.columns import DEADLINE, FULL_RATE, GPUS, HELD, NUMBER
+from volvelle.core.compiled import compiled, kernel
+from volvelle.core.fill import TARGET_REASON, ClusterNow, fill, work_left
+from volvelle.core.policy import Kernel, Period, Policy, policies
+from volvelle.core.state import INFINITY, Reason
+from volvelle.policies.growth import then_by
 
-_SEEN, _DUE = range(2)
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+_ORDER = float(Reason.ORDER)
 
 
 class DeadlineOrder(Policy):
     """Base of policies that know deadlines."""
 
-    columns: ClassVar[int] = 2
     work_conserving: ClassVar[bool] = False  # an elastic job is not given less than it requests
 
     @property
     def resizes(self) -> bool:
         """Jobs are gangs here."""
         return False
-
-    def due(self, view: View) -> FloatColumn:
-        """(jobs,) when the most valuable step of each is due, seconds; infinite for best effort."""
-        own = view.jobs.own
-        for at in np.flatnonzero(own[_SEEN] == 0.0).tolist():
-            spec = view.spec(int(view.jobs.matrix[NUMBER, at]))
-            own[:, at] = 1.0, deadline_of(spec)
-        due: FloatColumn = own[_DUE]
-        return due
 
 
 @policies.register
@@ -48,13 +43,9 @@ class EarliestDeadline(DeadlineOrder):
     source: ClassVar[str] = "Chronus (SoCC'21), section 4.3"
     optimises: ClassVar[str] = "deadlines kept, below the load of the cluster"
 
-    def allocate(self, view: View) -> Allocation:
+    def kernel(self, *, named: bool) -> Kernel:
         """Running jobs with deadlines, waiting ones by these, then best effort by submission."""
-        due, waiting = self.due(view), view.jobs.held == 0.0
-        best_effort = np.isinf(due)
-        soonest = np.where(waiting, due, 0.0)
-        order = np.lexsort((view.jobs.number, soonest, waiting, best_effort))
-        return fill_in_order(view, order, preemptive=True, strict=False, elastic=False)
+        return Kernel(by_deadline, np.zeros(0), rates=False)
 
 
 @policies.register
@@ -68,11 +59,9 @@ class LeastLaxity(DeadlineOrder):
 
     round: Period | None = Field(300.0, description="decide only at multiples of this period")
 
-    def allocate(self, view: View) -> Allocation:
+    def kernel(self, *, named: bool) -> Kernel:
         """Jobs by laxity, then best effort by submission."""
-        laxity = self.due(view) - view.now - view.jobs.remaining_seconds
-        order = np.lexsort((view.jobs.number, laxity))
-        return fill_in_order(view, order, preemptive=True, strict=False, elastic=False)
+        return Kernel(by_laxity, np.zeros(0), rates=False)
 
 
 @policies.register
@@ -88,26 +77,75 @@ class StaticQuotas(DeadlineOrder):
         0.9, description="share of the GPUs for jobs with deadlines"
     )
 
-    def allocate(self, view: View) -> Allocation:
+    def kernel(self, *, named: bool) -> Kernel:
         """What runs goes on; in each queue the first start, as far as its quota goes."""
-        best_effort, matrix = np.isinf(self.due(view)), view.jobs.matrix
-        may_start = _firsts(view, ~best_effort, self.deadlines * view.gpus)
-        may_start |= _firsts(view, best_effort, (1.0 - self.deadlines) * view.gpus)
-        gpus, order = matrix[GPUS], np.argsort(matrix[NUMBER])
-        most = np.where(may_start | (matrix[HELD] > 0.0), gpus, 0.0)
-        given = fill(matrix, order, gpus, most, view.capacity, view.quota, False, False)
-        none = np.where(most == 0.0, float(Reason.ORDER), given[TARGET_REASON])
-        return Allocation(given[TARGET], given[TARGET_TYPE], none, order)
+        return Kernel(by_quotas, np.array([self.deadlines, 1.0 - self.deadlines]), rates=False)
 
 
-def _firsts(view: View, queue: BoolColumn, quota: float) -> BoolColumn:
-    """Who of a queue may start beside its running jobs; a job wider than the quota may alone."""
-    held = float(view.jobs.held[queue].sum())
-    waiting = np.flatnonzero(queue & (view.jobs.held == 0.0))
-    waiting = waiting[np.argsort(view.jobs.number[waiting])]
-    fits = held + np.cumsum(view.jobs.gpus[waiting]) <= quota
-    if held == 0.0:
-        fits[:1] = True
-    firsts: BoolColumn = np.zeros(len(queue), dtype=np.bool_)
-    firsts[waiting[fits]] = True
-    return firsts
+@kernel
+def by_deadline(jobs: Floats, cluster: ClusterNow, memory: Floats, out: Floats) -> float:
+    """The decision of `edf`."""
+    waits, due = np.where(jobs[HELD] == 0.0, 1.0, 0.0), jobs[DEADLINE]
+    order = then_by(_by_submission(jobs), np.where(waits == 1.0, due, 0.0))
+    order = then_by(then_by(order, waits), np.where(np.isinf(due), 1.0, 0.0))
+    _serve(jobs, order, jobs[GPUS], cluster, True, out)
+    return INFINITY
+
+
+@kernel
+def by_laxity(jobs: Floats, cluster: ClusterNow, memory: Floats, out: Floats) -> float:
+    """The decision of `genie`."""
+    seconds = work_left(jobs, jobs.shape[1], cluster.now) / jobs[FULL_RATE]
+    order = then_by(_by_submission(jobs), jobs[DEADLINE] - cluster.now - seconds)
+    _serve(jobs, order, jobs[GPUS], cluster, True, out)
+    return INFINITY
+
+
+@kernel
+def by_quotas(jobs: Floats, cluster: ClusterNow, memory: Floats, out: Floats) -> float:
+    """The decision of `yarn-cs`. memory: the shares of jobs with deadlines and of best effort."""
+    order, gpus = _by_submission(jobs), cluster.capacity.sum()
+    most = who_may_run(jobs, order, memory[0] * gpus, memory[1] * gpus)
+    _serve(jobs, order, most, cluster, False, out)
+    out[TARGET_REASON] = np.where(most == 0.0, _ORDER, out[TARGET_REASON])
+    return INFINITY
+
+
+@compiled
+def who_may_run(jobs: Floats, order: Ints, deadlines: float, best_effort: float) -> Floats:
+    """GPUs of jobs that run or may start within the quotas of their queues; 0 of others.
+
+    A job wider than the quota may start alone.
+    """
+    most, queues = np.zeros(len(order)), np.isinf(jobs[DEADLINE])
+    for queue, quota in ((False, deadlines), (True, best_effort)):
+        held, wanted, first = 0.0, 0.0, True
+        for row in order:
+            if queues[row] == queue:
+                held += jobs[HELD, row]
+        for row in order:
+            if queues[row] != queue:
+                continue
+            if jobs[HELD, row] > 0.0:
+                most[row] = jobs[GPUS, row]
+                continue
+            wanted += jobs[GPUS, row]
+            if held + wanted <= quota or (first and held == 0.0):
+                most[row] = jobs[GPUS, row]
+            first = False
+    return most
+
+
+@kernel
+def _by_submission(jobs: Floats) -> Ints:
+    return np.argsort(jobs[NUMBER], kind="mergesort")
+
+
+@kernel
+def _serve(
+    jobs: Floats, order: Ints, most: Floats, cluster: ClusterNow, preemptive: bool, out: Floats
+) -> None:
+    """Serve gangs in ``order``, as far as they have ``most``."""
+    capacity, quota = cluster.capacity, cluster.quota
+    out[:3] = fill(jobs, order, jobs[GPUS], most, capacity, quota, preemptive, False)
+    out[3] = order

@@ -260,7 +260,7 @@ class Coming:
 
 def _declared(specs: Sequence[JobSpec]) -> dict[str, list[float]]:
     return {
-        one.about.state: [getattr(spec, one.name) or 0.0 for spec in specs]
+        one.about.state: [getattr(spec, one.number) or 0.0 for spec in specs]
         for one in with_state(JobSpec)
     }
 

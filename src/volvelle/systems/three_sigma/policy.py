@@ -85,7 +85,7 @@ class ThreeSigma(DeadlineOrder):
 
     def allocate(self, view: View) -> Allocation:
         """What runs with a deadline goes on; then starts of this slot, and best effort on what is left."""
-        matrix, due = view.jobs.matrix, self.due(view)
+        matrix, due = view.jobs.matrix, view.jobs.deadline
         self._note_beliefs(view)
         left = self._left(view)
         running = matrix[HELD] > 0.0
