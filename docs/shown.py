@@ -39,7 +39,9 @@ SAID_LINES = 12
 """So much of what a command printed is told when it fails."""
 
 _FENCE = re.compile(r"^```(\w+)(?: file=(\S+))?\s*$")
-_PROGRESS = re.compile(r"  [\d,]+(/[\d,]+)? \w+  [\d,]+/s(  about [\d,]+ s left)?$")
+_PROGRESS = re.compile(
+    r"(  [\d,]+(/[\d,]+)? \w+  [\d,]+/s(  about [\d,]+ s left)?|Compiling inner loops, .*)$"
+)
 """What a command that takes its time says on the way: on a slow machine, or where loops are compiled."""
 _SECONDS = re.compile(r"\d+\.\d+ s\b")
 _SETTING_UP = re.compile(r"^python3 -m venv \.venv && (?:\S*pip install .*? && )(.*)$")
