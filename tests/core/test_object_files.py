@@ -19,6 +19,7 @@ from volvelle.core.machine_code import compiling, files, loading
 from volvelle.core.machine_code.kernels import kernel, kernels_reached, stamp
 from volvelle.core.machine_code.loading import NoCompiler, NotCompilable, address, called
 from volvelle.core.paying import COMPILED_FROM, LOADED_FROM, machine_code_pays
+from volvelle.core.policy import policies
 
 FACTOR = 3.0
 NUMBERS = np.array([1.0, 2.0])
@@ -330,3 +331,16 @@ def test_the_loop_is_loaded_where_it_is_kept(monkeypatch: pytest.MonkeyPatch) ->
     forget()
     assert machine_code_pays(LOADED_FROM)
     assert not machine_code_pays(LOADED_FROM - 1)
+
+
+def test_the_loop_is_interpreted_where_the_policys_kernel_would_be_compiled(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    kernel = policies.make("fcfs-pools").kernel(named=False)
+    monkeypatch.setattr(machine, "LOOP", (scaled, SIGNATURE))
+    monkeypatch.setattr(machine, "kernels_of", lambda _: [(power, SIGNATURE)])
+    address(scaled, SIGNATURE)
+    assert machine_code_pays(LOADED_FROM)
+    assert not machine_code_pays(LOADED_FROM, kernel)
+    address(power, SIGNATURE)
+    assert machine_code_pays(LOADED_FROM, kernel)

@@ -19,9 +19,11 @@ from volvelle.core.fill import TARGET, TARGET_REASON, TARGET_TYPE, ClusterNow
 from volvelle.core.forward.advance import advance
 from volvelle.core.forward.believe import believe, expect_ends
 from volvelle.core.forward.foresee import foresee
+from volvelle.core.forward.groups import by_groups
 from volvelle.core.machine_code.kernels import completed, names_in
 from volvelle.core.machine_code.loading import address, called
 from volvelle.core.machine_code.words import KERNELS, PLACES, WORD, words_of
+from volvelle.core.policy import Kernel
 from volvelle.core.state import (
     ARRAYS,
     COLUMNS,
@@ -113,6 +115,15 @@ def deciding(decide: Any) -> Callable[..., float]:
     looked_at = [place for name, place in named.items() if name in read or not ours]
     found: Callable[..., float] = completed(_allocate, _decide=decide, _columns=np.array(looked_at))
     return found
+
+
+def kernels_of(kernel: Kernel) -> list[tuple[Callable[..., Any], tuple[Any, ...]]]:
+    """The state's kernels for a policy that decides by ``kernel``, with their signatures."""
+    if kernel.group is None:
+        return [(deciding(kernel.decide), KERNELS["decide"])]
+    names = "group", "decide"
+    made = by_groups(kernel.group, kernel.decide)
+    return [(each, KERNELS[name]) for each, name in zip(made, names, strict=True)]
 
 
 class Machine:

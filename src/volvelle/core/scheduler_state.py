@@ -196,8 +196,13 @@ class SchedulerState(ABC):
 
     def compile_where_it_pays(self) -> None:
         """Let machine code run the forward loop if so many jobs are there that it is worth loading."""
-        if machine_code_pays(jobs_left(self.state)):
+        if self.machine_code_pays(jobs_left(self.state)):
             self.compile()
+
+    def machine_code_pays(self, jobs: float) -> bool:
+        """Whether it is worth what loading it takes, to let so many jobs come and go."""
+        policy = self.composition.policy
+        return machine_code_pays(jobs, policy.kernel(named=self.resources.named))
 
     def note(self, event: Event) -> None:
         """Log an event that Python brings to the forward loop."""

@@ -16,7 +16,6 @@ import volvelle
 from volvelle.core.composition import WrittenComposition
 from volvelle.core.events import JobProfile
 from volvelle.core.journal import Header, Journal
-from volvelle.core.paying import machine_code_pays
 from volvelle.core.scheduler import Scheduler
 from volvelle.core.scheduler_state import SchedulerState
 from volvelle.core.state import EVERY_MOMENT, INFINITY, NEVER, NEWCOMERS_CAME
@@ -222,7 +221,7 @@ def _run(
             if synthesis is None
             else brought("directors", SYNTHESIZER)(synthesis, workers),
             users=users,
-            compiled=_pays(len(workload), setting) if compiled is None else compiled,
+            compiled=_pays(len(workload), setting, scheduler) if compiled is None else compiled,
         )
         try:
             world.run(_EachPause(stopped, progress, len(workload), predictor), pauses=pauses)
@@ -258,11 +257,11 @@ def _run(
     )
 
 
-def _pays(jobs: int, setting: Setting) -> bool:
+def _pays(jobs: int, setting: Setting, scheduler: Scheduler) -> bool:
     """Whether machine code is worth what loading it takes."""
     if setting.predict and setting.play_outs:
         return True  # only then are as many futures played out as are asked for, each to its end
-    return machine_code_pays(jobs * _PREDICTED if setting.predict else jobs)
+    return scheduler.machine_code_pays(jobs * _PREDICTED if setting.predict else jobs)
 
 
 class _EachPause:
