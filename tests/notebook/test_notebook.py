@@ -136,7 +136,9 @@ def test_simulate_takes_the_keys_of_an_experiment_file(tmp_path: Path) -> None:
     assert read_record(tmp_path / "run").seed == 1
     assert (tmp_path / "run/journal.jsonl").is_file()
     assert run.record.composition.placement == "consolidated"
-    with pytest.raises(Problem, match="did you mean 'placements'"):
+    with pytest.raises(
+        Problem, match="there is no argument 'placementt' .did you mean 'placement'"
+    ):
         vv.simulate(jobs, cluster="2x8", placementt="none")
 
 
@@ -212,3 +214,12 @@ def test_clusters_are_short_and_other_things_are_none() -> None:
     assert repr(vv.Cluster("120x8:a100")) == "<Cluster 120x8:a100: 960 GPUs>"
     with pytest.raises(Problem, match=r"8 is no cluster. Write Cluster\("):
         vv.Cluster(8)
+
+
+def test_names_that_there_are_not_are_answered_with_those_that_there_are(
+    compared: Comparison, trace: Path
+) -> None:
+    with pytest.raises(KeyError, match=r"no run is called 'sjf'; there are recorded, fifo, las"):
+        _ = compared["sjf"]
+    with pytest.raises(Problem, match=r"there is no argument 'polcies' \(did you mean 'policies'"):
+        vv.simulate(trace, "1x8", polcies=["srsf"])

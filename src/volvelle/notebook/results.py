@@ -155,6 +155,8 @@ class Comparison(Columnar):
         return baseline_of(self.grid, self.reference) if len(self.grid.labels) > 1 else ""
 
     def __getitem__(self, name: str) -> Run:
+        if name not in self.records:
+            raise KeyError(f"no run is called {name!r}; there are {', '.join(self.records)}")
         return Run(self.records[name], self.outcomes[name])
 
     def __iter__(self) -> Iterator[str]:

@@ -10,6 +10,7 @@ from volvelle.metrics.outcomes import Outcomes
 from volvelle.metrics.summary import hand_on
 from volvelle.model.cluster import Cluster
 from volvelle.model.job import JobSpec
+from volvelle.model.problems import Problem, nearest
 from volvelle.notebook.arrow import HasArrow
 from volvelle.notebook.chosen import chosen_policies
 from volvelle.notebook.jobs import Jobs, cluster_of, jobs_of
@@ -200,6 +201,12 @@ def experiment_of(
     settings: Mapping[str, Any], policies: Part | Sequence[Part], out: Path | str | None
 ) -> Experiment:
     """The experiment of a function's arguments. Raises `Problem` for a key that there is not."""
+    known = {*Experiment.model_fields, *SINGULAR}
+    for key in settings.keys() - known:
+        raise Problem(
+            f"there is no argument {key!r}{nearest(key, sorted(known))}",
+            mend="see the keys of an experiment file",
+        )
     given = {SINGULAR.get(key, key): _written(value) for key, value in settings.items()}
     return Experiment.of(None, {**given, "policies": _written(policies), "out": out})
 
