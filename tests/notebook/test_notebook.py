@@ -137,7 +137,7 @@ def test_simulate_takes_the_keys_of_an_experiment_file(tmp_path: Path) -> None:
     assert (tmp_path / "run/journal.jsonl").is_file()
     assert run.record.composition.placement == "consolidated"
     with pytest.raises(
-        Problem, match="there is no argument 'placementt' .did you mean 'placement'"
+        Problem, match=r"there is no argument 'placementt' .did you mean 'placement'"
     ):
         vv.simulate(jobs, cluster="2x8", placementt="none")
 
