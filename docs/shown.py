@@ -43,6 +43,8 @@ _PROGRESS = re.compile(
     r"(  [\d,]+(/[\d,]+)? \w+  [\d,]+/s(  about [\d,]+ s left)?|Compiling inner loops, .*)$"
 )
 """What a command that takes its time says on the way: on a slow machine, or where loops are compiled."""
+_FIRST_TABLE = re.compile(r"^\nThe quick policies first; .*\n(?: .*\n)+", re.MULTILINE)
+"""What a comparison that takes its time shows before its table."""
 _SECONDS = re.compile(r"\d+\.\d+ s\b")
 _SETTING_UP = re.compile(r"^python3 -m venv \.venv && (?:\S*pip install .*? && )(.*)$")
 
@@ -200,7 +202,8 @@ def _of_command(
         run = background.start(text.removesuffix(" &"), folder, len(command.printed))
     else:
         run = _run(["bash", "-euo", "pipefail", "-c", text], folder)
-    printed = [line.rstrip() for line in run.stdout.splitlines() if not _PROGRESS.search(line)]
+    lines = _FIRST_TABLE.sub("", run.stdout).splitlines()
+    printed = [line.rstrip() for line in lines if not _PROGRESS.search(line)]
     fails = any(line.startswith("error:") for line in command.printed)
     if bool(run.returncode) != fails:
         last = "\n".join(printed[-SAID_LINES:])
