@@ -114,8 +114,7 @@ def format_measured(measured: list[dict[str, Any]]) -> str:
 
 def format_risk(job: Job) -> str:
     """How much later than guaranteed, or else than its deadline, a job is expected; empty if it is not."""
-    needed = job.get("due") if job["guarantee"] is None else job["guarantee"]["finish_by"]
-    needed = job.get("due") if needed is None else needed
+    needed = (job["guarantee"] or {}).get("finish_by") or job.get("due")
     for expected, how in (("predicted_p50", "expected"), ("predicted_p90", "at risk: up to")):
         if expected == "predicted_p90" and job["guessed"]:
             continue

@@ -143,7 +143,7 @@ class Admissions:
 
     @property
     def submissions(self) -> list[JobSubmitted]:
-        """Those in the admission queue, in order, and those of jobs that are after others."""
+        """Submissions in the admission queue, in order, and those of jobs that are after others."""
         return [*self.waiting, *self.dependents.submissions()]
 
     def in_queue(self) -> Iterator[tuple[int | None, JobSubmitted]]:

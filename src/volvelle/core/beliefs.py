@@ -1,4 +1,4 @@
-"""What is believed of jobs: their columns as they enter, and how fast they are where only Python knows."""
+"""Beliefs about jobs: their columns as they enter, and how fast they are where only Python knows."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -27,7 +27,7 @@ DECLARED_COLUMNS = tuple((one.about.state, one.number) for one in with_state(Job
 
 
 class Beliefs:
-    """What is believed of the jobs in the system, and of jobs that come.
+    """The beliefs about the jobs in the system, and about jobs that come.
 
     known: what is known of those in the system. eligibility: on which nodes jobs could run, as the policy and
     the placement want it. tabulates: whether rates of linear jobs are in tables too, for machine code.
@@ -174,7 +174,7 @@ class Beliefs:
             jobs.rate[row] = self.rate_now(row, known.believed, done)
 
     def rates(self, view: JobView) -> RateTable:
-        """What `View.rates` promises."""
+        """The table of `View.rates`."""
         s = self._state
         table = self._curves.table(
             s.jobs,
@@ -187,12 +187,12 @@ class Beliefs:
         return table
 
     def rates_basis(self, view: JobView) -> bytes:
-        """What `View.rates_basis` promises."""
+        """The bytes of `View.rates_basis`."""
         self.rates(view)
         return self._curves.digests(view.curve)
 
     def rates_beside(self, number: int, other: int) -> list[float]:
-        """What `View.beside` promises."""
+        """The rates of `View.beside`."""
         spec, believed = self.known[number]
         model = believed.beside.get(self.known[other].spec.name)
         types = self._resources.types

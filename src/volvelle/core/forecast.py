@@ -1,4 +1,4 @@
-"""What a look-ahead answers (`volvelle.core.fork`), and what parts may ask of one."""
+"""The answer of a look-ahead (`volvelle.core.fork`), and the interface by which parts ask one."""
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field

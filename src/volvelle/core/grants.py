@@ -1,4 +1,4 @@
-"""What the last decision said of jobs beside their columns."""
+"""The last decision on jobs, as far as it is not in their columns."""
 
 from dataclasses import dataclass, field
 
@@ -7,9 +7,9 @@ from volvelle.core.decision import IntArray
 
 @dataclass
 class Grants:
-    """What the last decision said of jobs; each value is replaced as a whole, so that copies share them.
+    """The last decision on jobs; each value is replaced as a whole, so that copies share them.
 
-    served: rows in the order in which it served them; None: by submission. nodes: GPUs on each node by row,
+    served: rows in the order in which they were served; None: by submission. nodes: GPUs on each node by row,
     where it said so. neighbours: by number, the names of jobs beside which others run on the same GPUs.
     """
 

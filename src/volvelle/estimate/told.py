@@ -18,7 +18,7 @@ The class knows of no scheduler. One `ToldTimes` calibrates one kind of event (s
   So the correction does not lag by the length of the queue.
 - Until `_LEAST` events have come the scores include assumed ones, and the times are marked as ``prior``.
 
-The constants were chosen on parts of four Philly traces (experiments/told).
+The constants were chosen on parts of four Philly traces, by scripts that are not kept (decision 69).
 """
 
 import math
