@@ -3,7 +3,10 @@
 GPUs are read from ``ReqTRES`` (``gres/gpu=4``, ``gres/gpu:a100=4``), where it has none from
 ``AllocTRES``, and in old Slurm from ``ReqGRES`` (``gpu:a100:4``), which is of each of ``NNodes`` nodes. Job
 steps (``123.batch``) are dropped; so are jobs without GPUs, jobs that never ran, and jobs still running. The
-account becomes the pool, ``TimelimitRaw`` (minutes) the estimate. Times are local to the cluster.
+account becomes the pool, the partition the queue, ``TimelimitRaw`` (minutes) the estimate; ``NNodes``, on how
+many nodes it ran, are what it asks for. A job comes when
+it could start first (``Eligible``), where the table says. Of a job with several rows (``sacct -D``), one for
+each run, the last run counts, from the first submission on. Times are local to the cluster.
 """
 
 import re
@@ -11,6 +14,8 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
+
+import msgspec
 
 from volvelle.model.job import Job, JobSpec
 from volvelle.model.problems import Problem, nearest
@@ -26,6 +31,7 @@ from volvelle.workload.readers.rows import (
     read_number,
 )
 from volvelle.workload.readers.text import Sample, csv_columns
+from volvelle.workload.workload import ImportReport
 
 _MEMORY_GB = {"K": 1024.0**-2, "M": 1024.0**-1, "G": 1.0, "T": 1024.0, "P": 1024.0**2}
 _STILL = frozenset(("RUNNING", "SUSPENDED", "COMPLETING", "STOPPED"))
@@ -65,9 +71,12 @@ class Sacct(ColumnFormat):
     def read(self, path: Path, ledger: Ledger, options: Any) -> Iterator[Job]:
         """A job for each row that is no step."""
         blocks = csv_columns(path, ledger, required=self.required, delimiter="|", quoted=False)
+        runs = Runs(path)
 
         def jobs(columns: Columns) -> Sequence[Job | None]:
+            runs.note(columns)
             found = self.jobs(columns)
+            runs.begin_at_the_first(columns, found)
             _note_nodes(columns, found, ledger)
             return found
 
@@ -85,10 +94,55 @@ class Sacct(ColumnFormat):
         return found
 
 
+class Runs:
+    """The rows of jobs that have several, one for each run: only the last is a job."""
+
+    def __init__(self, path: Path) -> None:
+        seen: set[str] = set()
+        self._last: dict[str, int] = {}
+        """The line of a job's last row."""
+        self._first: dict[str, float] = {}
+        """When a job could start for the first time."""
+        for columns in csv_columns(path, Ledger(ImportReport("", "")), delimiter="|", quoted=False):
+            for line, number in zip(columns.lines, _given_numbers(columns), strict=True):
+                if number and number in seen:
+                    self._last[number] = line
+                seen.add(number)
+
+    def note(self, columns: Columns) -> None:
+        """Note rows before a job's last as no jobs, and keep when the first run could start."""
+        if not self._last:
+            return
+        times = _eligible(columns)
+        for row, number in enumerate(_given_numbers(columns)):
+            if self._last.get(number, 0) > columns.lines[row]:
+                self._first.setdefault(number, times[row])
+                columns.note(row, Unfit("run before a job's last", "JobID", number))
+
+    def begin_at_the_first(self, columns: Columns, jobs: Sequence[Job | None]) -> None:
+        """Let the jobs of last rows come when the first run could start; they began anew."""
+        for job in jobs if self._first else ():
+            if job is not None and job.spec.id in self._first:
+                first = min(self._first[job.spec.id], job.spec.submit_time)
+                msgspec.structs.force_setattr(job.spec, "submit_time", first)
+                msgspec.structs.force_setattr(job.spec, "starts_over", True)
+
+
+def _given_numbers(columns: Columns) -> list[str]:
+    given = zip(*(columns.texts(column) for column in _IDS), strict=True)
+    return [next(filter(None, texts), "") for texts in given]
+
+
+def _eligible(columns: Columns) -> list[float]:
+    """When each job could start first: when it was submitted, or later where the table says."""
+    submitted = columns.timestamps("Submit")
+    later = columns.known_timestamps("Eligible")
+    return [max(one, other or one) for one, other in zip(submitted, later, strict=True)]
+
+
 def _numbers(columns: Columns) -> list[str]:
     """The number of each job; what is no job is noted."""
-    given = zip(*(columns.texts(column) for column in _IDS), strict=True)
-    numbers = [next(filter(None, texts), "") for texts in given]
+    numbers = _given_numbers(columns)
     for row, number in enumerate(numbers):
         if not number:
             columns.note(row, Broken("missing JobID", "JobID"))
@@ -110,21 +164,31 @@ def _jobs(columns: Columns, numbers: Sequence[str]) -> list[Job | None]:
             memory_gb=tres.memory_gb,
             user=user,
             pool=pool,
+            queues=queues,
+            qos=qos,
+            nodes=int(nodes),
             name=name,
             estimate_seconds=estimate,
         )
-        for number, submitted, tres, user, pool, name, estimate in zip(
+        for number, submitted, tres, user, pool, queues, qos, nodes, name, estimate in zip(
             numbers,
-            columns.timestamps("Submit"),
+            _eligible(columns),
             demands,
             columns.labels("User"),
             columns.labels("Account"),
+            columns.each("Partition", _partitions, _partitions("")),
+            columns.labels("QOS"),
+            columns.numbers("NNodes", 0.0, MOST_GPUS),
             columns.labels("JobName"),
             _time_limits(columns),
             strict=True,
         )
     ]
     return rigid_jobs(columns, specs, ran, "Start", "End")
+
+
+def _partitions(text: str) -> tuple[str, ...]:
+    return tuple(filter(None, text.split(",")))
 
 
 def _note_nodes(columns: Columns, jobs: Sequence[Job | None], ledger: Ledger) -> None:
