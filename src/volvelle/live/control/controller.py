@@ -303,7 +303,8 @@ class Controller:
     @property
     def health(self) -> Health:
         """Whether requests are handled."""
-        failing = (self._failure, self._store_retry.problem, self.disk_problem)
+        failure = self._failure or self.store.loss
+        failing = (failure, self._store_retry.problem, self.disk_problem)
         failures = [text for text in failing if text]
         others = (
             self._cycle.state.servers.problem,
@@ -316,7 +317,7 @@ class Controller:
         node_problems = [text for text in texts if text]
         of_store = (self._snapshots.problem, self._retention.problem)
         problems = (*failures, *filter(None, others), *node_problems, *filter(None, of_store))
-        return Health(self.is_ready, problems, self._failure)
+        return Health(self.is_ready and not failure, problems, failure)
 
     def _is_down(self, name: str) -> bool:
         """Whether a node is down, by what is stored."""
