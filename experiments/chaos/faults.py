@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Callable
 
 from chaos_cluster import ChaosCluster
-from commands import kill, one_of
+from commands import holds_within, kill, one_of
 from damage import CheckpointDamage
 from fault_proxy import InjectedFault
 from flood import Flood, HostileUser
@@ -198,6 +198,7 @@ class Faults:
     def stop_the_server(self) -> InjectedFault:
         """Stop the server, as a machine does that swaps or is moved, for longer than a lease."""
         self.join()
+        holds_within(_START_SECONDS, lambda: self.cluster.get("/readyz") is not None)
         shortest, longest = _STOPPED_SECONDS
         seconds = shortest * (longest / shortest) ** self._rng.random()
         stopped = self.cluster.server.stop(seconds)
