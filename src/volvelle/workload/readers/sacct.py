@@ -148,7 +148,7 @@ def _joined(
 
     requeued: jobs by number, as far as they ran until they were requeued; of later rows as well.
     """
-    found = list(jobs)
+    found: list[Job | None] = [None] * len(jobs)
     states, numbers = _states(columns), _numbers(columns)
     for row, (job, number, line) in enumerate(zip(jobs, numbers, columns.lines, strict=True)):
         earlier = requeued.pop(number, None)
@@ -156,9 +156,11 @@ def _joined(
             continue
         if earlier is not None:
             ledger.assumed("runs of a requeued job", line, "State", states[row])
-            found[row] = job = _both(earlier, job)
+        whole = job if earlier is None else _both(earlier, job)
         if states[row] in _REQUEUED:
-            requeued[number], found[row] = job, None
+            requeued[number] = whole
+        else:
+            found[row] = whole
     return found
 
 
