@@ -4,9 +4,12 @@ GPUs are read from ``ReqTRES`` (``gres/gpu=4``, ``gres/gpu:a100=4``), where it h
 ``AllocTRES``, and in old Slurm from ``ReqGRES`` (``gpu:a100:4``), which is of each of ``NNodes`` nodes. Job
 steps (``123.batch``) are dropped; so are jobs without GPUs, jobs that never ran, and jobs still running. The
 account becomes the pool, the partition the queue, ``TimelimitRaw`` (minutes) the estimate; ``NNodes``, on how
-many nodes it ran, are what it asks for. A job comes when
-it could start first (``Eligible``), where the table says. Of a job with several rows (``sacct -D``), one for
-each run, the last run counts, from the first submission on. Times are local to the cluster.
+many nodes it ran, are what it asks for. A job comes when it could start first (``Eligible``), where the table
+says. Times are local to the cluster.
+
+``sacct --duplicates`` has a row for each run of a job that was requeued. Such rows are one job, submitted
+when the first of them was; its duration is the sum of its runs. Its record is the last run, since it held no
+GPUs between two of them.
 """
 
 import re
@@ -31,11 +34,11 @@ from volvelle.workload.readers.rows import (
     read_number,
 )
 from volvelle.workload.readers.text import Sample, csv_columns
-from volvelle.workload.workload import ImportReport
 
 _MEMORY_GB = {"K": 1024.0**-2, "M": 1024.0**-1, "G": 1.0, "T": 1024.0, "P": 1024.0**2}
 _STILL = frozenset(("RUNNING", "SUSPENDED", "COMPLETING", "STOPPED"))
-_NEVER = frozenset(("PENDING", "REQUEUED"))
+_REQUEUED = frozenset(("REQUEUED", "PREEMPTED", "NODE_FAIL"))
+"""States of a run after which the job may run again."""
 _TRES = ("ReqTRES", "AllocTRES")
 _IDS = ("JobIDRaw", "JobID")
 _NO_GRES = ABSENT | {"(null)", "0"}
@@ -71,16 +74,21 @@ class Sacct(ColumnFormat):
     def read(self, path: Path, ledger: Ledger, options: Any) -> Iterator[Job]:
         """A job for each row that is no step."""
         blocks = csv_columns(path, ledger, required=self.required, delimiter="|", quoted=False)
-        runs = Runs(path)
+
+        requeued: dict[str, Job] = {}
 
         def jobs(columns: Columns) -> Sequence[Job | None]:
-            runs.note(columns)
             found = self.jobs(columns)
-            runs.begin_at_the_first(columns, found)
             _note_nodes(columns, found, ledger)
-            return found
+            return _joined(columns, found, requeued, ledger)
 
-        return jobs_of(blocks, jobs, ledger)
+        ended = set()
+        for job in jobs_of(blocks, jobs, ledger):
+            ended.add(job.spec.id)
+            yield job
+        never_again = [job for number, job in requeued.items() if number not in ended]
+        ledger.report.kept += len(never_again)
+        yield from never_again
 
     def jobs(self, columns: Columns) -> Sequence[Job | None]:
         """Rigid jobs. Raises `Problem` where the table lacks the columns that say of how many GPUs."""
@@ -94,55 +102,10 @@ class Sacct(ColumnFormat):
         return found
 
 
-class Runs:
-    """The rows of jobs that have several, one for each run: only the last is a job."""
-
-    def __init__(self, path: Path) -> None:
-        seen: set[str] = set()
-        self._last: dict[str, int] = {}
-        """The line of a job's last row."""
-        self._first: dict[str, float] = {}
-        """When a job could start for the first time."""
-        for columns in csv_columns(path, Ledger(ImportReport("", "")), delimiter="|", quoted=False):
-            for line, number in zip(columns.lines, _given_numbers(columns), strict=True):
-                if number and number in seen:
-                    self._last[number] = line
-                seen.add(number)
-
-    def note(self, columns: Columns) -> None:
-        """Note rows before a job's last as no jobs, and keep when the first run could start."""
-        if not self._last:
-            return
-        times = _eligible(columns)
-        for row, number in enumerate(_given_numbers(columns)):
-            if self._last.get(number, 0) > columns.lines[row]:
-                self._first.setdefault(number, times[row])
-                columns.note(row, Unfit("run before a job's last", "JobID", number))
-
-    def begin_at_the_first(self, columns: Columns, jobs: Sequence[Job | None]) -> None:
-        """Let the jobs of last rows come when the first run could start; they began anew."""
-        for job in jobs if self._first else ():
-            if job is not None and job.spec.id in self._first:
-                first = min(self._first[job.spec.id], job.spec.submit_time)
-                msgspec.structs.force_setattr(job.spec, "submit_time", first)
-                msgspec.structs.force_setattr(job.spec, "starts_over", True)
-
-
-def _given_numbers(columns: Columns) -> list[str]:
-    given = zip(*(columns.texts(column) for column in _IDS), strict=True)
-    return [next(filter(None, texts), "") for texts in given]
-
-
-def _eligible(columns: Columns) -> list[float]:
-    """When each job could start first: when it was submitted, or later where the table says."""
-    submitted = columns.timestamps("Submit")
-    later = columns.known_timestamps("Eligible")
-    return [max(one, other or one) for one, other in zip(submitted, later, strict=True)]
-
-
 def _numbers(columns: Columns) -> list[str]:
     """The number of each job; what is no job is noted."""
-    numbers = _given_numbers(columns)
+    given = zip(*(columns.texts(column) for column in _IDS), strict=True)
+    numbers = [next(filter(None, texts), "") for texts in given]
     for row, number in enumerate(numbers):
         if not number:
             columns.note(row, Broken("missing JobID", "JobID"))
@@ -187,8 +150,48 @@ def _jobs(columns: Columns, numbers: Sequence[str]) -> list[Job | None]:
     return rigid_jobs(columns, specs, ran, "Start", "End")
 
 
+def _joined(
+    columns: Columns, jobs: Sequence[Job | None], requeued: dict[str, Job], ledger: Ledger
+) -> list[Job | None]:
+    """Runs of one job as one, in the place of the last of them.
+
+    requeued: jobs by number, as far as they ran until they were requeued; of later rows as well.
+    """
+    found: list[Job | None] = [None] * len(jobs)
+    states, numbers = _states(columns), _numbers(columns)
+    for row, (job, number, line) in enumerate(zip(jobs, numbers, columns.lines, strict=True)):
+        earlier = requeued.pop(number, None)
+        if job is None or line in columns.wrong:
+            continue
+        if earlier is not None:
+            ledger.assumed("runs of a requeued job", line, "State", states[row])
+        whole = job if earlier is None else _both(earlier, job)
+        if states[row] in _REQUEUED:
+            requeued[number] = whole
+        else:
+            found[row] = whole
+    return found
+
+
+def _both(earlier: Job, later: Job) -> Job:
+    """A job by its run until it was requeued, and the one after that."""
+    replace = msgspec.structs.replace
+    return replace(
+        later,
+        spec=replace(later.spec, submit_time=earlier.spec.submit_time),
+        truth=replace(later.truth, work=earlier.truth.work + later.truth.work),
+    )
+
+
 def _partitions(text: str) -> tuple[str, ...]:
     return tuple(filter(None, text.split(",")))
+
+
+def _eligible(columns: Columns) -> list[float]:
+    """When each job could start first: when it was submitted, or later where the table says."""
+    submitted = columns.timestamps("Submit")
+    later = columns.known_timestamps("Eligible")
+    return [max(one, other or one) for one, other in zip(submitted, later, strict=True)]
 
 
 def _note_nodes(columns: Columns, jobs: Sequence[Job | None], ledger: Ledger) -> None:
@@ -300,9 +303,13 @@ def _tres(column: str, text: str) -> Tres:
         raise Broken(f"unreadable {column}", column, text) from None
 
 
+def _states(columns: Columns) -> list[str]:
+    return columns.each("State", lambda text: text.partition(" ")[0].upper(), "")
+
+
 def _seconds(columns: Columns) -> list[float]:
     """Run times of jobs. Jobs that still run or never ran are noted."""
-    states = columns.each("State", lambda text: text.partition(" ")[0].upper(), "")
+    states = _states(columns)
     starts, ends = columns.texts("Start"), columns.texts("End")
     no_start = columns.optional("Start", lambda text: False, "Start" in columns.header)
     no_end = columns.optional("End", lambda text: False, "End" in columns.header)
@@ -311,7 +318,7 @@ def _seconds(columns: Columns) -> list[float]:
     for row, state in enumerate(states):
         if state in _STILL:
             columns.note(row, Unfit("still running", "State", state))
-        elif state in _NEVER or no_start[row]:
+        elif state == "PENDING" or no_start[row]:
             columns.note(row, Unfit("never ran", "Start", starts[row]))
         elif not no_raw[row]:
             raw.append(row)
