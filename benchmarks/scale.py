@@ -1,4 +1,4 @@
-"""What an event costs where there is much of everything: python benchmarks/scale.py [LINE ...] [--millions 10]
+"""What an event costs where there is much of everything: python benchmarks/scale.py [LINE ...]
 
 Every line is measured at its size and at a tenth of it, in one run: nodes, GPU types, pools with quotas (in
 which jobs seldom or always wait), users, an array of jobs that come together, a chain of jobs each of which
@@ -64,7 +64,11 @@ def _jobs(
         [
             Job(
                 JobSpec(
-                    id=str(i), submit_time=time, gpus=width, user=f"user-{owner}", **each(i)  # type: ignore[arg-type]
+                    id=str(i),
+                    submit_time=time,
+                    gpus=width,
+                    user=f"user-{owner}",
+                    **each(i),  # type: ignore[arg-type]
                 ),
                 Truth(work=seconds),
             )
@@ -88,9 +92,7 @@ def _types(load: float, placement: str) -> Callable[[int], tuple[Workload, Setti
         cluster = _cluster(640, size)
         wishes = np.random.default_rng(2).integers(size, size=JOBS).tolist()
         workload = _jobs(cluster, load, each=lambda i: {"gpu_types": (f"type-{wishes[i]}",)})
-        return workload, Setting(
-            cluster=cluster, composition=WrittenComposition("srsf", placement)
-        )
+        return workload, Setting(cluster=cluster, composition=WrittenComposition("srsf", placement))
 
     return make
 
