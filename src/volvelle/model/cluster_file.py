@@ -84,6 +84,7 @@ class _ClusterFile(_Strict):
     changes: list[_ChangeEntry] = []
     failures: _FailureEntry | None = None
     profiling: ProfilingEntry | None = None
+    slurm: dict[str, Any] = {}
 
 
 def described(document: dict[str, Any], place: str) -> Cluster:

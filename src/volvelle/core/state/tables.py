@@ -253,11 +253,19 @@ class Releases(StateTable):
 
 
 class Types(StateTable):
-    """GPUs by type: that take jobs, that jobs hold, and that are left during a decision."""
+    """GPUs by type: that take jobs, that jobs hold, and that are left during a decision.
+
+    offered: free by name, on nodes that take jobs. sizes: of its nodes, as bits. tree, leaves: where its tree
+    of `FreeNodes` begins, and places of leaves in it.
+    """
 
     capacity: Floats
     used: Floats
     free: Floats
+    offered: Ints
+    sizes: Ints
+    tree: Ints
+    leaves: Ints
 
 
 class Pools(StateTable):
@@ -271,15 +279,27 @@ class Pools(StateTable):
 class Nodes(StateTable):
     """Nodes: free GPUs, their type, whether it takes jobs (0 or 1), the first of its slots.
 
-    usable, picked: GPUs that the placement of a job may and does take.
+    offered: free GPUs, none where it takes no jobs. leaf: its place in the tree of its type. picked: a list
+    of nodes, for a job that is placed.
     """
 
     free: Ints
     type: Ints
     up: Ints
     slot: Ints
-    usable: Ints
+    offered: Ints
+    leaf: Ints
     picked: Ints
+
+
+class FreeNodes(StateTable):
+    """For each GPU type a segment tree of counts of free GPUs, as bits; of leaves also their nodes.
+
+    `volvelle.core.forward.free_nodes` keeps it.
+    """
+
+    counts: Ints
+    node: Ints
 
 
 class Slots(StateTable):
