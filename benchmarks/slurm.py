@@ -70,10 +70,10 @@ def attached() -> tuple[dict[str, str], dict[str, str]]:
     jobs = []
     for number in range(22_000):
         runs, gpus = number < 2000, int(rng.choice([1, 2, 4, 8]) if number >= 2000 else 4)
-        hours, user = int(rng.integers(1, 48)), int(rng.integers(0, 200))
+        hours, user = int(rng.choice([1, 4, 12, 24, 48][3 * runs :])), int(rng.integers(0, 200))
         times = "StartTime=Unknown EndTime=Unknown NodeList="
         if runs:
-            times = f"StartTime=2026-11-01T{number % 20:02d}:00:00 EndTime=Unknown NodeList={names[number // 2]}"
+            times = f"StartTime=2026-11-01T{number % 12:02d}:{number % 60:02d}:00 EndTime=Unknown NodeList={names[number // 2]}"
         jobs.append(
             f"JobId={number + 1} JobName=train{user % 7} UserId=u{user}({user}) Priority={30_000 - number} "
             f"Account=a{user % 10} JobState={'RUNNING' if runs else 'PENDING'} Reason={'None' if runs else 'Priority'} "
@@ -108,7 +108,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("jobs", nargs="?", type=int, default=50_000)
     parser.add_argument("--generate", default="demo", help="the jobs' generator")
-    parser.add_argument("--attach", type=int, metavar="POLLS", help="of 1,000 nodes, 20,000 waiting")
+    parser.add_argument(
+        "--attach", type=int, metavar="POLLS", help="of 1,000 nodes, 20,000 waiting"
+    )
     asked = parser.parse_args()
     if asked.attach:
         tell(asked.attach)
