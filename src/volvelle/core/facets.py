@@ -63,6 +63,14 @@ class ClaimsAmounts:
         raise NotImplementedError
 
 
+class PlacesAnew:
+    """A placement that places a job anew where it gets fewer GPUs; under others it keeps some of its own."""
+
+
+class KnowsTheTruth:
+    """An estimator that believes the truth of a job from the start, and knows which jobs will come."""
+
+
 class FollowsLoss:
     """An estimator that goes by the loss that jobs report."""
 

@@ -96,8 +96,6 @@ class Placement(JobPart):
     """Which GPUs. ``names_gpus`` False means GPUs are only counted."""
 
     names_gpus: ClassVar[bool] = True
-    shrinks_in_place: ClassVar[bool] = True
-    """Whether a job that gets fewer GPUs keeps some of its own; otherwise it is placed anew."""
     goes_by_spread: ClassVar[bool] = False
     """Whether it decides by how much slower gangs are on more nodes."""
 
@@ -149,11 +147,6 @@ class Estimator(JobPart):
     """What we believe about a job. ``needs_truth``: it must be told (simulated worlds only)."""
 
     needs_truth: ClassVar[bool] = False
-    believes_truth: ClassVar[bool] = False
-    """Whether what it believes of a job at its submission is the truth."""
-
-    foretells: ClassVar[bool] = False
-    """Whether it knows which jobs will come."""
 
     def believe(self, job: JobSubmitted, seed: int) -> Belief:
         """The belief about ``job`` at its submission; ``seed`` is the run's."""

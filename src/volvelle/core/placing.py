@@ -117,7 +117,7 @@ def _goes_anywhere(scheduler: SchedulerState, row: int) -> bool:
 def _keeps_some(scheduler: SchedulerState, row: int) -> bool:
     """Whether a job that gets fewer GPUs holds some of its own now, where the placement lets it."""
     s = scheduler.state
-    if s.jobs.held[row] == 0.0 or not scheduler.composition.placement.shrinks_in_place:
+    if s.jobs.held[row] == 0.0 or not scheduler.rules.keeps_place:
         return False
     return keep_some(s, row, int(s.jobs.target[row]), int(s.jobs.target_type[row]))
 

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from volvelle.core.events import ArrivalsForetold, JobProfile, JobSubmitted
+from volvelle.core.facets import KnowsTheTruth
 from volvelle.core.parts import Belief, Estimator, KnownJob
 from volvelle.core.scheduler import Scheduler
 from volvelle.core.state import (
@@ -72,10 +73,10 @@ class Coming:
         self.foretold: dict[int, str] = {}
         estimator = scheduler.composition.estimator
         learning = type(estimator).learn is not Estimator.learn
-        asked = learning or (open_ended and not estimator.believes_truth)
-        self.prepared = not asked
+        knows = isinstance(estimator, KnowsTheTruth)
+        self.prepared = not learning and (knows or not open_ended)
         self.believed: list[Belief] | None = None
-        if self.prepared and not estimator.believes_truth:
+        if self.prepared and not knows:
             seed = scheduler.seed
             self.believed = [estimator.believe(self.submission(i), seed) for i in range(len(jobs))]
         self._write(scheduler)

@@ -11,9 +11,9 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import msgspec
 import numpy as np
 
-from volvelle.core.composition import WrittenComposition
 from volvelle.core.events import JobSubmitted, NodeChanged, Recomposed
 from volvelle.core.journal import Entry, Header, read_journal
 from volvelle.metrics.outcomes import BoolColumn, FloatColumn, IntColumn, JobStatus, Outcomes
@@ -101,9 +101,9 @@ def had_otherwise(
     begins = workload.jobs[0].spec.submit_time
     cluster = with_changes(header.cluster, happened.nodes, begins)
     simulated = []
-    for parts in (happened.ruled, (policy, admission)):
-        written = _under(composition, *parts)
-        overheads = Overheads.model_validate(header.overheads)
+    overheads = Overheads.model_validate(header.overheads)
+    for ruling, admitting in (happened.ruled, (policy, admission)):
+        written = msgspec.structs.replace(composition, policy=ruling, admission=admitting)
         setting = Setting(
             cluster=cluster, composition=written, overheads=overheads, seed=header.seed
         )
@@ -170,16 +170,6 @@ def _workload(
 
 def _unfinished(was: Outcomes) -> BoolColumn:
     return np.isin(was.status, (JobStatus.RUNNING, JobStatus.WAITING))
-
-
-def _under(composition: WrittenComposition, policy: str, admission: str) -> WrittenComposition:
-    return WrittenComposition(
-        policy,
-        composition.placement,
-        admission,
-        composition.estimator,
-        composition.termination,
-    )
 
 
 def _until_over(is_over: Callable[[], bool]) -> Callable[[Progress], None]:

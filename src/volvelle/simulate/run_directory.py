@@ -94,18 +94,11 @@ class RunRecord(msgspec.Struct, frozen=True, kw_only=True):
         return cls(
             name=name,
             workload=workload,
-            cluster=setting.cluster,
-            composition=setting.composition,
-            overheads=setting.overheads.model_dump(),
-            seed=setting.seed,
-            tick=setting.tick,
-            until=setting.until,
-            tracked=setting.tracked,
-            predict=setting.predict,
-            refresh=setting.refresh,
-            play_outs=setting.play_outs,
-            synthesis=setting.synthesis,
-            users=None if setting.users is None else setting.users.model_dump(mode="json"),
+            **vars(setting)
+            | {
+                "overheads": setting.overheads.model_dump(),
+                "users": None if setting.users is None else setting.users.model_dump(mode="json"),
+            },
             started=datetime.now(UTC).isoformat(timespec="seconds"),
             versions=_versions(),
         )

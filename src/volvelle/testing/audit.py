@@ -28,9 +28,10 @@ from volvelle.core.events import (
 from volvelle.metrics.outcomes import Outcomes
 from volvelle.model.cluster import NodeState
 from volvelle.model.node import NodeKind
+from volvelle.simulate.world import Director
 from volvelle.testing.ledger import TOLERANCE, Amounts, Holding, Ledger
 from volvelle.testing.lives import Lives
-from volvelle.testing.scenario import Scenario
+from volvelle.testing.scenario import Run, Scenario, happen
 
 
 class Audit:
@@ -306,6 +307,14 @@ class Audit:
     def close(self, outcomes: Outcomes) -> None:
         """Check whole lives, when the run is over."""
         Lives(self.ledger).check(outcomes)
+
+
+def audited(scenario: Scenario, director: Director | None = None) -> Run:
+    """Let ``scenario`` happen under audit."""
+    audit = Audit(scenario)
+    run = happen(scenario, audit, director=director)
+    audit.close(run.outcomes)
+    return run
 
 
 def _rank(event: Event) -> int:

@@ -101,6 +101,15 @@ def check_search(where: Setting) -> None:
         np.testing.assert_allclose(evaluate(WORKLOAD, where, objectives), expected, rtol=1e-9)
 
 
+def check_machine_code(
+    where: Setting, policy: str = "las:round=30", admission: str = "accept-all"
+) -> None:
+    """Predictions, the choices of a synthesizer and the figures of a search."""
+    check_predictions(where)
+    check_synthesis(where, policy, admission)
+    check_search(where)
+
+
 def check_journals(policy: str) -> None:
     """Journals of random scenarios under a policy, compiled and interpreted, are equal."""
 
