@@ -29,7 +29,7 @@ class Composition(NamedTuple):
 
     @property
     def loss_every(self) -> float | None:
-        """Seconds between the reports of a job's loss that some part asks for; None: nobody does."""
+        """Seconds between the reports of a job's loss that some part asks for; None: no part does."""
         followed = self.estimator.loss_every if isinstance(self.estimator, FollowsLoss) else None
         asked = (followed, self.termination.loss_every)
         return min((every for every in asked if every is not None), default=None)

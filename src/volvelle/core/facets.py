@@ -104,5 +104,5 @@ class ForeseesArrivals:
     """A policy that goes by which jobs will come, where the estimator knows that."""
 
     def expect(self, arrivals: ArrivalsForetold) -> None:
-        """The jobs that will come; those that came already are among them."""
+        """Take the jobs that will come; jobs that have come already are among them."""
         raise NotImplementedError

@@ -23,7 +23,7 @@ from volvelle.core.view import rows_by_submission
 
 
 def place_jobs(scheduler: SchedulerState) -> None:
-    """Choose the GPUs of all jobs that start or resize; whoever finds none gets nothing."""
+    """Choose the GPUs of all jobs that start or resize; a job that finds none gets nothing."""
     s, placement, resources = scheduler.state, scheduler.composition.placement, scheduler.resources
     if isinstance(placement, PlacesBatches) and s.count[NODES_NAMED] == 0:
         _place_together(scheduler, placement)

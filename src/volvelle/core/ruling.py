@@ -54,7 +54,7 @@ def _decides(
     simulated: bool,
     rates_are_known: Callable[[], bool],
 ) -> int:
-    """Who decides; the state knows their kernels afterwards."""
+    """The way in which decisions are made; the state has the kernels for it afterwards."""
     if key is not None:
         if not s.compiled:
             s.key = interpreted_keys(key)
