@@ -244,7 +244,7 @@ class SchedulerState(ABC):
 
     @property
     def learns(self) -> bool:
-        """Whether ends of jobs are passed to Python: a part learns from them, or other jobs depend on them."""
+        """Whether ends of jobs are passed to Python: a part learns from them, or jobs depend on them."""
         if self.admissions.dependents.watched:
             return True
         estimator, policy = type(self.composition.estimator), type(self.composition.policy)
