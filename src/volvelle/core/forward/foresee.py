@@ -9,7 +9,7 @@ from volvelle.core.forward.jobs import leave
 from volvelle.core.forward.moments import begin_moment, wake_at
 from volvelle.core.state import *
 
-_NUMBER = Jobs.float_columns.index("number")
+_NUMBER = PLACE["number"]
 
 
 @kernel

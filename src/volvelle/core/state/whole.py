@@ -55,7 +55,7 @@ class State:
     type][GPUs]. memory: of the kernel that decides. events, decisions, moments, slots_log: the log.
 
     key, group, decide, place: the policy's and the placement's kernels. machine: machine code over these
-    arrays (`volvelle.core.machine.machine_of`); None once one of them was replaced.
+    arrays (`volvelle.core.scheduler_state.machine_of`); None once one of them was replaced.
     """
 
     layout: ClassVar[str]
