@@ -27,9 +27,7 @@ def free_folder(folder: Path, *results: str, force: bool, scratch: bool = False)
     return folder
 
 
-def own_folder(
-    default: Path, *results: str, force: bool = False, resume: bool = False
-) -> Path:
+def own_folder(default: Path, *results: str, force: bool = False, resume: bool = False) -> Path:
     """The folder of a command that names none: the first of ``default``, ``default-2`` ... without ``results``.
 
     resume: the last of them that has results. force: ``default``.
