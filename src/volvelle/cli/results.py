@@ -28,7 +28,7 @@ def free_folder(folder: Path, *results: str, force: bool, scratch: bool = False)
 
 
 def own_folder(default: Path, *results: str, force: bool = False, resume: bool = False) -> Path:
-    """The folder of a command that names none: the first of ``default``, ``default-2`` ... without ``results``.
+    """The folder of a command that names none: ``default``, ``default-2`` ..., the first without ``results``.
 
     resume: the last of them that has results. force: ``default``.
     """

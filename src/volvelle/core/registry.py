@@ -201,7 +201,7 @@ class Catalogue(Generic[N]):
         if len(found) != 1:
             register = f"write @{self.plural}.register above its class"
             if self.kind == "policy":
-                register = "write @policy.order('NAME') above its function, or @policy.register above its class"
+                register = "write @policy.order('NAME') above a function, or @policy.register above a class"
             raise Problem(
                 f"{path} defines {', '.join(found) or f'no {self.kind}'}",
                 mend=f"write {path}:NAME" if found else register,
