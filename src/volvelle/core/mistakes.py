@@ -30,5 +30,7 @@ def mistake_in(part: str, error: Exception, asked: str) -> Problem | None:
         error.add_note(f"({part}: {asked})")
         return None
     place = f"{frames[-1].filename}, line {frames[-1].lineno}, in {frames[-1].name}"
-    meant = nearest(error.name, dir(error.obj)) if isinstance(error, AttributeError) else ""
+    meant = ""
+    if isinstance(error, AttributeError) and error.name:
+        meant = nearest(error.name, dir(error.obj))
     return Problem(f"{part} failed in {place}: {type(error).__name__}: {error}{meant}", mend=asked)
