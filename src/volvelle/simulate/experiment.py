@@ -96,7 +96,7 @@ class Experiment(ExperimentFile):
         """The workload of every seed and rate, and where it comes from. Raises `Problem`.
 
         A trace is read once: under all seeds it is the same, unless its jobs are submitted anew at a
-        rate. ``read`` is told now and then how many rows were read.
+        rate. ``read`` is called now and then with the rows read.
         """
         if (self.trace is None) == (self.generate is None):
             raise Problem(

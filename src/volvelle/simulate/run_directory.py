@@ -243,7 +243,7 @@ def read_outcomes(
 ) -> Outcomes:
     """What became of the jobs: from outcomes.npz, or folded from the journal. Raises `Problem`.
 
-    specs: those of the workload, where they are at hand and need not be read.
+    specs: of the workload, where they are at hand and need not be read.
     """
     path = directory / OUTCOMES
     if path.is_file():

@@ -93,7 +93,7 @@ def check_synthesis(where: Setting, policy: str, admission: str) -> None:
 
 
 def check_search(where: Setting) -> None:
-    """The figures of a search, without predictions and with, are those of a run."""
+    """The figures of a search, without predictions and with, equal the figures of a run."""
     plain = simulate(WORKLOAD, replace(where, predict=True, play_outs=0), compiled=False).outcomes
     for names in (("jct:mean",), ("jct:mean", "pred_error:p99")):
         objectives = [read_objective(name) for name in names]

@@ -70,7 +70,7 @@ class Moves:
         self.moved: list[int] = []
 
     def record(self, time: float, events: Iterable[Event], decision: Decision) -> None:
-        """Compare the slots of each job in ``decision`` with those that it held before."""
+        """Compare the slots of each job in ``decision`` with the slots that it held before."""
         for event in events:
             if isinstance(event, JobFailed):
                 self.held.pop(event.number)

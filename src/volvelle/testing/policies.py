@@ -107,7 +107,7 @@ def _nothing_is_given_twice_and_all_work_is_done(audit: Audit, run: Run) -> None
 
 
 def _the_same_seed_leaves_the_same_journal(scenario: Scenario, run: Run) -> None:
-    """Also where nobody looked and no fork was taken."""
+    """Journals are equal also where no watcher looked and no fork was taken."""
     assert happen(scenario).journal_bytes == run.journal_bytes
 
 

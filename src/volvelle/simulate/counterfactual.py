@@ -1,7 +1,7 @@
 """A span of a journal, had again under another policy: what would yesterday have been?
 
 The jobs that were submitted in the span come again as they came, each as long as it really was
-(`volvelle.workload.readers.journal`), and with them those that were in the system when it began: these are
+(`volvelle.workload.readers.journal`), and with them jobs that were in the system when it began: these are
 not measured. The nodes come and go as they did. The span is simulated twice, under the policy of then and
 under the other: what the two differ by is the policies', what the first differs by from what was is the
 simulation's.
@@ -44,13 +44,13 @@ class SpanFigures:
 
 
 @dataclass(frozen=True)
-class HadOtherwise:
+class Counterfactual:
     """What a span was, and what it would have been.
 
     was: as the journal has it. policy, admission: that ruled when it began; again: simulated under these.
     other: simulated under the others. jobs: that are measured, which finished in all three. passed_over: jobs
     that have finished and did not in a simulation. unfinished: jobs of the span that run or wait when the
-    journal ends; where there are many, those measured are whom the policy of then served first.
+    journal ends; where they are many, the measured jobs are the ones that the policy of then served first.
     """
 
     policy: str
@@ -72,14 +72,14 @@ class _Happened:
     ruled: tuple[str, str]
 
 
-def had_otherwise(
+def counterfactual(
     journal: Path,
     policy: str,
     admission: str,
     since: float,
     until: float,
     is_over: Callable[[], bool] = lambda: False,
-) -> HadOtherwise:
+) -> Counterfactual:
     """The jobs submitted from ``since`` to ``until``, on the journal's clock, under another policy.
 
     is_over: asked now and then whether there is no more time. Raises `Problem` where there is none, where no
@@ -117,7 +117,7 @@ def had_otherwise(
     measured = finished & ~np.isnan(again.finish) & ~np.isnan(other.finish)
     if not measured.any():
         raise _nothing_to_measure()
-    return HadOtherwise(
+    return Counterfactual(
         *happened.ruled,
         was=_figures(was, rows[measured]),
         again=_figures(again, np.flatnonzero(measured)),
@@ -151,7 +151,7 @@ def _workload(
     since: float,
     until: float,
 ) -> Workload:
-    """The jobs that were in the system at any time of the span, but for those that came after it."""
+    """The jobs that were in the system at any time of the span, without later submissions."""
     segments = was.segments
     last = np.full(len(was), -np.inf)
     np.maximum.at(last, segments.job, segments.end)
