@@ -82,8 +82,8 @@ class World:
 
     scheduler: at the start, or anywhere in between. tick: ends of jobs are noticed at multiples of it (None:
     at once). tracked: first and last number of the jobs that are waited for (None: all). director:
-    switches the composition. users: submit again when their jobs end; ``arrivals`` then has what they do first,
-    open-ended. compiled: let machine code do it.
+    switches the composition. users: submit again when their jobs end; ``arrivals`` then has what they do
+    first, open-ended. compiled: let machine code do it.
     """
 
     def __init__(
