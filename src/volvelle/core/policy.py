@@ -75,9 +75,8 @@ class Kernel(NamedTuple):
     in the table (-1: not there yet), the table and ``memory``. It returns the job's group, and may write own
     columns.
     yields: whether Python refreshes now and then what the kernels remember. Where ``decide`` returns -inf,
-    and changes nothing, it is called again after `Policy.refresh`, or else `Policy.allocate` decides. Such
-    kernels are used in simulations on one GPU type. All jobs are grouped anew when the policy has replaced
-    ``memory``.
+    and changes nothing, it is called again after `Policy.refresh`. Such kernels are used in simulations; else
+    `Policy.allocate` decides. All jobs are grouped anew when the policy has replaced ``memory``.
     """
 
     decide: Callable[[Any, ClusterNow, Any, Any], float]
@@ -177,12 +176,12 @@ class Policy(JobPart):
         """
         return None
 
-    def refresh(self, view: View) -> tuple[str, ...] | None:
+    def refresh(self, view: View) -> tuple[str, ...]:
         """Where its `kernel` yields: prepare what that decides by; what there is to say of it.
 
-        ``view`` has the jobs that run. None: `allocate` has to decide.
+        ``view`` has at least the jobs that run.
         """
-        return None
+        return ()
 
     def next_wake(self, view: View) -> float | None:
         """A time at which to be asked again though nothing happens; None for none.

@@ -36,35 +36,23 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field, PrivateAttr, model_validator
 
-from volvelle.core.columns import (
-    HELD,
-    NUMBER,
-    POOL,
-)
-from volvelle.core.fill import TARGET, TARGET_REASON, TARGET_TYPE
-from volvelle.core.policy import Allocation, Kernel, Policy, policies
+from volvelle.core.columns import GPUS, HELD, NUMBER, POOL, TYPES
+from volvelle.core.policy import Allocation, Kernel, Policy, allocate_by_groups, policies
 from volvelle.core.state import Reason
 from volvelle.core.view import View
+from volvelle.model.tolerances import SAME_AMOUNT
 from volvelle.model.validation import Seconds
-from volvelle.systems.anticipatory import queues
 from volvelle.systems.anticipatory.coarse_by_node import NodeLender, homes_of
 from volvelle.systems.anticipatory.coming import LoadPredictions, lasting, read_model
 from volvelle.systems.anticipatory.dial import HarmDial
-from volvelle.systems.anticipatory.lending import bounds, serve
-from volvelle.systems.anticipatory.memory import (
-    ASK_AT,
-    LEVEL,
-    MOST_QUEUES,
-    NOTED,
-    WANTED_WAKE,
-    Memory,
-)
+from volvelle.systems.anticipatory.lending import decide, kind_of, kinds_of
+from volvelle.systems.anticipatory.memory import ASK_AT, BEHIND, LEVEL, NOTED, Memory
 from volvelle.systems.anticipatory.quanta import DEFAULT, Quanta, read_quanta
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
-_RESERVED = int(Reason.RESERVED)
+_GPUS_SHORT, _QUOTA, _RESERVED = map(float, (Reason.GPUS, Reason.QUOTA, Reason.RESERVED))
 
 Share = Annotated[float, Field(ge=0, le=1)]
 
@@ -127,11 +115,6 @@ class Anticipatory(Policy):
         """As the parameter ``locality`` says."""
         return self.locality
 
-    def next_wake(self, view: View) -> float | None:
-        """When predictions are due again, while jobs wait and GPUs are idle."""
-        wake = float(self._memory.words[WANTED_WAKE])
-        return wake if wake < np.inf else None
-
     @property
     def harmed(self) -> Floats:
         """Jobs later than alone, and all of which that is known, (2, pools); followed where `harm` is set."""
@@ -147,69 +130,52 @@ class Anticipatory(Policy):
             or type(self).expected is not Anticipatory.expected
         ):
             return None  # what is kept changes at every decision, or jobs are stopped
+        return self._kernel
+
+    @property
+    def _kernel(self) -> Kernel:
+        memory = self._memory
         return Kernel(
-            queues.decide,
-            self._memory.words,
-            rates=False,
-            group=queues.queue_of,
-            groups=MOST_QUEUES,
-            yields=True,
+            decide, memory.words, rates=False, group=kind_of, groups=memory.kinds, yields=True
         )
 
     def allocate(self, view: View) -> Allocation:
         """Start what pools can on their own, then what others' idle GPUs are spared for."""
-        coming, known = self._look(view), self._memory.tables
-        known.expected[:] = self._kept_for(view)
-        if self.harm:
-            known.by_pool[LEVEL] = np.clip(self._levels, 0.0, 1.0)
-        matrix = view.jobs.matrix
-        seconds, nodes = view.jobs.total_seconds, None
+        self._begin(view)
+        dial, memory, matrix = self._dial, self._memory, view.jobs.matrix
+        notices = tuple(dial.follow(view)) if dial is not None else ()
+        while True:
+            kinds = kinds_of(matrix, view.now, memory.words)
+            if view.now < memory.words[ASK_AT] and memory.words[BEHIND] == 0.0:
+                break
+            notices += self.refresh(view)
+        self._expect(view)
         if self.locality and view.resources.named:
-            given, nodes = NodeLender(view, homes_of(view), known).serve(
-                bounds(matrix) if self.bounded else seconds
+            answer = NodeLender(view, homes_of(view), memory.tables, kinds).serve(
+                float(memory.words[ASK_AT])
             )
-            unmet = (given[TARGET] == 0.0).any() and view.capacity.sum() > given[TARGET].sum()
-            self._memory.words[WANTED_WAKE] = coming.due if unmet else np.inf
         else:
-            words = self._memory.words
-            given = serve(
-                matrix,
-                view.now,
-                view.capacity,
-                view.quota,
-                words,
-                coming.due,
-                self.preempt,
-                self.bounded,
-            )
-        kept = known.kept.copy()
-        if self.harm and self._dial is not None:
-            for row in np.flatnonzero((matrix[HELD] == 0.0) & (given[TARGET] > 0.0)).tolist():
+            answer = allocate_by_groups(view, self._kernel, kinds, np.zeros((0, 0, 0)))
+            answer = _with_reasons(answer, view)
+        if dial is not None:
+            for row in np.flatnonzero((matrix[HELD] == 0.0) & (answer.gpus > 0.0)).tolist():
                 if (pool := int(matrix[POOL, row])) >= 0:
-                    self._dial.start(int(matrix[NUMBER, row]), pool, view.now)
-        reserved = np.flatnonzero(given[TARGET_REASON] == _RESERVED)
+                    dial.start(int(matrix[NUMBER, row]), pool, view.now)
+        reserved = np.flatnonzero(answer.reason == _RESERVED)
+        seconds = view.jobs.total_seconds[reserved]
         self._last = (
-            np.array([matrix[NUMBER, reserved], matrix[POOL, reserved], seconds[reserved]]),
-            kept,
+            np.array([matrix[NUMBER, reserved], matrix[POOL, reserved], seconds]),
+            memory.tables.kept.copy(),
         )
-        notices, coming.notices = tuple(coming.notices), []
-        return Allocation(
-            given[TARGET],
-            given[TARGET_TYPE],
-            given[TARGET_REASON],
-            given[3].astype(np.int64),
-            nodes=nodes,
-            notices=notices,
-        )
+        return answer._replace(notices=notices)
 
-    def refresh(self, view: View) -> tuple[str, ...] | None:
-        """Predict anew; where more came than could be noted `allocate` notes it."""
-        coming, memory = self._coming, self._memory
-        if coming is None or memory.behind:
-            return None
+    def refresh(self, view: View) -> tuple[str, ...]:
+        """Take in who came and who left; predict anew where that is due."""
+        coming, memory = self._begin(view), self._memory
         coming.see(view.now, memory.take())
-        coming.predict(view, self._thresholds)
-        memory.tables.expected[:] = self._kept_for(view)
+        if view.now >= coming.due:
+            coming.predict(view, self._thresholds)
+        self._expect(view)
         memory.words[ASK_AT] = coming.due
         notices, coming.notices = tuple(coming.notices), []
         return notices
@@ -259,16 +225,17 @@ class Anticipatory(Policy):
         """From which chance on work counts as predicted, by pool or for all."""
         return np.minimum(1.0 - self._levels, self.threshold) if self.harm else self.threshold
 
-    def _look(self, view: View) -> LoadPredictions:
-        coming = self._coming or self._begin(view)
-        coming.see(view.now, self._memory.noted(view.jobs.matrix, view.now))
-        if self.harm and self._dial is not None:
-            coming.notices += self._dial.follow(view)
-        if view.now >= coming.due:
-            coming.predict(view, self._thresholds)
-        return coming
+    def _expect(self, view: View) -> None:
+        """Let the decision know what is expected, and the levels of the pools."""
+        known = self._memory.tables
+        known.expected[:] = self._kept_for(view)
+        if self.harm:
+            known.by_pool[LEVEL, :-1] = np.clip(self._levels, 0.0, 1.0)
 
     def _begin(self, view: View) -> LoadPredictions:
+        """The predictions, which begin with the first decision."""
+        if self._coming is not None:
+            return self._coming
         quanta = read_quanta(self.quanta)
         self._coming = LoadPredictions(
             view.pools,
@@ -280,8 +247,25 @@ class Anticipatory(Policy):
             read_model(self.model, quanta) if self.model else None,
         )
         ends = np.append(quanta, np.inf) if self.bounded else np.array(quanta)
-        self._memory.begin(ends, view.owned, view.lends)
+        self._memory.begin(ends, view.owned, view.lends, self.preempt, self.bounded)
         view.jobs.matrix[NOTED] = 0.0  # another policy may have had the columns
         if self.harm:
             self._dial = HarmDial(view.pools, view.owned, self.harm, self.step, self.round or 0.0)
         return self._coming
+
+
+def _with_reasons(answer: Allocation, view: View) -> Allocation:
+    """The answer with the reason of each job that waits: its quota, what is kept, or no idle GPUs."""
+    matrix, reasons = view.jobs.matrix, answer.reason
+    assert answer.gpu_type is not None
+    has = answer.gpus > 0.0
+    free = view.capacity - np.bincount(
+        answer.gpu_type[has].astype(np.int64), answer.gpus[has], len(view.capacity)
+    )
+    types, fits = matrix[TYPES].astype(np.int64), np.zeros(len(has), dtype=np.bool_)
+    for gpu_type, idle in enumerate(free.tolist()):
+        fits |= ((types >> gpu_type) & 1 == 1) & (matrix[GPUS] <= idle + SAME_AMOUNT)
+    wide = matrix[GPUS] > np.append(view.quota, np.inf)[view.jobs.pool] + SAME_AMOUNT
+    quota = wide & (matrix[HELD] == 0.0) | (reasons == _QUOTA)
+    reasons = np.where(quota, _QUOTA, np.where(fits, _RESERVED, _GPUS_SHORT))
+    return answer._replace(reason=np.where(has, 0.0, reasons))

@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 
 from volvelle.core.columns import GPUS, HELD, POOL, STARTED, TYPES
 from volvelle.core.fill import TARGET, TARGET_REASON, TARGET_TYPE
-from volvelle.core.state import Reason
+from volvelle.core.policy import Allocation
+from volvelle.core.state import INFINITY, Reason
 from volvelle.core.view import View
 from volvelle.model.tolerances import SAME_AMOUNT
 from volvelle.systems.anticipatory.by_node import held_by_node
@@ -21,13 +22,14 @@ from volvelle.systems.anticipatory.homes import lay_out, stand
 from volvelle.systems.anticipatory.memory import (
     BORROWED,
     DEDICATED,
+    KIND_WITHIN,
     LANE,
     LENDS,
     LEVEL,
     NO_LANE,
     Tables,
 )
-from volvelle.systems.anticipatory.watch import open_for, watch, within
+from volvelle.systems.anticipatory.watch import open_for, watch
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -38,11 +40,15 @@ _QUOTA, _RESERVED = float(Reason.QUOTA), float(Reason.RESERVED)
 
 @dataclass
 class NodeLender:
-    """One decision. homes: GPUs that each pool owns of each node, (pools + 1, nodes); the last: none."""
+    """One decision. homes: GPUs that each pool owns of each node, (pools + 1, nodes); the last: none.
+
+    kinds: of the jobs (`volvelle.systems.anticipatory.lending`).
+    """
 
     view: View
     homes: Ints
     known: Tables
+    kinds: Ints
     order: list[int] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -86,26 +92,34 @@ class NodeLender:
             self.own[pool] += gpus
             self.at_home[pool] -= np.minimum(self.held[row], self.at_home[pool])
 
-    def serve(self, seconds: Floats) -> tuple[Floats, Ints]:
-        """Figures 7 and 8. seconds: what each job is believed to take. As `lending.serve`; GPUs by node."""
+    def serve(self, due: float) -> Allocation:
+        """Figures 7 and 8. due: when predictions are, which matters while jobs wait and GPUs are idle."""
         self._dedicated()
         self.known.kept[:] = 0.0
-        ends = self._ends(seconds)
+        ends = self._ends()
         for at in range(len(self.known.quanta)):
             self._spare(at, ends <= at)
         for row in self.waits:
             if self.given[TARGET, row] == 0.0 and self.given[TARGET_REASON, row] != _QUOTA:
                 room = self._place(row, self.idle, self.sizes)[0].any()
                 self.given[TARGET_REASON, row] = _RESERVED if room else _GPUS_SHORT
-        order = np.array(self.order, dtype=np.int64)
-        rest = np.setdiff1d(np.arange(self.given.shape[1]), order)
-        return np.vstack([self.given, np.concatenate([order, rest])]), self.held
+        gpus, order = self.given[TARGET], np.array(self.order, dtype=np.int64)
+        rest = np.setdiff1d(np.arange(len(gpus)), order)
+        unmet = (gpus == 0.0).any() and self.view.capacity.sum() > gpus.sum()
+        return Allocation(
+            gpus,
+            self.given[TARGET_TYPE],
+            self.given[TARGET_REASON],
+            np.concatenate([order, rest]),
+            nodes=self.held,
+            ask_at=due if unmet else INFINITY,
+        )
 
-    def _ends(self, seconds: Floats) -> Ints:
+    def _ends(self) -> Ints:
         """As of which quantum each job counts, as far as borrowers keep to theirs (`watch`)."""
         matrix, quanta = self.view.jobs.matrix, self.known.quanta
         closed = np.zeros((len(quanta), len(self.owns)), dtype=np.bool_)
-        believed = [within(each, quanta) for each in seconds.tolist()]
+        believed = self.known.kinds[self.kinds, KIND_WITHIN].astype(np.int64).tolist()
         for row in np.flatnonzero((matrix[HELD] > 0.0) & (matrix[LANE] == BORROWED)).tolist():
             ran = self.view.now - matrix[STARTED, row]
             watch(closed, believed[row], int(self.pools[row]), ran, quanta)
