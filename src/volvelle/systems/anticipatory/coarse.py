@@ -149,7 +149,7 @@ class Anticipatory(Policy):
             if view.now < memory.words[ASK_AT] and memory.words[BEHIND] == 0.0:
                 break
             notices += self.refresh(view)
-        self._expect(view)
+        self._expect(view, memory)
         if self.locality and view.resources.named:
             answer = NodeLender(view, homes_of(view), memory.tables, kinds).serve(
                 float(memory.words[ASK_AT])
@@ -175,7 +175,7 @@ class Anticipatory(Policy):
         coming.see(view.now, memory.take())
         if view.now >= coming.due:
             coming.predict(view, self._thresholds)
-        self._expect(view)
+        self._expect(view, memory)
         memory.words[ASK_AT] = coming.due
         notices, coming.notices = tuple(coming.notices), []
         return notices
@@ -225,17 +225,17 @@ class Anticipatory(Policy):
         """From which chance on work counts as predicted, by pool or for all."""
         return np.minimum(1.0 - self._levels, self.threshold) if self.harm else self.threshold
 
-    def _expect(self, view: View) -> None:
+    def _expect(self, view: View, memory: Memory) -> None:
         """Let the decision know what is expected, and the levels of the pools."""
-        known = self._memory.tables
+        known = memory.tables
         known.expected[:] = self._kept_for(view)
         if self.harm:
             known.by_pool[LEVEL, :-1] = np.clip(self._levels, 0.0, 1.0)
 
     def _begin(self, view: View) -> LoadPredictions:
         """The predictions, which begin with the first decision."""
-        if self._coming is not None:
-            return self._coming
+        if (coming := self._coming) is not None:
+            return coming
         quanta = read_quanta(self.quanta)
         self._coming = LoadPredictions(
             view.pools,

@@ -133,6 +133,8 @@ class LoadPredictions:
             self.least_recall,
             self.least_precision,
         )
+        if np.array_equal(bad, self.off):
+            return
         hits, misses, alarms = self._counts
         for at, pool in np.argwhere(bad != self.off).tolist():
             known = f"work expected in pool {self.names[pool]} within {lasting(self.quanta[at])}"

@@ -81,8 +81,8 @@ class Ledger(NamedTuple):
     """GPUs and jobs in the course of one decision.
 
     By pool, the last for jobs of no pool. owns: GPUs. held: by its jobs. own: by its dedicated jobs. pending:
-    requested by its jobs that wait. left: of its quota. closed: quanta that borrowers outlived, (quanta,
-    pools + 1). free: idle GPUs by type. stoppable: GPUs of borrowers that may be stopped, one number.
+    requested by its jobs that wait. left: of its quota. turn: the number of its last job that may start as a
+    dedicated one. closed: quanta that borrowers outlived, (quanta, pools + 1). free: idle GPUs by type. stoppable: GPUs of borrowers that may be stopped, one number.
     waiting, head: by kind, jobs that wait and the row of the first (-1: none, or none that may ever start).
     stopped: by running job.
     """
@@ -92,6 +92,7 @@ class Ledger(NamedTuple):
     own: Floats
     pending: Floats
     left: Floats
+    turn: Floats
     closed: Flags
     free: Floats
     stoppable: Floats
@@ -188,20 +189,25 @@ def decide(jobs: Grouped, cluster: ClusterNow, words: Floats, out: Changes) -> f
     known = tables(words)
     if len(known.quanta) == 0 or words[BEHIND] > 0.0:
         return -INFINITY
-    preempt = words[PREEMPT] > 0.0
-    ledger = _look(jobs, cluster, words, known)
+    kinds, demand, used = known.kinds, jobs.demand, int(words[USED])
+    waiting, here = np.empty(used, dtype=np.int64), np.zeros(known.by_pool.shape[1])
+    for kind in range(used):
+        waiting[kind] = int(demand[kind] / kinds[kind, KIND_MOST] + 0.5)
+        here[int(kinds[kind, KIND_POOL])] += waiting[kind]
+    _note_departures(words, known, here, cluster.now)
     if cluster.now >= words[ASK_AT]:
         return -INFINITY
-    turn = np.full(len(ledger.owns), INFINITY)
+    preempt = words[PREEMPT] > 0.0
+    ledger = _look(jobs, cluster, known, waiting)
     if preempt:
-        _take_turns(jobs, known, ledger, turn)
-    if ledger.waiting.sum() == 0:
+        _take_turns(jobs, known, ledger)
+    if waiting.sum() == 0:
         return INFINITY
-    _dedicate(jobs, known, ledger, preempt, turn, out)
+    _dedicate(jobs, known, ledger, preempt, out)
     if ledger.free.sum() > SAME_AMOUNT:
         _spare(jobs, known, ledger, preempt, out)
-    waits = ledger.waiting.sum() > 0
-    for i in range(jobs.runs):
+    waits = waiting.sum() > 0
+    for i in range(jobs.runs if preempt else 0):
         if ledger.stopped[i]:
             waits = True
             change(out, jobs.running[i])
@@ -209,25 +215,26 @@ def decide(jobs: Grouped, cluster: ClusterNow, words: Floats, out: Changes) -> f
 
 
 @kernel
-def _look(jobs: Grouped, cluster: ClusterNow, words: Floats, known: Tables) -> Ledger:
-    """The ledger before a decision; departures are noted."""
-    columns, kinds, used, pools = jobs.columns, known.kinds, int(words[USED]), len(cluster.quota)
-    owns, left = known.by_pool[OWNED].copy(), np.full(pools + 1, INFINITY)
+def _look(jobs: Grouped, cluster: ClusterNow, known: Tables, waiting: Ints) -> Ledger:
+    """The ledger before a decision. waiting: jobs by kind, of which those that run are taken away."""
+    columns, running, group, first = jobs.columns, jobs.running, jobs.group, jobs.first
+    lane, held_by, following = columns[jobs.own + _LANE], columns[HELD], jobs.next
+    type_of, started, quota = columns[TYPE], columns[STARTED], cluster.quota
+    kinds, quanta, now, pools = known.kinds, known.quanta, cluster.now, len(cluster.quota)
     held, own, pending = np.zeros(pools + 1), np.zeros(pools + 1), np.zeros(pools + 1)
+    owns, left = known.by_pool[OWNED].copy(), np.full(pools + 1, INFINITY)
     free, stoppable = np.zeros(len(cluster.capacity)), np.zeros(1)
     for gpu_type in range(len(free)):
         free[gpu_type] = cluster.capacity[gpu_type]
     owns[pools] = max(free.sum() - owns[:pools].sum(), 0.0)
     for pool in range(pools):
-        left[pool] = cluster.quota[pool]
-    closed = np.zeros((len(known.quanta), pools + 1), dtype=np.bool_)
-    waiting, head = np.zeros(used, dtype=np.int64), np.full(used, -1)
-    lane = columns[jobs.own + _LANE]
+        left[pool] = quota[pool]
+    closed = np.zeros((len(quanta), pools + 1), dtype=np.bool_)
     for i in range(jobs.runs):
-        row = jobs.running[i]
-        kind, gpus = jobs.group[row], columns[HELD][row]
+        row = running[i]
+        kind, gpus = group[row], held_by[row]
         pool = int(kinds[kind, KIND_POOL])
-        free[int(columns[TYPE][row])] -= gpus
+        free[int(type_of[row])] -= gpus
         held[pool] += gpus
         left[pool] -= gpus
         waiting[kind] -= 1
@@ -238,182 +245,170 @@ def _look(jobs: Grouped, cluster: ClusterNow, words: Floats, known: Tables) -> L
         elif kinds[kind, KIND_STOPS] > 0.0:
             stoppable[0] += gpus
         else:
-            ran = cluster.now - columns[STARTED][row]
-            watch(closed, int(kinds[kind, KIND_WITHIN]), pool, ran, known.quanta)
-    here = np.zeros(pools + 1)
-    for kind in range(used):
+            watch(closed, int(kinds[kind, KIND_WITHIN]), pool, now - started[row], quanta)
+    head = np.full(len(waiting), -1)
+    for kind in range(len(waiting)):
         pool, gpus = int(kinds[kind, KIND_POOL]), kinds[kind, KIND_GPUS]
-        many = int(jobs.demand[kind] / kinds[kind, KIND_MOST] + 0.5)
-        here[pool] += many
-        waiting[kind] += many
-        if waiting[kind] > 0 and (pool < 0 or gpus <= cluster.quota[pool] + SAME_AMOUNT):
-            head[kind] = _first_waiting(jobs, jobs.first[kind])
+        if waiting[kind] > 0 and (pool < 0 or gpus <= quota[pool] + SAME_AMOUNT):
+            head[kind] = _first_waiting(held_by, following, first[kind])
             pending[pool] += gpus * waiting[kind]
-    _note_departures(words, known, here, cluster.now)
-    stopped = np.zeros(jobs.runs, dtype=np.bool_)
-    return Ledger(owns, held, own, pending, left, closed, free, stoppable, waiting, head, stopped)
+    stopped, turn = np.zeros(jobs.runs, dtype=np.bool_), np.full(pools + 1, INFINITY)
+    return Ledger(
+        owns, held, own, pending, left, turn, closed, free, stoppable, waiting, head, stopped
+    )
 
 
 @kernel
-def _first_waiting(jobs: Grouped, row: int) -> int:
+def _first_waiting(held_by: Any, following: Any, row: int) -> int:
     """The first job of a kind, from ``row`` on, that holds nothing; -1 for none."""
-    while row >= 0 and jobs.columns[HELD][row] > 0.0:
-        row = jobs.next[row]
+    while row >= 0 and held_by[row] > 0.0:
+        row = following[row]
     return row
 
 
 @kernel
-def _take_turns(jobs: Grouped, known: Tables, ledger: Ledger, turn: Floats) -> None:
+def _take_turns(jobs: Grouped, known: Tables, ledger: Ledger) -> None:
     """Let borrowers be dedicated whose turn has come in their own pools: they are stopped no more.
 
-    turn: the number of the last job of each pool that may start as a dedicated one now, is written.
+    `Ledger.turn` is written.
     """
-    columns, unused = jobs.columns, ledger.owns - ledger.own
+    columns, unused, turn = jobs.columns, ledger.owns - ledger.own, ledger.turn
     lane, row = columns[jobs.own + _LANE], jobs.oldest
     while row >= 0:
-        kind = jobs.group[row]
+        kind, runs = jobs.group[row], columns[HELD][row] > 0.0
         pool, gpus = int(known.kinds[kind, KIND_POOL]), known.kinds[kind, KIND_GPUS]
-        runs = columns[HELD][row] > 0.0
-        may = (
-            known.kinds[kind, KIND_STOPS] > 0.0 and lane[row] == BORROWED
-            if runs
-            else (ledger.head[kind] >= 0)
-        )
+        may = ledger.head[kind] >= 0
+        if runs:
+            may = known.kinds[kind, KIND_STOPS] > 0.0 and lane[row] == BORROWED
         if may and turn[pool] == INFINITY and gpus <= ledger.owns[pool] + SAME_AMOUNT:
-            if not runs:
-                unused[pool] -= gpus
-                if unused[pool] < -SAME_AMOUNT:
-                    turn[pool] = columns[NUMBER][row]
-            elif gpus > unused[pool] + SAME_AMOUNT:
-                turn[pool] = columns[NUMBER][row]
-            else:
+            if runs and gpus <= unused[pool] + SAME_AMOUNT:
                 lane[row] = DEDICATED
                 ledger.own[pool] += gpus
-                unused[pool] -= gpus
                 ledger.stoppable[0] -= gpus
+            if runs and lane[row] == BORROWED or unused[pool] - gpus < -SAME_AMOUNT:
+                turn[pool] = columns[NUMBER][row]
+            unused[pool] -= gpus
         row = jobs.younger[row]
 
 
 @kernel
-def _dedicate(
-    jobs: Grouped, known: Tables, ledger: Ledger, preempt: bool, turn: Floats, out: Changes
-) -> None:
+def _dedicate(jobs: Grouped, known: Tables, ledger: Ledger, preempt: bool, out: Changes) -> None:
     """Figure 7: jobs of each pool in order of submission on what it owns, the pool with least of it first."""
-    pools = len(ledger.owns)
+    owns, held, own, left, free = ledger.owns, ledger.held, ledger.own, ledger.left, ledger.free
+    numbers, kinds, head, turn = jobs.columns[NUMBER], known.kinds, ledger.head, ledger.turn
+    pools, first = len(owns), known.by_pool[FIRST]
     front = np.empty(pools, dtype=np.int64)
     for pool in range(pools):
-        front[pool] = _front(jobs, known, ledger, pool, turn[pool])
+        front[pool] = _front(numbers, kinds, head, int(first[pool]), owns[pool], turn[pool])
     while True:
         best, least = -1, INFINITY
         for pool in range(pools):
-            if front[pool] >= 0 and (best < 0 or ledger.held[pool] < least * ledger.owns[pool]):
-                best, least = pool, ledger.held[pool] / ledger.owns[pool]
+            if front[pool] >= 0 and (best < 0 or held[pool] < least * owns[pool]):
+                best, least = pool, held[pool] / owns[pool]
         if best < 0:
             return
-        kind = front[best]
-        gpus = known.kinds[kind, KIND_GPUS]
-        front[best] = -1
-        if gpus > ledger.left[best] + SAME_AMOUNT and not preempt:
-            out.reason[ledger.head[kind]] = _QUOTA
+        kind, front[best] = front[best], -1
+        gpus = kinds[kind, KIND_GPUS]
+        if gpus > left[best] + SAME_AMOUNT and not preempt:
+            out.reason[head[kind]] = _QUOTA
             continue
-        if ledger.own[best] + gpus > ledger.owns[best] + SAME_AMOUNT:
+        if own[best] + gpus > owns[best] + SAME_AMOUNT:
             continue
-        gpu_type = _type_for(known, kind, ledger.free)
+        gpu_type = _type_for(kinds, kind, free)
         if gpu_type < 0 and preempt:
             _stop(jobs, known, ledger, kind, out)
-            gpu_type = _type_for(known, kind, ledger.free)
-        if gpu_type < 0 or gpus > ledger.left[best] + SAME_AMOUNT:  # its GPUs are lent
+            gpu_type = _type_for(kinds, kind, free)
+        if gpu_type < 0 or gpus > left[best] + SAME_AMOUNT:  # its GPUs are lent
             continue
         _start(jobs, known, ledger, kind, gpu_type, DEDICATED, out)
-        ledger.own[best] += gpus
-        front[best] = _front(jobs, known, ledger, best, turn[best])
+        own[best] += gpus
+        front[best] = _front(numbers, kinds, head, int(first[best]), owns[best], turn[best])
 
 
 @kernel
-def _front(jobs: Grouped, known: Tables, ledger: Ledger, pool: int, last: float) -> int:
-    """The kind of the first job of a pool that waits and fits what it owns, up to number ``last``; or -1."""
-    found, first = -1, last
-    kind = int(known.by_pool[FIRST, pool])
+def _front(numbers: Any, kinds: Floats, head: Ints, kind: int, owned: float, last: float) -> int:
+    """Of ``kind`` and those behind it the kind of the first job that fits ``owned`` GPUs; -1 for none.
+
+    last: the number of the last job that may start.
+    """
+    found = -1
     while kind >= 0:
-        row = ledger.head[kind]
-        if row >= 0 and known.kinds[kind, KIND_GPUS] <= ledger.owns[pool] + SAME_AMOUNT:
-            number = jobs.columns[NUMBER][row]
-            if number <= first:
-                found, first = kind, number
-        kind = int(known.kinds[kind, KIND_NEXT])
+        row = head[kind]
+        if row >= 0 and kinds[kind, KIND_GPUS] <= owned + SAME_AMOUNT and numbers[row] <= last:
+            found, last = kind, numbers[row]
+        kind = int(kinds[kind, KIND_NEXT])
     return found
 
 
 @kernel
 def _spare(jobs: Grouped, known: Tables, ledger: Ledger, preempt: bool, out: Changes) -> None:
     """Figure 8: borrowers that end within each quantum, the shortest first, on what is not kept for it."""
-    kinds, pools, quanta = known.kinds, len(ledger.owns), len(known.quanta)
-    for at in range(quanta):
+    owns, held, left, free = ledger.owns, ledger.held, ledger.left, ledger.free
+    numbers, kinds, head, closed = jobs.columns[NUMBER], known.kinds, ledger.head, ledger.closed
+    first, pools, last = known.by_pool[FIRST], len(owns), len(known.quanta) - 1
+    for at in range(last + 1):
         while True:
-            usable, idle = _usable(known, ledger, at), ledger.free.sum()
-            alone = at == quanta - 1 and not _some_fit_at_home(known, ledger)
+            usable, idle = _usable(known, ledger, at), free.sum()
+            alone = at == last and not _some_fit_at_home(kinds, head, owns)
             if idle <= SAME_AMOUNT or (usable <= SAME_AMOUNT and not preempt and not alone):
                 break
-            best, least, first = -1, INFINITY, INFINITY
+            best, least, oldest = -1, INFINITY, INFINITY
             for pool in range(pools):
-                owned = ledger.owns[pool]
-                ratio = ledger.held[pool] / owned if owned > 0.0 else INFINITY
+                owned, kind = owns[pool], int(first[pool])
+                ratio = held[pool] / owned if owned > 0.0 else INFINITY
                 if best >= 0 and ratio > least:
                     continue
-                kind = int(known.by_pool[FIRST, pool])
                 while kind >= 0:
-                    one, kind = kind, int(kinds[kind, KIND_NEXT])
-                    if ledger.head[one] < 0:
+                    one, gpus = kind, kinds[kind, KIND_GPUS]
+                    kind = int(kinds[kind, KIND_NEXT])
+                    if head[one] < 0 or gpus > left[pool] + SAME_AMOUNT:
                         continue
-                    gpus = kinds[one, KIND_GPUS]
-                    last_resort = alone and gpus > owned + SAME_AMOUNT
-                    if not last_resort:
-                        if open_for(ledger.closed, int(kinds[one, KIND_WITHIN]), pool) > at:
+                    if not (alone and gpus > owned + SAME_AMOUNT):  # else it runs as a last resort
+                        if open_for(closed, int(kinds[one, KIND_WITHIN]), pool) > at:
                             continue
                         if kinds[one, KIND_STOPS] == 0.0 and gpus > usable + SAME_AMOUNT:
                             continue
-                    if gpus > ledger.left[pool] + SAME_AMOUNT:
+                    number = numbers[head[one]]
+                    if best >= 0 and ratio == least and number > oldest:
                         continue
-                    number = jobs.columns[NUMBER][ledger.head[one]]
-                    earlier = best < 0 or ratio < least or number < first
-                    if earlier and _type_for(known, one, ledger.free) >= 0:
-                        best, least, first = one, ratio, number
+                    if _type_for(kinds, one, free) >= 0:
+                        best, least, oldest = one, ratio, number
             if best < 0:
                 break
-            gpu_type = _type_for(known, best, ledger.free)
+            gpu_type = _type_for(kinds, best, free)
             _start(jobs, known, ledger, best, gpu_type, BORROWED, out)
 
 
 @kernel
 def _usable(known: Tables, ledger: Ledger, at: int) -> float:
     """GPUs that are idle and not kept for a quantum; what each pool keeps is written."""
-    idle, pools = ledger.free.sum(), known.by_pool.shape[1] - 1
-    usable = idle
+    by_pool, expected, kept = known.by_pool, known.expected, known.kept
+    owns, own, pending, idle = ledger.owns, ledger.own, ledger.pending, ledger.free.sum()
+    usable, pools = idle, len(owns) - 1
     for pool in range(pools + 1):
-        unused, soon = max(ledger.owns[pool] - ledger.own[pool], 0.0), ledger.pending[pool]
+        unused, soon = max(owns[pool] - own[pool], 0.0), pending[pool]
         if pool < pools:
-            lends = known.by_pool[LENDS, pool] > 0.0
-            soon += known.expected[at, pool] if lends else INFINITY
-            soon = max(soon, known.by_pool[LEVEL, pool] * unused)
-            known.kept[at, pool] = min(soon, unused)
+            soon += expected[at, pool] if by_pool[LENDS, pool] > 0.0 else INFINITY
+            soon = max(soon, by_pool[LEVEL, pool] * unused)
+            kept[at, pool] = min(soon, unused)
         usable -= min(soon, unused)
     return float(min(usable + ledger.stoppable[0], idle))
 
 
 @kernel
-def _some_fit_at_home(known: Tables, ledger: Ledger) -> bool:
+def _some_fit_at_home(kinds: Floats, head: Ints, owns: Floats) -> bool:
     """Whether a job waits that could run on what its pool owns."""
-    for kind in range(len(ledger.head)):
-        owned = ledger.owns[int(known.kinds[kind, KIND_POOL])]
-        if ledger.head[kind] >= 0 and known.kinds[kind, KIND_GPUS] <= owned + SAME_AMOUNT:
+    for kind in range(len(head)):
+        owned = owns[int(kinds[kind, KIND_POOL])]
+        if head[kind] >= 0 and kinds[kind, KIND_GPUS] <= owned + SAME_AMOUNT:
             return True
     return False
 
 
 @kernel
-def _type_for(known: Tables, kind: int, free: Floats) -> int:
+def _type_for(kinds: Floats, kind: int, free: Floats) -> int:
     """The first GPU type that will do of which enough is free; -1 for none."""
-    gpus, wished = known.kinds[kind, KIND_GPUS], int(known.kinds[kind, KIND_TYPES])
+    gpus, wished = kinds[kind, KIND_GPUS], int(kinds[kind, KIND_TYPES])
     for gpu_type in range(len(free)):
         if (wished >> gpu_type) & 1 and free[gpu_type] + SAME_AMOUNT >= gpus:
             return gpu_type
@@ -443,7 +438,9 @@ def _start(
     if lane == BORROWED and known.kinds[kind, KIND_STOPS] > 0.0:
         ledger.stoppable[0] += gpus
     ledger.waiting[kind] -= 1
-    ledger.head[kind] = _first_waiting(jobs, jobs.next[row]) if ledger.waiting[kind] > 0 else -1
+    ledger.head[kind] = -1
+    if ledger.waiting[kind] > 0:
+        ledger.head[kind] = _first_waiting(jobs.columns[HELD], jobs.next, jobs.next[row])
 
 
 @kernel
@@ -460,13 +457,11 @@ def _stop(jobs: Grouped, known: Tables, ledger: Ledger, kind: int, out: Changes)
         if enough + SAME_AMOUNT < gpus:
             continue
         while ledger.free[gpu_type] + SAME_AMOUNT < gpus:
-            latest = -1
+            latest, since = -1, -INFINITY
             for i in range(jobs.runs):
-                if _may_stop(jobs, known, ledger, i, gpu_type) and (
-                    latest < 0
-                    or columns[STARTED][jobs.running[i]] > columns[STARTED][jobs.running[latest]]
-                ):
-                    latest = i
+                started = columns[STARTED][jobs.running[i]]
+                if started > since and _may_stop(jobs, known, ledger, i, gpu_type):
+                    latest, since = i, started
             if latest < 0:
                 return
             row = jobs.running[latest]
