@@ -94,7 +94,7 @@ def test_machine_code_decides_as_its_plain_twin(workload: tuple[Cluster, list[Jo
     policy = f"anticipatory:{QUANTA},preempt=true,bounded=true"
     compiled = run(policy, *workload)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(policy_module, "over_all", lambda decide: over_all(decide).py_func)
+        patch.setattr(policy_module, "over_all", lambda decide: vars(over_all(decide))["py_func"])
         patch.setattr(coarse, "kinds_of", lending.kinds_of.py_func)
         plain = run(policy, *workload)
     np.testing.assert_array_equal(compiled.first_start, plain.first_start)

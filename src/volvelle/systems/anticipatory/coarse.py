@@ -97,7 +97,7 @@ class Anticipatory(Policy):
     _last: tuple[Floats, Floats] = PrivateAttr(
         default_factory=lambda: (np.zeros((3, 0)), np.zeros(0))
     )
-    _memory: Memory = PrivateAttr(default_factory=Memory)
+    _known: Memory = PrivateAttr(default_factory=Memory)
 
     @model_validator(mode="after")
     def _either(self) -> Self:
@@ -134,7 +134,7 @@ class Anticipatory(Policy):
 
     @property
     def _kernel(self) -> Kernel:
-        memory = self._memory
+        memory = self._known
         return Kernel(
             decide, memory.words, rates=False, group=kind_of, groups=memory.kinds, yields=True
         )
@@ -142,7 +142,7 @@ class Anticipatory(Policy):
     def allocate(self, view: View) -> Allocation:
         """Start what pools can on their own, then what others' idle GPUs are spared for."""
         self._begin(view)
-        dial, memory, matrix = self._dial, self._memory, view.jobs.matrix
+        dial, memory, matrix = self._dial, self._known, view.jobs.matrix
         notices = tuple(dial.follow(view)) if dial is not None else ()
         while True:
             kinds = kinds_of(matrix, view.now, memory.words)
@@ -171,7 +171,7 @@ class Anticipatory(Policy):
 
     def refresh(self, view: View) -> tuple[str, ...]:
         """Take in who came and who left; predict anew where that is due."""
-        coming, memory = self._begin(view), self._memory
+        coming, memory = self._begin(view), self._known
         coming.see(view.now, memory.take())
         if view.now >= coming.due:
             coming.predict(view, self._thresholds)
@@ -247,7 +247,7 @@ class Anticipatory(Policy):
             read_model(self.model, quanta) if self.model else None,
         )
         ends = np.append(quanta, np.inf) if self.bounded else np.array(quanta)
-        self._memory.begin(ends, view.owned, view.lends, self.preempt, self.bounded)
+        self._known.begin(ends, view.owned, view.lends, self.preempt, self.bounded)
         view.jobs.matrix[NOTED] = 0.0  # another policy may have had the columns
         if self.harm:
             self._dial = HarmDial(view.pools, view.owned, self.harm, self.step, self.round or 0.0)

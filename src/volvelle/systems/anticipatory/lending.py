@@ -82,9 +82,9 @@ class Ledger(NamedTuple):
 
     By pool, the last for jobs of no pool. owns: GPUs. held: by its jobs. own: by its dedicated jobs. pending:
     requested by its jobs that wait. left: of its quota. turn: the number of its last job that may start as a
-    dedicated one. closed: quanta that borrowers outlived, (quanta, pools + 1). free: idle GPUs by type. stoppable: GPUs of borrowers that may be stopped, one number.
-    waiting, head: by kind, jobs that wait and the row of the first (-1: none, or none that may ever start).
-    stopped: by running job.
+    dedicated one. closed: quanta that borrowers outlived, (quanta, pools + 1). free: idle GPUs by type.
+    stoppable: GPUs of borrowers that may be stopped, one number. waiting, head: by kind, jobs that wait and
+    the row of the first (-1: none, or none that may ever start). stopped: by running job.
     """
 
     owns: Floats
@@ -285,7 +285,7 @@ def _take_turns(jobs: Grouped, known: Tables, ledger: Ledger) -> None:
                 lane[row] = DEDICATED
                 ledger.own[pool] += gpus
                 ledger.stoppable[0] -= gpus
-            if runs and lane[row] == BORROWED or unused[pool] - gpus < -SAME_AMOUNT:
+            if (runs and lane[row] == BORROWED) or unused[pool] - gpus < -SAME_AMOUNT:
                 turn[pool] = columns[NUMBER][row]
             unused[pool] -= gpus
         row = jobs.younger[row]
