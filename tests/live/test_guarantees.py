@@ -30,7 +30,7 @@ def submit(harness: ControllerHarness, request: JobRequest) -> int:
 def foretell(harness: ControllerHarness, request: JobRequest) -> JobForecast:
     """The answer of a dry run, which another thread waits for."""
     with ThreadPoolExecutor(1) as threads:
-        asked = threads.submit(harness.controller.forecast, request, "ada")
+        asked = threads.submit(harness.controller.forks.forecast, request, "ada")
 
         def answered() -> bool:
             harness.deliver()

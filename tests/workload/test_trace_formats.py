@@ -7,7 +7,7 @@ import pytest
 from systems_here import needs
 from trace_samples import SAMPLE_OF, SAMPLES
 
-from volvelle.model.job import Job, JobClass, Reward
+from volvelle.model.job import Job, JobClass, Recorded, Reward
 from volvelle.model.problems import Problem
 from volvelle.model.throughput import LINEAR, Table
 from volvelle.workload.readers.sacct import parse_tres
@@ -208,6 +208,32 @@ def test_sacct_reads_tres_and_drops_steps_and_running_jobs() -> None:
         "still running": 1,
         "never ran": 1,
     }
+
+
+def test_sacct_runs_of_a_requeued_job_are_one_job(tmp_path: Path) -> None:
+    rows = (
+        "1|2026-02-01T10:00|2026-02-01T10:10|2026-02-01T10:11|60|PREEMPTED",
+        "1|2026-02-01T10:11|2026-02-01T10:20|2026-02-01T10:22|120|REQUEUED",
+        "1|2026-02-01T10:22|2026-02-01T10:30|2026-02-01T10:35|300|COMPLETED",
+        "2|2026-02-01T10:05|2026-02-01T10:10|2026-02-01T10:12|120|NODE_FAIL",
+        "3|2026-02-01T10:05|2026-02-01T10:10|2026-02-01T10:12|120|REQUEUED",
+        "3|2026-02-01T10:12|2026-02-01T10:40|Unknown|60|RUNNING",
+        "4|2026-02-01T10:05|2026-02-01T10:10|2026-02-01T10:12|120|COMPLETED",
+        "4|2026-02-01T10:12|2026-02-01T10:20|2026-02-01T10:22|120|COMPLETED",
+    )
+    lines = [f"{row}|gres/gpu=2" for row in rows]
+    (tmp_path / "s.txt").write_text(
+        "\n".join(["JobIDRaw|Submit|Start|End|ElapsedRaw|State|ReqTRES", *lines])
+    )
+    jobs, report = by_id(read_trace(tmp_path / "s.txt"))
+    assert jobs.keys() == {"1", "2", "4"}
+    assert jobs["1"].spec.submit_time == 0.0
+    assert jobs["1"].seconds_on(2) == 480
+    assert jobs["1"].recorded == Recorded(1800.0, 2100.0), "it held nothing between two runs"
+    assert jobs["2"].seconds_on(2) == jobs["4"].seconds_on(2) == 120
+    assert (report.rows, report.kept) == (8, 3)
+    assert report.repaired == {"runs of a requeued job": 2}
+    assert report.dropped == {"still running": 1, "duplicate id": 1}
 
 
 def test_sacct_without_tres_columns_says_which_to_ask_for(tmp_path: Path) -> None:

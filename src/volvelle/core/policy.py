@@ -132,6 +132,8 @@ class Policy(JobPart):
     """Whether every job that fits the cluster is promised to finish while jobs keep arriving."""
     work_conserving: ClassVar[bool] = True
     """Whether no GPU stays idle at its decisions while a job that fits it waits."""
+    incumbent: ClassVar[bool] = False
+    """Whether it is a scheduler that sites have: comparisons hold others against it."""
     heeds_priority: ClassVar[bool] = False
     """Whether jobs of a higher priority are served before others."""
     goes_by_rates: ClassVar[bool] = False

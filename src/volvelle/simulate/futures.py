@@ -8,11 +8,9 @@ from volvelle.core.fork import Fork
 from volvelle.core.parts import Belief, KnownJob
 from volvelle.core.play_out import Arrivals, machine_code_knows
 from volvelle.core.scheduler_state import SchedulerState
-from volvelle.core.state import ARRIVAL_COLUMNS, Jobs
+from volvelle.core.state import ARRIVAL_COLUMNS, PLACE
 from volvelle.core.view import FloatColumn
 from volvelle.simulate.resample import Arrival, RecentPast
-
-_NUMBER, _SUBMIT = (Jobs.float_columns.index(name) for name in ("number", "submit"))
 
 _FEW = 4
 """Futures where Python is asked, which takes its time for each."""
@@ -48,8 +46,8 @@ def finishes(
     for _ in range(play_outs):
         drawn, seconds = past.coming(horizon, most, rng)
         coming = columns[:, drawn]
-        coming[_NUMBER] = np.arange(next_number, next_number + len(drawn))
-        coming[_SUBMIT] = fork.scheduler.now + seconds
+        coming[PLACE["number"]] = np.arange(next_number, next_number + len(drawn))
+        coming[PLACE["submit"]] = fork.scheduler.now + seconds
         arrivals = Arrivals(coming, [known[which] for which in drawn.tolist()])
         times.append(fork.with_arrivals(arrivals).finish_of(number))
     return np.array(times) if np.isfinite(times).all() else None

@@ -29,9 +29,9 @@ from volvelle.core.state import (
     NEWCOMERS_CAME,
     NODE_AT,
     OBJECT,
+    PLACE,
     ROWS_FULL,
     THROUGH,
-    Jobs,
 )
 from volvelle.estimate.statements import SHARES, Statements
 from volvelle.metrics.outcomes import FloatColumn
@@ -240,7 +240,7 @@ def run_and_predict(world: World) -> FloatColumn | None:
     admits_all = s.clock[LIMIT] == INFINITY and scheduler.admissions.prepared
     if not can_play_out(scheduler) or not admits_all or s.clock[NODE_AT] < INFINITY:
         return None
-    truly_asked = s.arrivals[Jobs.float_columns.index("truly_asked")]
+    truly_asked = s.arrivals[PLACE["truly_asked"]]
     if truly_asked.any() or not machine_code_knows(s.arrivals):
         return None
     from volvelle.core.machine import Machine  # noqa: PLC0415 - loads llvmlite

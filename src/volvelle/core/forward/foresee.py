@@ -3,12 +3,13 @@
 from typing import Any
 
 from volvelle.core.compiled import kernel
-from volvelle.core.forward.advance import advance, begin_moment, wake_at
+from volvelle.core.forward.advance import advance
 from volvelle.core.forward.believe import believe, expect_ends, fall_silent
 from volvelle.core.forward.jobs import leave
+from volvelle.core.forward.moments import begin_moment, wake_at
 from volvelle.core.state import *
 
-_NUMBER = Jobs.float_columns.index("number")
+_NUMBER = PLACE["number"]
 
 
 @kernel
@@ -80,6 +81,8 @@ def _become(s: State, other: State) -> None:
     _copy(s.expected.floats, other.expected.floats, 0, count[EXPECTED])
     _copy(s.releases.floats, other.releases.floats, 0, count[RELEASES])
     _copy(s.types.floats, other.types.floats, 0, len(s.types.free))
+    _copy(s.types.ints, other.types.ints, 0, len(s.types.free))
+    _copy(s.free_nodes.ints, other.free_nodes.ints, 0, len(s.free_nodes.node))
     _copy(s.pools.floats, other.pools.floats, 0, len(s.pools.left))
     _copy(s.nodes.ints, other.nodes.ints, 0, len(s.nodes.free))
     _copy(s.slots.floats, other.slots.floats, 0, len(s.slots.free_at))

@@ -3,10 +3,12 @@
 from dataclasses import dataclass, field
 
 from volvelle.live.agent.wire import NodeTask, SignalTask, TaskEnded
-from volvelle.live.messages import AttemptEnded, AttemptKey, Outcome, Start, Stop
+from volvelle.live.messages import AttemptEnded, AttemptKey, Outcome, Start, Stop, UnknownEnded
 
 _SEVERITY = (Outcome.FINISHED, Outcome.STOPPED, Outcome.FAILED, Outcome.LOST)
 """An attempt ends as its worst task."""
+
+UNHEARD_OF = "no node knows of it"
 
 
 @dataclass
@@ -71,3 +73,16 @@ def combine_ends(key: AttemptKey, ends: list[TaskEnded]) -> AttemptEnded:
         saved_iterations=max(end.saved_iterations for end in ends),
         ago=min((end.ago for end in ends if end.ago is not None), default=None),
     )
+
+
+def unknown_end(name: str, end: TaskEnded) -> UnknownEnded:
+    """A node's end of a task of an attempt that this server neither ordered nor had placed before."""
+    task = end.task
+    return UnknownEnded(*task.key, node=name, outcome=end.outcome, nodes=task.nodes, ago=end.ago)
+
+
+def end_of_nothing(attempt: CoordinatedAttempt) -> AttemptEnded:
+    """The end of an attempt of which no task ever started."""
+    if attempt.start:
+        return attempt_end(attempt.key, Outcome.STOPPED, "")
+    return attempt_end(attempt.key, Outcome.LOST, UNHEARD_OF)

@@ -3,7 +3,13 @@
 GPUs are read from ``ReqTRES`` (``gres/gpu=4``, ``gres/gpu:a100=4``), where it has none from
 ``AllocTRES``, and in old Slurm from ``ReqGRES`` (``gpu:a100:4``), which is of each of ``NNodes`` nodes. Job
 steps (``123.batch``) are dropped; so are jobs without GPUs, jobs that never ran, and jobs still running. The
-account becomes the pool, ``TimelimitRaw`` (minutes) the estimate. Times are local to the cluster.
+account becomes the pool, the partition the queue, ``TimelimitRaw`` (minutes) the estimate; ``NNodes``, on how
+many nodes it ran, are what it asks for. A job comes when it could start first (``Eligible``), where the table
+says. Times are local to the cluster.
+
+``sacct --duplicates`` has a row for each run of a job that was requeued. Such rows are one job, submitted
+when the first of them was; its duration is the sum of its runs. Its record is the last run, since it held no
+GPUs between two of them.
 """
 
 import re
@@ -11,6 +17,8 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
+
+import msgspec
 
 from volvelle.model.job import Job, JobSpec
 from volvelle.model.problems import Problem, nearest
@@ -29,7 +37,8 @@ from volvelle.workload.readers.text import Sample, csv_columns
 
 _MEMORY_GB = {"K": 1024.0**-2, "M": 1024.0**-1, "G": 1.0, "T": 1024.0, "P": 1024.0**2}
 _STILL = frozenset(("RUNNING", "SUSPENDED", "COMPLETING", "STOPPED"))
-_NEVER = frozenset(("PENDING", "REQUEUED"))
+_REQUEUED = frozenset(("REQUEUED", "PREEMPTED", "NODE_FAIL"))
+"""States of a run after which the job may run again."""
 _TRES = ("ReqTRES", "AllocTRES")
 _IDS = ("JobIDRaw", "JobID")
 _NO_GRES = ABSENT | {"(null)", "0"}
@@ -66,12 +75,20 @@ class Sacct(ColumnFormat):
         """A job for each row that is no step."""
         blocks = csv_columns(path, ledger, required=self.required, delimiter="|", quoted=False)
 
+        requeued: dict[str, Job] = {}
+
         def jobs(columns: Columns) -> Sequence[Job | None]:
             found = self.jobs(columns)
             _note_nodes(columns, found, ledger)
-            return found
+            return _joined(columns, found, requeued, ledger)
 
-        return jobs_of(blocks, jobs, ledger)
+        ended = set()
+        for job in jobs_of(blocks, jobs, ledger):
+            ended.add(job.spec.id)
+            yield job
+        never_again = [job for number, job in requeued.items() if number not in ended]
+        ledger.report.kept += len(never_again)
+        yield from never_again
 
     def jobs(self, columns: Columns) -> Sequence[Job | None]:
         """Rigid jobs. Raises `Problem` where the table lacks the columns that say of how many GPUs."""
@@ -110,21 +127,71 @@ def _jobs(columns: Columns, numbers: Sequence[str]) -> list[Job | None]:
             memory_gb=tres.memory_gb,
             user=user,
             pool=pool,
+            queues=queues,
+            qos=qos,
+            nodes=int(nodes),
             name=name,
             estimate_seconds=estimate,
         )
-        for number, submitted, tres, user, pool, name, estimate in zip(
+        for number, submitted, tres, user, pool, queues, qos, nodes, name, estimate in zip(
             numbers,
-            columns.timestamps("Submit"),
+            _eligible(columns),
             demands,
             columns.labels("User"),
             columns.labels("Account"),
+            columns.each("Partition", _partitions, _partitions("")),
+            columns.labels("QOS"),
+            columns.numbers("NNodes", 0.0, MOST_GPUS),
             columns.labels("JobName"),
             _time_limits(columns),
             strict=True,
         )
     ]
     return rigid_jobs(columns, specs, ran, "Start", "End")
+
+
+def _joined(
+    columns: Columns, jobs: Sequence[Job | None], requeued: dict[str, Job], ledger: Ledger
+) -> list[Job | None]:
+    """Runs of one job as one, in the place of the last of them.
+
+    requeued: jobs by number, as far as they ran until they were requeued; of later rows as well.
+    """
+    found: list[Job | None] = [None] * len(jobs)
+    states, numbers = _states(columns), _numbers(columns)
+    for row, (job, number, line) in enumerate(zip(jobs, numbers, columns.lines, strict=True)):
+        earlier = requeued.pop(number, None)
+        if job is None or line in columns.wrong:
+            continue
+        if earlier is not None:
+            ledger.assumed("runs of a requeued job", line, "State", states[row])
+        whole = job if earlier is None else _both(earlier, job)
+        if states[row] in _REQUEUED:
+            requeued[number] = whole
+        else:
+            found[row] = whole
+    return found
+
+
+def _both(earlier: Job, later: Job) -> Job:
+    """A job by its run until it was requeued, and the one after that."""
+    replace = msgspec.structs.replace
+    return replace(
+        later,
+        spec=replace(later.spec, submit_time=earlier.spec.submit_time),
+        truth=replace(later.truth, work=earlier.truth.work + later.truth.work),
+    )
+
+
+def _partitions(text: str) -> tuple[str, ...]:
+    return tuple(filter(None, text.split(",")))
+
+
+def _eligible(columns: Columns) -> list[float]:
+    """When each job could start first: when it was submitted, or later where the table says."""
+    submitted = columns.timestamps("Submit")
+    later = columns.known_timestamps("Eligible")
+    return [max(one, other or one) for one, other in zip(submitted, later, strict=True)]
 
 
 def _note_nodes(columns: Columns, jobs: Sequence[Job | None], ledger: Ledger) -> None:
@@ -236,9 +303,13 @@ def _tres(column: str, text: str) -> Tres:
         raise Broken(f"unreadable {column}", column, text) from None
 
 
+def _states(columns: Columns) -> list[str]:
+    return columns.each("State", lambda text: text.partition(" ")[0].upper(), "")
+
+
 def _seconds(columns: Columns) -> list[float]:
     """Run times of jobs. Jobs that still run or never ran are noted."""
-    states = columns.each("State", lambda text: text.partition(" ")[0].upper(), "")
+    states = _states(columns)
     starts, ends = columns.texts("Start"), columns.texts("End")
     no_start = columns.optional("Start", lambda text: False, "Start" in columns.header)
     no_end = columns.optional("End", lambda text: False, "End" in columns.header)
@@ -247,7 +318,7 @@ def _seconds(columns: Columns) -> list[float]:
     for row, state in enumerate(states):
         if state in _STILL:
             columns.note(row, Unfit("still running", "State", state))
-        elif state in _NEVER or no_start[row]:
+        elif state == "PENDING" or no_start[row]:
             columns.note(row, Unfit("never ran", "Start", starts[row]))
         elif not no_raw[row]:
             raw.append(row)
