@@ -346,9 +346,12 @@ class SchedulerState(ABC):
         return {pool.name: pool.quota for pool in self.cluster.pools}
 
     def count_pools(self) -> None:
-        """Write down the most GPUs that the jobs of each pool may hold."""
+        """Write down the most GPUs that the jobs of each pool may hold, and what it owns and lends."""
+        pools = self.state.pools
         for index, limit in enumerate(self.limits.values()):
-            self.state.pools.quota[index] = float(limit)
+            pools.quota[index] = float(limit)
+            pools.owned[index] = float(self.cluster.pools[index].quota)
+            pools.lends[index] = float(self.cluster.pools[index].lends)
 
     def count_capacity(self) -> None:
         """GPUs by type that take jobs, plus those that jobs still hold on draining nodes.

@@ -247,7 +247,7 @@ class Anticipatory(Policy):
             read_model(self.model, quanta) if self.model else None,
         )
         ends = np.append(quanta, np.inf) if self.bounded else np.array(quanta)
-        self._known.begin(ends, view.owned, view.lends, self.preempt, self.bounded)
+        self._known.begin(ends, len(view.owned), self.preempt, self.bounded)
         view.jobs.matrix[NOTED] = 0.0  # another policy may have had the columns
         if self.harm:
             self._dial = HarmDial(view.pools, view.owned, self.harm, self.step, self.round or 0.0)

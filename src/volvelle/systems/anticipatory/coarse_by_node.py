@@ -24,7 +24,6 @@ from volvelle.systems.anticipatory.memory import (
     DEDICATED,
     KIND_WITHIN,
     LANE,
-    LENDS,
     LEVEL,
     NO_LANE,
     Tables,
@@ -189,8 +188,7 @@ class NodeLender:
         for pool in range(len(self.owns)):
             unused, soon = max(self.owns[pool] - self.own[pool], 0.0), self.pending[pool]
             if pool < len(self.owns) - 1:
-                lends = self.known.by_pool[LENDS, pool] > 0.0
-                soon += self.known.expected[at, pool] if lends else np.inf
+                soon += self.known.expected[at, pool] if self.view.lends[pool] else np.inf
                 soon = max(soon, self.known.by_pool[LEVEL, pool] * unused)
                 self.known.kept[at, pool] = min(soon, unused)
             kept = int(np.ceil(min(soon, unused) - SAME_AMOUNT))

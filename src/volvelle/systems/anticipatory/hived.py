@@ -18,11 +18,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from volvelle.core.columns import COUNT, GPUS, HELD, POOL, TYPES
-from volvelle.core.compiled import compiled
-from volvelle.core.fill import TARGET, TARGET_REASON, TARGET_TYPE, keep_running
-from volvelle.core.policy import Allocation, Policy, policies
-from volvelle.core.state import Reason
-from volvelle.core.view import View
+from volvelle.core.compiled import compiled, kernel
+from volvelle.core.fill import TARGET, TARGET_REASON, TARGET_TYPE, ClusterNow, keep_running
+from volvelle.core.policy import Kernel, Policy, policies
+from volvelle.core.state import INFINITY, Reason
 from volvelle.model.tolerances import SAME_AMOUNT
 from volvelle.systems.anticipatory.gangs import gang_type
 
@@ -52,16 +51,21 @@ class HivedNonpreemptive(Policy):
         """Jobs are gangs here."""
         return False
 
-    def allocate(self, view: View) -> Allocation:
+    def kernel(self, *, named: bool) -> Kernel | None:
         """Keep what runs, then dedicated jobs, then opportunistic ones."""
-        given = serve_lanes(view.jobs.matrix, view.capacity, view.quota, view.owned, view.lends)
-        order = given[3].astype(np.int64)
-        return Allocation(given[TARGET], given[TARGET_TYPE], given[TARGET_REASON], order)
+        return Kernel(decide, np.zeros(0), rates=False)
+
+
+@kernel
+def decide(jobs: Floats, cluster: ClusterNow, memory: Floats, out: Floats) -> float:
+    """The decision (`Kernel`), without a memory."""
+    out[:] = serve_lanes(jobs, cluster.capacity, cluster.quota, cluster.owned, cluster.lends)
+    return INFINITY
 
 
 @compiled
 def serve_lanes(
-    matrix: Floats, capacity: Floats, quota: Floats, owned: Floats, lends: NDArray[np.bool_]
+    matrix: Floats, capacity: Floats, quota: Floats, owned: Floats, lends: Floats
 ) -> Floats:
     """Dedicated jobs, then opportunistic ones, each by submission. `LANE` is changed in place.
 
@@ -95,7 +99,7 @@ def serve_lanes(
                     spent[pool] = True
                     continue
                 own[pool] -= need
-            elif pool >= 0 and (not lends[pool] or need > left[pool] + SAME_AMOUNT):
+            elif pool >= 0 and (lends[pool] == 0.0 or need > left[pool] + SAME_AMOUNT):
                 given[TARGET_REASON, row] = _QUOTA
                 continue
             chosen = gang_type(matrix, row, free)

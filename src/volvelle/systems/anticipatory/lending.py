@@ -52,12 +52,10 @@ from volvelle.systems.anticipatory.memory import (
     KIND_TYPES,
     KIND_WITHIN,
     LANE,
-    LENDS,
     LEVEL,
     NO_LANE,
     NOTED,
     NOTES,
-    OWNED,
     POOLS,
     PREEMPT,
     ROOM,
@@ -205,7 +203,7 @@ def decide(jobs: Grouped, cluster: ClusterNow, words: Floats, out: Changes) -> f
         return INFINITY
     _dedicate(jobs, known, ledger, preempt, out)
     if ledger.free.sum() > SAME_AMOUNT:
-        _spare(jobs, known, ledger, preempt, out)
+        _spare(jobs, cluster.lends, known, ledger, preempt, out)
     waits = waiting.sum() > 0
     for i in range(jobs.runs if preempt else 0):
         if ledger.stopped[i]:
@@ -222,13 +220,13 @@ def _look(jobs: Grouped, cluster: ClusterNow, known: Tables, waiting: Ints) -> L
     type_of, started, quota = columns[TYPE], columns[STARTED], cluster.quota
     kinds, quanta, now, pools = known.kinds, known.quanta, cluster.now, len(cluster.quota)
     held, own, pending = np.zeros(pools + 1), np.zeros(pools + 1), np.zeros(pools + 1)
-    owns, left = known.by_pool[OWNED].copy(), np.full(pools + 1, INFINITY)
+    owns, left = np.zeros(pools + 1), np.full(pools + 1, INFINITY)
     free, stoppable = np.zeros(len(cluster.capacity)), np.zeros(1)
     for gpu_type in range(len(free)):
         free[gpu_type] = cluster.capacity[gpu_type]
-    owns[pools] = max(free.sum() - owns[:pools].sum(), 0.0)
     for pool in range(pools):
-        left[pool] = quota[pool]
+        owns[pool], left[pool] = cluster.owned[pool], quota[pool]
+    owns[pools] = max(free.sum() - owns.sum(), 0.0)
     closed = np.zeros((len(quanta), pools + 1), dtype=np.bool_)
     for i in range(jobs.runs):
         row = running[i]
@@ -341,14 +339,16 @@ def _front(numbers: Any, kinds: Floats, head: Ints, kind: int, owned: float, las
 
 
 @kernel
-def _spare(jobs: Grouped, known: Tables, ledger: Ledger, preempt: bool, out: Changes) -> None:
+def _spare(
+    jobs: Grouped, lends: Any, known: Tables, ledger: Ledger, preempt: bool, out: Changes
+) -> None:
     """Figure 8: borrowers that end within each quantum, the shortest first, on what is not kept for it."""
     owns, held, left, free = ledger.owns, ledger.held, ledger.left, ledger.free
     numbers, kinds, head, closed = jobs.columns[NUMBER], known.kinds, ledger.head, ledger.closed
     first, pools, last = known.by_pool[FIRST], len(owns), len(known.quanta) - 1
     for at in range(last + 1):
         while True:
-            usable, idle = _usable(known, ledger, at), free.sum()
+            usable, idle = _usable(lends, known, ledger, at), free.sum()
             alone = at == last and not _some_fit_at_home(kinds, head, owns)
             if idle <= SAME_AMOUNT or (usable <= SAME_AMOUNT and not preempt and not alone):
                 break
@@ -380,7 +380,7 @@ def _spare(jobs: Grouped, known: Tables, ledger: Ledger, preempt: bool, out: Cha
 
 
 @kernel
-def _usable(known: Tables, ledger: Ledger, at: int) -> float:
+def _usable(lends: Any, known: Tables, ledger: Ledger, at: int) -> float:
     """GPUs that are idle and not kept for a quantum; what each pool keeps is written."""
     by_pool, expected, kept = known.by_pool, known.expected, known.kept
     owns, own, pending, idle = ledger.owns, ledger.own, ledger.pending, ledger.free.sum()
@@ -388,7 +388,7 @@ def _usable(known: Tables, ledger: Ledger, at: int) -> float:
     for pool in range(pools + 1):
         unused, soon = max(owns[pool] - own[pool], 0.0), pending[pool]
         if pool < pools:
-            soon += expected[at, pool] if by_pool[LENDS, pool] > 0.0 else INFINITY
+            soon += expected[at, pool] if lends[pool] > 0.0 else INFINITY
             soon = max(soon, by_pool[LEVEL, pool] * unused)
             kept[at, pool] = min(soon, unused)
         usable -= min(soon, unused)

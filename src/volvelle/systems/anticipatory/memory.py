@@ -27,13 +27,13 @@ HEAD = NOTES + 1
 KIND_POOL, KIND_GPUS, KIND_MOST, KIND_TYPES, KIND_WITHIN, KIND_STOPS, KIND_NEXT = range(7)
 """Of a kind: pool, GPUs, the most that its jobs could use, GPU types, the place of the quantum within which
 they end, whether they may be stopped, the next kind of its pool (-1: none)."""
-OWNED, LENDS, LEVEL, HERE, FIRST = range(5)
-"""Of a pool: GPUs owned, whether it lends, its level, its jobs at the last decision, its first kind."""
+LEVEL, HERE, FIRST = range(3)
+"""Of a pool: its level, its jobs at the last decision, its first kind."""
 _KINDS, _ROOM = 512, 1024
 
 
 class Tables(NamedTuple):
-    """Views of the array. kinds: (kinds, 7). by_pool: (5, pools + 1), the last for jobs of no pool.
+    """Views of the array. kinds: (kinds, 7). by_pool: (3, pools + 1), the last for jobs of no pool.
 
     expected, kept: GPUs, (quanta, pools). notes: (room, 3), pool, time, and GPUs of an arrival or minus the
     number of departures.
@@ -53,13 +53,13 @@ def tables(words: Floats) -> Tables:
     pools, quanta = int(words[POOLS]), int(words[QUANTA])
     kinds = HEAD + quanta
     by_pool = kinds + 7 * int(words[KINDS])
-    expected = by_pool + 5 * (pools + 1)
+    expected = by_pool + 3 * (pools + 1)
     kept = expected + quanta * pools
     notes = kept + quanta * pools
     return Tables(
         words[HEAD:kinds],
         words[kinds:by_pool].reshape((int(words[KINDS]), 7)),
-        words[by_pool:expected].reshape((5, pools + 1)),
+        words[by_pool:expected].reshape((3, pools + 1)),
         words[expected:kept].reshape((quanta, pools)),
         words[kept:notes].reshape((quanta, pools)),
         words[notes:].reshape((int(words[ROOM]), 3)),
@@ -67,7 +67,7 @@ def tables(words: Floats) -> Tables:
 
 
 def _words(pools: int, quanta: int, kinds: int, room: int) -> Floats:
-    size = HEAD + quanta + 7 * kinds + 5 * (pools + 1) + 2 * quanta * pools + 3 * room
+    size = HEAD + quanta + 7 * kinds + 3 * (pools + 1) + 2 * quanta * pools + 3 * room
     words = np.zeros(size)
     words[[POOLS, QUANTA, KINDS, ROOM]] = pools, quanta, kinds, room
     return words
@@ -79,15 +79,12 @@ class Memory:
 
     words: Floats = field(default_factory=lambda: _words(0, 0, _KINDS, 0))
 
-    def begin(
-        self, quanta: Floats, owned: Floats, lends: NDArray[np.bool_], preempt: bool, bounded: bool
-    ) -> None:
+    def begin(self, quanta: Floats, pools: int, preempt: bool, bounded: bool) -> None:
         """Nothing is noted yet, and nothing expected."""
-        self.words = _words(len(owned), len(quanta), _KINDS, _ROOM + 2 * len(owned))
+        self.words = _words(pools, len(quanta), _KINDS, _ROOM + 2 * pools)
         self.words[[PREEMPT, BOUNDED]] = preempt, bounded
         known = self.tables
         known.quanta[:] = quanta
-        known.by_pool[OWNED, :-1], known.by_pool[LENDS, :-1] = owned, lends
         known.by_pool[FIRST] = -1.0
 
     @property

@@ -119,8 +119,8 @@ class Gssf(_Queues):
 def decide(jobs: Floats, cluster: ClusterNow, memory: Floats, out: Floats) -> float:
     """The decision of `_Queues` (`Kernel`). memory: whether it is by service, of one queue, strict."""
     by_service, one_queue, strict = memory[0] > 0.0, memory[1] > 0.0, memory[2] > 0.0
-    now, capacity, quota, _ = cluster
-    out[:] = serve(jobs, now, capacity, quota, bool(by_service), bool(one_queue), bool(strict))
+    capacity, quota = cluster.capacity, cluster.quota
+    out[:] = serve(jobs, cluster.now, capacity, quota, by_service, one_queue, strict)
     return INFINITY
 
 
@@ -182,16 +182,16 @@ class Mmfs(_Queues):
     source: ClassVar[str] = "Anticipatory scheduling (SIA) section 4.1"
     optimises: ClassVar[str] = "fairness between pools now, whoever comes next"
 
-    def allocate(self, view: View) -> Allocation:
+    def kernel(self, *, named: bool) -> Kernel | None:
         """Keep what runs; then serve one job after another, each of the pool that has least."""
-        given = serve_fairly(view.jobs.matrix, view.capacity, view.quota, view.owned, self.strict)
-        return Allocation(
-            given[TARGET], given[TARGET_TYPE], given[TARGET_REASON], given[3].astype(np.int64)
-        )
+        return Kernel(decide_fairly, np.array([float(self.strict)]), rates=False)
 
-    def kernel(self, *, named: bool) -> None:
-        """It has none: what pools own is not told to machine code."""
-        return None
+
+@kernel
+def decide_fairly(jobs: Floats, cluster: ClusterNow, memory: Floats, out: Floats) -> float:
+    """The decision of `Mmfs` (`Kernel`). memory: whether it is strict."""
+    out[:] = serve_fairly(jobs, cluster.capacity, cluster.quota, cluster.owned, memory[0] > 0.0)
+    return INFINITY
 
 
 @compiled
