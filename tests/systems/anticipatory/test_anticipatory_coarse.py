@@ -1,4 +1,4 @@
-"""Anticipatory scheduling by predictions: lanes, what is kept, harm as a dial, preemption."""
+"""Anticipatory scheduling by predictions: roles, GPUs kept, harm control, preemption."""
 
 import numpy as np
 import pytest

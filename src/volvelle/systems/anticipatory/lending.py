@@ -51,13 +51,13 @@ from volvelle.systems.anticipatory.memory import (
     KIND_STOPS,
     KIND_TYPES,
     KIND_WITHIN,
-    LANE,
     LEVEL,
-    NO_LANE,
+    NO_ROLE,
     NOTED,
     NOTES,
     POOLS,
     PREEMPT,
+    ROLE,
     ROOM,
     USED,
     Tables,
@@ -70,7 +70,7 @@ Ints = NDArray[np.int64]
 Flags = NDArray[np.bool_]
 
 _QUOTA = float(Reason.QUOTA)
-_NOTED, _LANE = NOTED - COUNT, LANE - COUNT  # among own columns
+_NOTED, _ROLE = NOTED - COUNT, ROLE - COUNT  # among own columns
 _DEAR = 0.1
 """A stop and a restart are dear if they take more than this share of a job's time."""
 
@@ -216,7 +216,7 @@ def decide(jobs: Grouped, cluster: ClusterNow, words: Floats, out: Changes) -> f
 def _look(jobs: Grouped, cluster: ClusterNow, known: Tables, waiting: Ints) -> Ledger:
     """The ledger before a decision. waiting: jobs by kind, of which those that run are taken away."""
     columns, running, group, first = jobs.columns, jobs.running, jobs.group, jobs.first
-    lane, held_by, following = columns[jobs.own + _LANE], columns[HELD], jobs.next
+    role, held_by, following = columns[jobs.own + _ROLE], columns[HELD], jobs.next
     type_of, started, quota = columns[TYPE], columns[STARTED], cluster.quota
     kinds, quanta, now, pools = known.kinds, known.quanta, cluster.now, len(cluster.quota)
     held, own, pending = np.zeros(pools + 1), np.zeros(pools + 1), np.zeros(pools + 1)
@@ -236,9 +236,9 @@ def _look(jobs: Grouped, cluster: ClusterNow, known: Tables, waiting: Ints) -> L
         held[pool] += gpus
         left[pool] -= gpus
         waiting[kind] -= 1
-        if lane[row] == NO_LANE:  # it ran before this policy came
-            lane[row] = DEDICATED if own[pool] + gpus <= owns[pool] + SAME_AMOUNT else BORROWED
-        if lane[row] == DEDICATED:
+        if role[row] == NO_ROLE:  # it ran before this policy came
+            role[row] = DEDICATED if own[pool] + gpus <= owns[pool] + SAME_AMOUNT else BORROWED
+        if role[row] == DEDICATED:
             own[pool] += gpus
         elif kinds[kind, KIND_STOPS] > 0.0:
             stoppable[0] += gpus
@@ -266,24 +266,24 @@ def _first_waiting(held_by: Any, following: Any, row: int) -> int:
 
 @kernel
 def _take_turns(jobs: Grouped, known: Tables, ledger: Ledger) -> None:
-    """Let borrowers be dedicated whose turn has come in their own pools: they are stopped no more.
+    """Make borrowers dedicated whose turn has come in their own pools, so that they are not stopped.
 
     `Ledger.turn` is written.
     """
     columns, unused, turn = jobs.columns, ledger.owns - ledger.own, ledger.turn
-    lane, row = columns[jobs.own + _LANE], jobs.oldest
+    role, row = columns[jobs.own + _ROLE], jobs.oldest
     while row >= 0:
         kind, runs = jobs.group[row], columns[HELD][row] > 0.0
         pool, gpus = int(known.kinds[kind, KIND_POOL]), known.kinds[kind, KIND_GPUS]
         may = ledger.head[kind] >= 0
         if runs:
-            may = known.kinds[kind, KIND_STOPS] > 0.0 and lane[row] == BORROWED
+            may = known.kinds[kind, KIND_STOPS] > 0.0 and role[row] == BORROWED
         if may and turn[pool] == INFINITY and gpus <= ledger.owns[pool] + SAME_AMOUNT:
             if runs and gpus <= unused[pool] + SAME_AMOUNT:
-                lane[row] = DEDICATED
+                role[row] = DEDICATED
                 ledger.own[pool] += gpus
                 ledger.stoppable[0] -= gpus
-            if (runs and lane[row] == BORROWED) or unused[pool] - gpus < -SAME_AMOUNT:
+            if (runs and role[row] == BORROWED) or unused[pool] - gpus < -SAME_AMOUNT:
                 turn[pool] = columns[NUMBER][row]
             unused[pool] -= gpus
         row = jobs.younger[row]
@@ -291,7 +291,7 @@ def _take_turns(jobs: Grouped, known: Tables, ledger: Ledger) -> None:
 
 @kernel
 def _dedicate(jobs: Grouped, known: Tables, ledger: Ledger, preempt: bool, out: Changes) -> None:
-    """Figure 7: jobs of each pool in order of submission on what it owns, the pool with least of it first."""
+    """Figure 7: jobs of each pool in order of submission on its own GPUs, the pool with least first."""
     owns, held, own, left, free = ledger.owns, ledger.held, ledger.own, ledger.left, ledger.free
     numbers, kinds, head, turn = jobs.columns[NUMBER], known.kinds, ledger.head, ledger.turn
     pools, first = len(owns), known.by_pool[FIRST]
@@ -342,15 +342,15 @@ def _front(numbers: Any, kinds: Floats, head: Ints, kind: int, owned: float, las
 def _spare(
     jobs: Grouped, lends: Any, known: Tables, ledger: Ledger, preempt: bool, out: Changes
 ) -> None:
-    """Figure 8: borrowers that end within each quantum, the shortest first, on what is not kept for it."""
+    """Figure 8: borrowers that end within each quantum, the shortest first, on GPUs not kept for it."""
     owns, held, left, free = ledger.owns, ledger.held, ledger.left, ledger.free
     numbers, kinds, head, closed = jobs.columns[NUMBER], known.kinds, ledger.head, ledger.closed
     first, pools, last = known.by_pool[FIRST], len(owns), len(known.quanta) - 1
     for at in range(last + 1):
         while True:
             usable, idle = _usable(lends, known, ledger, at), free.sum()
-            alone = at == last and not _some_fit_at_home(kinds, head, owns)
-            if idle <= SAME_AMOUNT or (usable <= SAME_AMOUNT and not preempt and not alone):
+            last_resort = at == last and not _some_fit_in_their_pools(kinds, head, owns)
+            if idle <= SAME_AMOUNT or (usable <= SAME_AMOUNT and not preempt and not last_resort):
                 break
             best, least, oldest = -1, INFINITY, INFINITY
             for pool in range(pools):
@@ -363,7 +363,9 @@ def _spare(
                     kind = int(kinds[kind, KIND_NEXT])
                     if head[one] < 0 or gpus > left[pool] + SAME_AMOUNT:
                         continue
-                    if not (alone and gpus > owned + SAME_AMOUNT):  # else it runs as a last resort
+                    if not (
+                        last_resort and gpus > owned + SAME_AMOUNT
+                    ):  # else it runs as a last resort
                         if open_for(closed, int(kinds[one, KIND_WITHIN]), pool) > at:
                             continue
                         if kinds[one, KIND_STOPS] == 0.0 and gpus > usable + SAME_AMOUNT:
@@ -381,7 +383,7 @@ def _spare(
 
 @kernel
 def _usable(lends: Any, known: Tables, ledger: Ledger, at: int) -> float:
-    """GPUs that are idle and not kept for a quantum; what each pool keeps is written."""
+    """GPUs that are idle and not kept for a quantum; the GPUs kept are written to the memory."""
     by_pool, expected, kept = known.by_pool, known.expected, known.kept
     owns, own, pending, idle = ledger.owns, ledger.own, ledger.pending, ledger.free.sum()
     usable, pools = idle, len(owns) - 1
@@ -396,7 +398,7 @@ def _usable(lends: Any, known: Tables, ledger: Ledger, at: int) -> float:
 
 
 @kernel
-def _some_fit_at_home(kinds: Floats, head: Ints, owns: Floats) -> bool:
+def _some_fit_in_their_pools(kinds: Floats, head: Ints, owns: Floats) -> bool:
     """Whether a job waits that could run on what its pool owns."""
     for kind in range(len(head)):
         owned = owns[int(kinds[kind, KIND_POOL])]
@@ -422,20 +424,20 @@ def _start(
     ledger: Ledger,
     kind: int,
     gpu_type: int,
-    lane: float,
+    role: float,
     out: Changes,
 ) -> None:
     """Let the first job of a kind that waits start."""
     row, gpus = ledger.head[kind], known.kinds[kind, KIND_GPUS]
     pool = int(known.kinds[kind, KIND_POOL])
     out.gpus[row], out.gpu_type[row] = gpus, float(gpu_type)
-    jobs.columns[jobs.own + _LANE][row] = lane
+    jobs.columns[jobs.own + _ROLE][row] = role
     change(out, row)
     ledger.free[gpu_type] -= gpus
     ledger.held[pool] += gpus
     ledger.pending[pool] -= gpus
     ledger.left[pool] -= gpus
-    if lane == BORROWED and known.kinds[kind, KIND_STOPS] > 0.0:
+    if role == BORROWED and known.kinds[kind, KIND_STOPS] > 0.0:
         ledger.stoppable[0] += gpus
     ledger.waiting[kind] -= 1
     ledger.head[kind] = -1
@@ -478,6 +480,6 @@ def _stop(jobs: Grouped, known: Tables, ledger: Ledger, kind: int, out: Changes)
 def _may_stop(jobs: Grouped, known: Tables, ledger: Ledger, i: int, gpu_type: int) -> bool:
     """Whether the ``i``-th job that runs is a borrower on a GPU type that may be stopped."""
     row = jobs.running[i]
-    borrows = jobs.columns[jobs.own + _LANE][row] == BORROWED and not ledger.stopped[i]
+    borrows = jobs.columns[jobs.own + _ROLE][row] == BORROWED and not ledger.stopped[i]
     stops = known.kinds[jobs.group[row], KIND_STOPS] > 0.0
     return bool(borrows and stops and jobs.columns[TYPE][row] == gpu_type)

@@ -1,7 +1,7 @@
-"""What a decision of `anticipatory` knows beside the jobs: one array of numbers, and the names of its parts.
+"""The memory of `anticipatory` beside the jobs: one array of numbers, and the names of its parts.
 
-The array begins with single numbers. Then come the quanta, the kinds of jobs seen so far, what pools own,
-what is expected, and notes of arrivals and departures, which are read at the next prediction.
+The array begins with single numbers. Then come the quanta, the kinds of jobs seen so far, numbers of each
+pool, expected GPUs, and notes of arrivals and departures, which are read at the next prediction.
 """
 
 from dataclasses import dataclass, field
@@ -15,9 +15,9 @@ from volvelle.core.compiled import kernel
 
 Floats = NDArray[np.float64]
 
-NOTED, LANE = COUNT, COUNT + 1
-"""Own columns: whether it is noted that the job came; how a job that runs was started."""
-NO_LANE, DEDICATED, BORROWED = 0.0, 1.0, 2.0
+NOTED, ROLE = COUNT, COUNT + 1
+"""Own columns: whether the arrival of the job is noted; the role of a running job."""
+NO_ROLE, DEDICATED, BORROWED = 0.0, 1.0, 2.0
 
 ASK_AT, BEHIND, PREEMPT, BOUNDED, POOLS, QUANTA, KINDS, USED, ROOM, NOTES = range(10)
 """When predictions are due; 1 where kinds or notes need more room; two parameters of the policy; how many
@@ -26,7 +26,7 @@ HEAD = NOTES + 1
 
 KIND_POOL, KIND_GPUS, KIND_MOST, KIND_TYPES, KIND_WITHIN, KIND_STOPS, KIND_NEXT = range(7)
 """Of a kind: pool, GPUs, the most that its jobs could use, GPU types, the place of the quantum within which
-they end, whether they may be stopped, the next kind of its pool (-1: none)."""
+they end, whether its jobs may be stopped, the next kind of its pool (-1: none)."""
 LEVEL, HERE, FIRST = range(3)
 """Of a pool: its level, its jobs at the last decision, its first kind."""
 _KINDS, _ROOM = 512, 1024
