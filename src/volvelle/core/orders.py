@@ -152,11 +152,13 @@ for _name, _formula in _WORKED_OUT.items():
     setattr(OneJob, _name, _worked_out(_formula))
 
 
-def wrong_keys(key: Key, what: str) -> Problem:
+def wrong_keys(
+    key: Callable[..., Any], what: str, *, mend: str = "a key gives one number for each job"
+) -> Problem:
     """What is said of a key that cannot be ordered by, with its place if it is written in Python."""
     code = getattr(key, "__code__", None)
     place = f"{code.co_filename}, line {code.co_firstlineno}, in {code.co_name}: " if code else ""
-    return Problem(f"{place}{what}", mend="a key gives one number for each job")
+    return Problem(f"{place}{what}", mend=mend)
 
 
 def interpreted_keys(key: Key) -> Callable[..., None]:

@@ -32,7 +32,7 @@ from volvelle.live.http.responses import (
     ListedToken,
     json_response,
 )
-from volvelle.live.job_request import PositiveDuration
+from volvelle.live.request_parts import PositiveDuration
 from volvelle.live.role import Role
 from volvelle.live.strict_model import StrictModel
 

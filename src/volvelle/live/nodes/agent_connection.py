@@ -44,7 +44,7 @@ class AgentConnection:
 
 
 def difference(expected: Node, stated: Node) -> str:
-    """What a node is to have and what its agent says instead; empty where they agree.
+    """A node's hardware by the configuration and by its agent; empty where they agree.
 
     An agent that names no labels agrees with any.
     """

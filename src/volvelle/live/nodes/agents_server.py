@@ -1,8 +1,8 @@
 """The server into which agents dial, in a thread of its own.
 
-It authenticates agents, passes their messages to the `AttemptCoordinator`, and sends what the coordinator has
-for them. Nothing waits for an agent: one that does not read is disconnected, comes back, and then receives
-the present state.
+It authenticates agents, passes their messages to the `AttemptCoordinator`, and sends the coordinator's
+messages to them. Nothing waits for an agent: one that does not read is disconnected, comes back, and then
+receives the present state.
 """
 
 import asyncio
@@ -48,11 +48,11 @@ class AgentsServer:
     keys: an agent is accepted for the node whose key it has, for as long as that is valid.
     lease_seconds: how long an agent without contact lets its jobs run; after that and a margin its node is
     reported lost. 0: for ever; then the caller has to know when a node is lost, and call `node_lost`.
-    current_agents: the last agent of each node. An agent with another folder does not know what the last one
-    started, and is accepted only once that has ended and the node ``is_down`` by the journal: else orders
-    that were carried out would be repeated to it. Without leases it is on the same machine, and has ended
-    what ran there (`run_agent`). None: there is never another folder.
-    position: how far the journal is written, which agents are told to remember. placed: see
+    current_agents: the last agent of each node. An agent with another folder does not know the attempts of
+    the last one, and is accepted only once these have ended and the node ``is_down`` by the journal: else
+    orders that were carried out would be repeated to it. Without leases it is on the same machine, and has
+    ended the jobs there (`run_agent`). None: the folder of a node never changes.
+    position: how far the journal is written, for agents to remember. placed: see
     `AttemptCoordinator`. uploads: working directories of jobs; None: there are none.
     """
 

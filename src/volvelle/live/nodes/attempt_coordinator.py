@@ -45,7 +45,7 @@ from volvelle.live.nodes.node_session import NodeSession
 from volvelle.model.node import Node
 
 _MAX_TASKS = 1000
-"""Tasks of a node beyond which no more are believed that this server has not placed there."""
+"""Limit of the tasks of a node that are believed without having been placed there by this server."""
 
 _MAX_REASON = 2000
 """Characters of the reason of an end that are kept."""
@@ -58,9 +58,9 @@ class AttemptCoordinator:
     """Coordinates attempts on ``nodes`` and on those that are ``leaving``.
 
     ``report`` goes to the controller, ``send`` to the agent of a connected node. placed: the nodes of
-    attempts from before. What an agent reports on attempts of other nodes than its own is refused. What it
-    reports on attempts that were neither placed nor ordered can be of a store that was set back since: the
-    controller hears of it, it counts for the agent's own node alone, and it is bounded.
+    attempts from before. Reports of an agent on attempts of other nodes than its own are refused. Reports on
+    attempts that were neither placed nor ordered can be of a store that was set back since: they are passed
+    to the controller, count for the agent's own node alone, and are bounded.
     """
 
     def __init__(
@@ -241,7 +241,7 @@ class AttemptCoordinator:
         self._sessions[name].connected = False
 
     def node_lost(self, name: str, reason: str) -> None:
-        """A node was reported lost, and with certainty all that ran there has ended."""
+        """A node was reported lost; all its processes have ended with certainty."""
         session = self._sessions[name]
         session.connected, session.reported = False, True
         for attempt in list(self._attempts_on(name)):
@@ -305,7 +305,7 @@ class AttemptCoordinator:
                     self._settler.forward_exit(known)
 
     def _past_ends(self, name: str, ends: Iterable[TaskEnded]) -> None:
-        """A node has told ends that were forgotten; those of placed attempts count as new ones do."""
+        """A node has listed forgotten ends; the ends of placed attempts count as new ones do."""
         session = self._sessions[name]
         if not session.asked:
             return
@@ -387,7 +387,7 @@ class AttemptCoordinator:
             attempt.nodes = tuple(sorted(ranks, key=ranks.__getitem__))
 
     def _known_names(self, names: Iterable[str]) -> tuple[str, ...]:
-        """Those of ``names`` that the cluster still has."""
+        """The ``names`` that the cluster still has."""
         return tuple(name for name in names if name in self._sessions)
 
     def _attempts_on(self, name: str) -> Iterator[CoordinatedAttempt]:

@@ -29,7 +29,7 @@ class AttemptSettler:
         self._sessions, self._report, self._send = sessions, report, send
 
     def settle(self, attempt: CoordinatedAttempt, *, repeat: bool = False) -> None:
-        """Send and report what follows from all that is known of an attempt.
+        """Send the messages and reports that follow from the state of an attempt.
 
         ``repeat``: report its end again, if it has ended.
         """
@@ -58,7 +58,7 @@ class AttemptSettler:
         self._forward(attempt)
 
     def _settle_unknown(self, attempt: CoordinatedAttempt) -> None:
-        """Every node's part ends by itself: what nodes say that never had one changes nothing elsewhere."""
+        """Every node's part ends by itself: a report of one node changes nothing on the others."""
         for name in attempt.ended_nodes:
             state = self._sessions[name].tasks[attempt.key]
             if isinstance(state, TaskEnded):
@@ -68,7 +68,7 @@ class AttemptSettler:
             self._forward(attempt)
 
     def _forward(self, attempt: CoordinatedAttempt) -> None:
-        """Send on what one of its nodes had to say to the others."""
+        """Forward the signal and the last iteration of one node to the others."""
         if attempt.signal:
             self._forward_signal(attempt, attempt.signal)
         if attempt.exit_at:

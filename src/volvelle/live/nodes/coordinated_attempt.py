@@ -16,7 +16,7 @@ class CoordinatedAttempt:
     """An attempt: its orders, and what was sent to its nodes.
 
     unknown: agents report it, and this server neither ordered it nor had it placed before: such as of a store
-    that was set back. Its ``nodes`` are those that report it, and what one of them says concerns itself only.
+    that was set back. Its ``nodes`` are the reporting ones, and a report of one of them concerns itself only.
     start_sent, stops_sent, signal_sent: sent on the present connection of each node. exit_confirmed: nodes
     whose control blocks hold the last iteration. ended_nodes: in the order of their reports.
     """
