@@ -5,8 +5,11 @@ import random
 from contextlib import suppress
 from pathlib import Path
 
-from commands import kill, processes_with
+from commands import holds_within, kill, processes_with
 from fault_proxy import InjectedFault
+
+_RUNS_SECONDS = 10.0
+"""Until a job has two checkpoints and runs."""
 
 
 class CheckpointDamage:
@@ -18,6 +21,10 @@ class CheckpointDamage:
 
     def damage_one(self) -> InjectedFault:
         """Change a byte in the latest of two checkpoints of a running job and kill the job; once for each."""
+        done = holds_within(_RUNS_SECONDS, self._damage_one)
+        return "checkpoint damaged and its job killed" if done else None
+
+    def _damage_one(self) -> bool:
         found = list(self._disk.rglob("checkpoint"))
         self._rng.shuffle(found)
         for folder in found:
@@ -36,8 +43,8 @@ class CheckpointDamage:
                 self.before[number] = position["iterations"]
                 for pid in running:
                     kill(pid)
-                return "checkpoint damaged and its job killed"
-        return None
+                return True
+        return False
 
     def _change_a_byte(self, file: Path) -> None:
         with file.open("r+b") as state:
