@@ -77,6 +77,12 @@ class Table:
     note: str = ""
     baseline: int | None = None
 
+    def __str__(self) -> str:
+        return to_text(self)
+
+    def _repr_html_(self) -> str:
+        return to_html(self)
+
     def text(self, row: int, column: int) -> str:
         """The cell as a person reads it."""
         return format_cell(self.rows[row][column], self.columns[column].unit)
