@@ -64,6 +64,10 @@ class Column:
         return f"{self.title} ({unit})" if unit else self.title
 
 
+_PAGE = 120
+"""Characters of a line where no terminal says how many fit."""
+
+
 @dataclass(frozen=True)
 class Table:
     """Rows of cells under columns; a missing or NaN number is shown as ``-``.
@@ -78,7 +82,7 @@ class Table:
     baseline: int | None = None
 
     def __str__(self) -> str:
-        return to_text(self)
+        return to_text(self, width=_PAGE)
 
     def _repr_html_(self) -> str:
         return to_html(self)
