@@ -84,9 +84,6 @@ class Table:
     def __str__(self) -> str:
         return to_text(self, width=_PAGE)
 
-    def _repr_html_(self) -> str:
-        return to_html(self)
-
     def text(self, row: int, column: int) -> str:
         """The cell as a person reads it."""
         return format_cell(self.rows[row][column], self.columns[column].unit)
