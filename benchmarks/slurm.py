@@ -71,16 +71,18 @@ def attached() -> tuple[dict[str, str], dict[str, str]]:
     for number in range(22_000):
         runs, gpus = number < 2000, int(rng.choice([1, 2, 4, 8]) if number >= 2000 else 4)
         hours, user = int(rng.choice([1, 4, 12, 24, 48][3 * runs :])), int(rng.integers(0, 200))
-        times = "StartTime=Unknown EndTime=Unknown NodeList="
+        times = "StartTime=Unknown NodeList="
         if runs:
-            times = f"StartTime=2026-11-01T{number % 12:02d}:{number % 60:02d}:00 EndTime=Unknown NodeList={names[number // 2]}"
+            begun = f"2026-11-01T{number % 12:02d}:{number % 60:02d}:00"
+            times = f"StartTime={begun} NodeList={names[number // 2]}"
+        asked = f"cpu={gpus * 4},mem={gpus * 8}G,node=1,gres/gpu={gpus}"
         jobs.append(
-            f"JobId={number + 1} JobName=train{user % 7} UserId=u{user}({user}) Priority={30_000 - number} "
-            f"Account=a{user % 10} JobState={'RUNNING' if runs else 'PENDING'} Reason={'None' if runs else 'Priority'} "
-            f"Dependency=(null) TimeLimit={hours}:00:00 SubmitTime=2026-11-01T00:00:00 EligibleTime=2026-11-01T00:00:00 {times} "
-            f"Partition=all NumNodes=1 NumCPUs={gpus * 4} NumTasks=1 CPUs/Task={gpus * 4} MinMemoryNode={gpus * 8}G "
-            f"ReqTRES=cpu={gpus * 4},mem={gpus * 8}G,node=1,gres/gpu={gpus} "
-            f"AllocTRES=cpu={gpus * 4},mem={gpus * 8}G,node=1,gres/gpu={gpus} TresPerNode=gres/gpu:{gpus}\n"
+            f"JobId={number + 1} JobName=train{user % 7} UserId=u{user}({user}) Account=a{user % 10}"
+            f" Priority={30_000 - number} JobState={'RUNNING' if runs else 'PENDING'}"
+            f" Reason={'None' if runs else 'Priority'} Dependency=(null) TimeLimit={hours}:00:00"
+            f" SubmitTime=2026-11-01T00:00:00 EligibleTime=2026-11-01T00:00:00 {times} Partition=all"
+            f" NumNodes=1 NumCPUs={gpus * 4} NumTasks=1 CPUs/Task={gpus * 4} MinMemoryNode={gpus * 8}G"
+            f" ReqTRES={asked} AllocTRES={asked} TresPerNode=gres/gpu:{gpus}\n"
         )
     return site, {"job": "".join(jobs), "node": nodes, "reservation": ""}
 
