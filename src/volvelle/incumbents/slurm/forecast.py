@@ -15,8 +15,8 @@ from volvelle.model.cluster import Cluster, Node
 from volvelle.model.job import JobSpec
 from volvelle.model.throughput import Table
 
-NEAR = 1000
-"""So many waiting jobs are played out; Slurm itself tests ``bf_max_job_test`` of them (by default 500)."""
+MOST, NEAR = 1000, 300
+"""So many waiting jobs are all played out; of more the first `NEAR`."""
 _TURNS = 200
 """In so many turns running jobs are let in, by start; those of one turn as if they had started together."""
 _STEADY = Table((1.0,))
@@ -72,10 +72,11 @@ def scheduler_of(site: Site, snapshot: Snapshot, durations: Mapping[str, float])
 def foresee(site: Site, snapshot: Snapshot, durations: Mapping[str, float]) -> dict[str, Expected]:
     """When each job of a snapshot starts next and ends, if jobs take so long and nobody else comes.
 
-    Of those that wait the first `NEAR` by priority are played out, the others told by the work before them.
+    Where more than `MOST` wait, the first `NEAR` by priority are played out, and the others told by the work
+    before them.
     """
     waiting = sorted((job for job in snapshot.jobs if job.pending), key=_rank)
-    far = {job.key for job in waiting[NEAR:]}
+    far = {job.key for job in waiting[NEAR:]} if len(waiting) > MOST else set()
     near = replace(snapshot, jobs=tuple(job for job in snapshot.jobs if job.key not in far))
     scheduler = scheduler_of(site, near, durations)
     forecast = Fork(scheduler).until()
