@@ -31,8 +31,8 @@ class Entry:
 
     limit: seconds. eligible: it does not start before. accrue: from when its age counts. after: jobs that
     have to end first, by key. turn: the order of entering. allowed: nodes that will do (None: all).
-    priority: by partition. shares: what it holds, None while it waits; cpus: of these. counted: until when they
-    are part of its user's usage.
+    priority: by partition. shares: what it holds, None while it waits; cpus: of these. counted: until when
+    they are part of its usage.
     """
 
     number: int

@@ -79,16 +79,25 @@ def foresee(site: Site, snapshot: Snapshot, durations: Mapping[str, float]) -> d
     far = {job.key for job in waiting[NEAR:]} if len(waiting) > MOST else set()
     near = replace(snapshot, jobs=tuple(job for job in snapshot.jobs if job.key not in far))
     scheduler = scheduler_of(site, near, durations)
-    forecast = Fork(scheduler).until()
-    found = {
-        scheduler.spec(number).id: Expected(
-            forecast.upcoming.get(number), forecast.finish.get(number)
-        )
-        for number in scheduler.known
-    }
-    if far:
-        found |= _behind(waiting, found, durations, snapshot.time)
-    return found
+    numbers = {scheduler.spec(number).id: number for number in scheduler.known}
+    if not far:
+        forecast = Fork(scheduler).until()
+        return {
+            key: Expected(forecast.upcoming.get(number), forecast.finish.get(number))
+            for key, number in numbers.items()
+        }
+    first = [numbers[job.key] for job in waiting[:NEAR]]
+    forecast = Fork(scheduler).until(first, begun=True)
+    found = {}
+    for job in near.jobs:
+        if job.key not in numbers:
+            continue
+        number, seconds = numbers[job.key], durations.get(job.key, 3600.0)
+        start, end = forecast.upcoming.get(number), forecast.finish.get(number)
+        if end is None and start is not None:
+            end = _started(job) + seconds if job.running else start + seconds
+        found[job.key] = Expected(start, end if end is None else max(end, snapshot.time + 1.0))
+    return found | _behind(waiting, found, durations, snapshot.time)
 
 
 def _behind(
