@@ -194,8 +194,6 @@ def _run(
         predictor = Predictor(
             workload.jobs,
             refresh=setting.refresh,
-            play_outs=setting.play_outs,
-            seed=setting.seed,
         )
         watchers.append(predictor)
         pauses = EVERY_MOMENT if setting.refresh else NEWCOMERS_CAME
