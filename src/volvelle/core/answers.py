@@ -12,7 +12,8 @@ from volvelle.core.dividing import divide
 from volvelle.core.entry import admit_all
 from volvelle.core.fill import TARGET, TARGET_TYPE, fill
 from volvelle.core.forward.decide import change
-from volvelle.core.forward.jobs import order_anew, settle_work
+from volvelle.core.forward.jobs import settle_work
+from volvelle.core.forward.ranking import order_anew
 from volvelle.core.limits import end_overrun
 from volvelle.core.mistakes import mistake_in
 from volvelle.core.placing import place_jobs

@@ -23,9 +23,9 @@ from volvelle.core.events import (
     TrainingReported,
 )
 from volvelle.core.execution import Execution, Trainer
-from volvelle.core.forward.advance import boundary
 from volvelle.core.forward.expected import expect
 from volvelle.core.forward.jobs import at_tick
+from volvelle.core.forward.moments import boundary
 from volvelle.core.handlers import fold
 from volvelle.core.scheduler_state import SchedulerState
 from volvelle.core.state import (

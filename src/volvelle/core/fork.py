@@ -25,8 +25,8 @@ from volvelle.core.entry import admit
 from volvelle.core.events import Event, JobSubmitted, NodeChanged
 from volvelle.core.execution import Execution
 from volvelle.core.forecast import Forecast
-from volvelle.core.forward.advance import begin_moment, wake_at
 from volvelle.core.forward.believe import fall_silent
+from volvelle.core.forward.moments import begin_moment, wake_at
 from volvelle.core.log import Batch
 from volvelle.core.parts import Belief, KnownJob
 from volvelle.core.play_out import Arrays, Arrivals, Ratios, can_play_out, true_work

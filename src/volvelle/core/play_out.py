@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from volvelle.core.forward.advance import wake_at
 from volvelle.core.forward.believe import fall_silent
+from volvelle.core.forward.moments import wake_at
 from volvelle.core.parts import KnownJob
 from volvelle.core.scheduler_state import SchedulerState
 from volvelle.core.state import (

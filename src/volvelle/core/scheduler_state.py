@@ -14,10 +14,11 @@ from volvelle.core.decision import Decision
 from volvelle.core.eligibility import Eligibility
 from volvelle.core.events import Event
 from volvelle.core.forecast import LookAhead
-from volvelle.core.forward.advance import advance, jobs_left, room, wake_at
+from volvelle.core.forward.advance import advance
 from volvelle.core.forward.believe import believe, expect_ends
-from volvelle.core.forward.jobs import order_anew
 from volvelle.core.forward.log import log_event
+from volvelle.core.forward.moments import jobs_left, room, wake_at
+from volvelle.core.forward.ranking import order_anew
 from volvelle.core.grants import Grants
 from volvelle.core.known_jobs import KnownJobs
 from volvelle.core.log import Batch, Notes, drained

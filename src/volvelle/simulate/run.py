@@ -1,13 +1,9 @@
 """Simulate a workload under a composition: the scheduler and the simulated world, put together."""
 
-import signal
-import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from types import FrameType
 from typing import NamedTuple
 
 import numpy as np
@@ -29,6 +25,7 @@ from volvelle.model.problems import Problem
 from volvelle.model.throughput import LINEAR
 from volvelle.simulate.coming import Coming
 from volvelle.simulate.experiment_file import PLAY_OUTS
+from volvelle.simulate.interrupt import asked_to_stop
 from volvelle.simulate.predict import Predictor, Refreshed
 from volvelle.simulate.profiling import ProfiledWorkload, profile
 from volvelle.simulate.synthesis import SYNTHESIZER, Synthesis
@@ -39,7 +36,6 @@ from volvelle.workload.workload import Workload
 
 _PREDICTED = 13
 """The cost of a job and its prediction over that of the job: 0.4 s instead of 0.03 s for 600 jobs."""
-_PATIENCE_SECONDS = 0.5  # of who pressed Ctrl-C
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -286,49 +282,6 @@ class _EachPause:
             self._report(
                 Progress(world.now, world.submitted, world.in_system, self._jobs, world.moments)
             )
-
-
-@contextmanager
-def asked_to_stop() -> Iterator[Callable[[], bool]]:
-    """Whether Ctrl-C was pressed: noted at first, so that no moment is left half done.
-
-    Pressed again it interrupts at once; so is, after `_PATIENCE_SECONDS`, a part that is being asked. Where
-    somebody else handles SIGINT, or outside the main thread, nothing is changed and the answer is always no.
-    """
-    asked = False
-    alarms = hasattr(signal, "setitimer")  # not on Windows
-    before = signal.getsignal(signal.SIGALRM) if alarms else None
-
-    def note(signal_number: int, frame: FrameType | None) -> None:
-        nonlocal asked
-        asked = True
-        signal.signal(signal.SIGINT, signal.default_int_handler)
-        if alarms:
-            signal.signal(signal.SIGALRM, _interrupt_answer)
-            signal.setitimer(signal.ITIMER_REAL, _PATIENCE_SECONDS, _PATIENCE_SECONDS)
-
-    ours = (
-        threading.current_thread() is threading.main_thread()
-        and signal.getsignal(signal.SIGINT) is signal.default_int_handler
-    )
-    if ours:
-        signal.signal(signal.SIGINT, note)
-    try:
-        yield lambda: asked
-    finally:
-        if ours:
-            signal.signal(signal.SIGINT, signal.default_int_handler)
-        if asked and alarms:
-            signal.setitimer(signal.ITIMER_REAL, 0.0)
-            signal.signal(signal.SIGALRM, before or signal.SIG_DFL)
-
-
-def _interrupt_answer(signal_number: int, frame: FrameType | None) -> None:
-    """Interrupt a part that is being asked: elsewhere a moment would be left half done."""
-    while frame is not None and frame.f_code is not Scheduler.answer.__code__:
-        frame = frame.f_back
-    if frame is not None:
-        raise KeyboardInterrupt
 
 
 def _tracked(workload: Workload, setting: Setting) -> BoolColumn:

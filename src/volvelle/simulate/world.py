@@ -16,7 +16,7 @@ from volvelle.core.events import (
     JobSubmitted,
 )
 from volvelle.core.execution import Execution
-from volvelle.core.forward.advance import boundary, jobs_left, next_moment
+from volvelle.core.forward.moments import boundary, jobs_left, next_moment
 from volvelle.core.log import Batch
 from volvelle.core.scheduler import Scheduler
 from volvelle.core.state import (

@@ -8,7 +8,7 @@ job of each class; `volvelle.core.fill` says the same of all jobs at once.
 import math
 
 from volvelle.core.compiled import kernel
-from volvelle.core.forward.jobs import place_by_key, work_out_key
+from volvelle.core.forward.ranking import place_by_key, work_out_key
 from volvelle.core.forward.waiting import first_waiting, type_for, wait, wait_no_more
 from volvelle.core.groups import sort_by_number
 from volvelle.core.state import *

@@ -3,9 +3,10 @@
 from typing import Any
 
 from volvelle.core.compiled import kernel
-from volvelle.core.forward.advance import advance, begin_moment, wake_at
+from volvelle.core.forward.advance import advance
 from volvelle.core.forward.believe import believe, expect_ends, fall_silent
 from volvelle.core.forward.jobs import leave
+from volvelle.core.forward.moments import begin_moment, wake_at
 from volvelle.core.state import *
 
 _NUMBER = Jobs.float_columns.index("number")

@@ -303,10 +303,12 @@ class Controller:
     @property
     def health(self) -> Health:
         """Whether requests are handled."""
-        failing = (self._failure, self._store_retry.problem, self.disk_problem)
+        failure = self._failure or self.store.loss
+        failing = (failure, self._store_retry.problem, self.disk_problem)
         failures = [text for text in failing if text]
         others = (
             self._cycle.state.servers.problem,
+            self._all_down,
             self._clock.problem,
             self._forecaster.problem,
             self._fitter.problem,
@@ -316,7 +318,15 @@ class Controller:
         node_problems = [text for text in texts if text]
         of_store = (self._snapshots.problem, self._retention.problem)
         problems = (*failures, *filter(None, others), *node_problems, *filter(None, of_store))
-        return Health(self.is_ready, problems, self._failure)
+        return Health(self.is_ready and not failure, problems, failure)
+
+    @property
+    def _all_down(self) -> str:
+        """That no job can run, as no node is up or draining."""
+        nodes = self.status.nodes
+        if not nodes or any(node.state != NodeState.DOWN.value for node in nodes):
+            return ""
+        return f"all nodes are down ({len(nodes)}), so no job runs: start their agents"
 
     def _is_down(self, name: str) -> bool:
         """Whether a node is down, by what is stored."""
