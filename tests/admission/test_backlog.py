@@ -43,8 +43,8 @@ def test_the_threshold_is_never_exceeded(
     specs = [*others, JobSpec(id="a", submit_time=0.0, gpus=gpus)]
     if prepared:
         jobs = [Job(spec, Truth(work=spec.gpus * 100.0)) for spec in specs]
-        world = World(scheduler, Coming(scheduler, jobs), until=0.0)
-        world.run()
+        world = World(scheduler, Coming(scheduler, jobs))
+        world.run(until=0.0)
     else:
         told = [JobSubmitted(0.0, n, spec, Truth(work=1.0)) for n, spec in enumerate(specs)]
         scheduler.handle(0.0, told)

@@ -88,7 +88,7 @@ def test_forecasts_that_take_long_are_given_up_and_delay_nobody_else(
 ) -> None:
     over = threading.Event()
     api.app.state.forecasts = ForecastThreads(1.0)
-    monkeypatch.setattr(api.controller, "forecast", lambda *_: over.wait())
+    monkeypatch.setattr(api.controller.forks, "forecast", lambda *_: over.wait())
 
     async def ask() -> tuple[list[Response], Response]:
         server = AsyncClient(transport=ASGITransport(api.app), base_url="http://here")

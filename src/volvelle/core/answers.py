@@ -23,28 +23,7 @@ from volvelle.core.policy import Allocation, rank
 from volvelle.core.promises import keeps
 from volvelle.core.resources import IntColumn
 from volvelle.core.scheduler_state import SchedulerState
-from volvelle.core.state import (
-    ASK_ADMISSION,
-    ASK_DEPENDENCIES,
-    ASK_DIVISION,
-    ASK_LIMITS,
-    ASK_PLACEMENT,
-    ASK_POLICY,
-    ASK_PROMISES,
-    ASK_RATES,
-    ASK_WATCH,
-    DECISION,
-    DIRTY,
-    INFINITY,
-    JOBS,
-    MOMENTS,
-    NAMED_WAKE,
-    NODES_NAMED,
-    PHASE,
-    RANKED,
-    UNRATED,
-    Reason,
-)
+from volvelle.core.state import *
 from volvelle.core.view import View
 from volvelle.model.problems import Problem
 from volvelle.model.tolerances import GRANTED

@@ -28,26 +28,7 @@ from volvelle.core.forward.jobs import at_tick
 from volvelle.core.forward.moments import boundary
 from volvelle.core.handlers import fold
 from volvelle.core.scheduler_state import SchedulerState
-from volvelle.core.state import (
-    ASK_DIVISION,
-    ASK_NEWS,
-    ASK_NODES,
-    ASK_RATES,
-    AWAY,
-    CHANGED,
-    EVENTS,
-    INFINITY,
-    MILESTONE,
-    NODE_AT,
-    REPORT,
-    STOPPED,
-    SUBJECT,
-    SUBJECT_KIND,
-    SUBJECT_NUMBER,
-    SUBJECT_STAMP,
-    TUNING,
-    UNRATED,
-)
+from volvelle.core.state import *
 from volvelle.core.view import rows_by_submission
 from volvelle.model.cluster import NodeState
 

@@ -28,38 +28,11 @@ from volvelle.core.log import Batch
 from volvelle.core.parts import Belief, KnownJob
 from volvelle.core.policy import Policy
 from volvelle.core.scheduler_state import SchedulerState
-from volvelle.core.state import (
-    AHEAD,
-    ARRIVAL_COLUMNS,
-    COME,
-    DECISION,
-    DEPENDS,
-    DIRTY,
-    ELIGIBLE,
-    ENTERS,
-    INFINITY,
-    LOG_FULL,
-    LOGGED_MOMENTS,
-    NEVER,
-    NO_PROGRESS,
-    OBSTACLE,
-    PAUSED,
-    PHASE,
-    PROMISED,
-    QUEUED,
-    RETURNED,
-    TRACKED,
-    TRACKED_FIRST,
-    TRACKED_LAST,
-    TRUTH,
-    WAKE,
-    Jobs,
-)
+from volvelle.core.state import *
 from volvelle.core.view import FloatColumn, JobView
 from volvelle.model.cluster import Cluster
 from volvelle.model.job import Job, JobSpec, Truth
 
-_PLACE = {name: place for place, name in enumerate(Jobs.float_columns[:ARRIVAL_COLUMNS])}
 _STRETCH, _STRETCHES = 256, 4096
 """Moments between two looks at which of several jobs are through, and how many such looks there are."""
 
@@ -264,11 +237,11 @@ class _Table:
         if isinstance(values, str):
             self._foretold[number] = values
             values = [0.0] * ARRIVAL_COLUMNS
-            values[_PLACE["number"]], values[_PLACE["gpus"]] = float(number), spec.gpus
+            values[PLACE["number"]], values[PLACE["gpus"]] = float(number), spec.gpus
             if spec.after and verdict != OBSTACLE:
                 verdict = DEPENDS
         submitted = spec.submit_time if event.profile is None else event.profile.ended
-        values[_PLACE["submit"]] = submitted
+        values[PLACE["submit"]] = submitted
         self._columns.append(values)
         self._verdict.append(verdict)
         self._known[number] = KnownJob(spec, truth)
@@ -285,7 +258,7 @@ class _Table:
             job = Job(*self._known[event.number])
             if self._verdict[place] != OBSTACLE:
                 columns[TRUTH, place] = ahead.beliefs.true_columns(job, reports=reports)
-            if columns[_PLACE["truly_asked"], place]:
+            if columns[PLACE["truly_asked"], place]:
                 jobs[event.number] = job
         verdict = np.array(self._verdict, dtype=np.int64)
         ahead.notes.foretold = self._foretold

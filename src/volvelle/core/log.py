@@ -30,23 +30,7 @@ from volvelle.core.events import (
     JobSubmitted,
     WakeUp,
 )
-from volvelle.core.state import (
-    BEGAN,
-    CHECKPOINTED,
-    CONCLUDED,
-    FINISHED,
-    INFINITY,
-    LOGGED_DECISIONS,
-    LOGGED_EVENTS,
-    LOGGED_MOMENTS,
-    LOGGED_SLOTS,
-    MOMENTS,
-    OBJECT,
-    REJECTED,
-    SUBMITTED,
-    TIMED_OUT,
-    State,
-)
+from volvelle.core.state import *
 
 Submission = Callable[[float, int], JobSubmitted]
 """The event of a job's submission, by its time and the job's number."""

@@ -6,7 +6,7 @@ from traceback import extract_tb
 
 import numpy as np
 
-from volvelle.model.problems import Problem
+from volvelle.model.problems import Problem, nearest
 
 _NOT_THEIRS = (
     Path(__file__).parents[1],
@@ -30,4 +30,7 @@ def mistake_in(part: str, error: Exception, asked: str) -> Problem | None:
         error.add_note(f"({part}: {asked})")
         return None
     place = f"{frames[-1].filename}, line {frames[-1].lineno}, in {frames[-1].name}"
-    return Problem(f"{part} failed in {place}: {type(error).__name__}: {error}", mend=asked)
+    meant = ""
+    if isinstance(error, AttributeError) and error.name:
+        meant = nearest(error.name, dir(error.obj))
+    return Problem(f"{part} failed in {place}: {type(error).__name__}: {error}{meant}", mend=asked)

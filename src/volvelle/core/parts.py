@@ -111,11 +111,12 @@ class Placement(JobPart):
         )
 
     @property
-    def kernel(self) -> Callable[..., bool] | None:
+    def kernel(self) -> Callable[..., int] | None:
         """`choose` as a kernel that decides by free GPUs alone; None where there is more to it.
 
-        It is called with the free GPUs of each node, how many are wanted, and zeros, to which it writes how
-        many it takes of each node; it says whether it found a place.
+        It is called with the state, a GPU type and how many GPUs are wanted still, and returns the node whose
+        free GPUs are taken next, as many as are wanted; -1 where there is none
+        (`volvelle.core.forward.free_nodes`).
         """
         return None
 

@@ -3,10 +3,8 @@
 import numpy as np
 
 from volvelle.core.scheduler_state import SchedulerState
-from volvelle.core.state import ARRIVAL_COLUMNS, ASKED, COME, NEVER, QUEUED, Jobs, Rules
+from volvelle.core.state import *
 from volvelle.core.view import FloatColumn, JobView
-
-_PLACE = {name: place for place, name in enumerate(Jobs.float_columns[:ARRIVAL_COLUMNS])}
 
 
 def can_play_out(scheduler: SchedulerState) -> bool:
@@ -37,8 +35,8 @@ def can_play_out(scheduler: SchedulerState) -> bool:
 
 def machine_code_knows(arrivals: FloatColumn) -> bool:
     """Whether machine code knows all that is believed to happen to these jobs, columns of arrivals."""
-    asked = np.isnan(arrivals[_PLACE["unit_rate"]]) & (arrivals[_PLACE["table"]] < 0.0)
-    return not (asked.any() or arrivals[_PLACE["time_limit"]].any())
+    asked = np.isnan(arrivals[PLACE["unit_rate"]]) & (arrivals[PLACE["table"]] < 0.0)
+    return not (asked.any() or arrivals[PLACE["time_limit"]].any())
 
 
 def rules_ahead(scheduler: SchedulerState) -> Rules:

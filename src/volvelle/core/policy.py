@@ -7,6 +7,7 @@ or, with ``round``, only at multiples of a period; a policy whose mind changes a
 (`Policy.time_varying`, `Policy.next_wake`).
 """
 
+import inspect
 import types
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -133,6 +134,8 @@ class Policy(JobPart):
     """Whether every job that fits the cluster is promised to finish while jobs keep arriving."""
     work_conserving: ClassVar[bool] = True
     """Whether no GPU stays idle at its decisions while a job that fits it waits."""
+    incumbent: ClassVar[bool] = False
+    """Whether it is a scheduler that sites have: comparisons hold others against it."""
     heeds_priority: ClassVar[bool] = False
     """Whether jobs of a higher priority are served before others."""
     goes_by_rates: ClassVar[bool] = False
@@ -276,6 +279,8 @@ class OrderPolicy(Policy):
     def __pydantic_init_subclass__(cls, **kwargs: Any) -> None:
         """An order that does not say whether it needs durations needs them if its key reads them."""
         super().__pydantic_init_subclass__(**kwargs)
+        if "key" in vars(cls):
+            _check_arguments(cls.key, "self", "jobs", "now")
         if "key" in vars(cls) and "needs_durations" not in vars(cls):
             cls.needs_durations = goes_by_durations(cls.key)
 
@@ -304,6 +309,15 @@ class OrderPolicy(Policy):
             strict=self.strict,
             elastic=self.elastic,
         )
+
+
+def _check_arguments(key: Callable[..., ArrayLike], *wanted: str) -> None:
+    """Raise `Problem` where ``key`` cannot be called with the arguments of an order."""
+    try:
+        inspect.signature(key).bind(*wanted)
+    except TypeError:
+        asked = f"{key.__name__}({', '.join(wanted)})"
+        raise wrong_keys(key, "a key has other arguments", mend=f"define {asked}") from None
 
 
 def kept_order(policy: Policy) -> Key | None:
@@ -362,6 +376,8 @@ def order(
     """Register a function from (jobs, now) to a key per job as the policy called ``name``."""
 
     def decorate(key: Callable[[JobView, float], ArrayLike]) -> type[OrderPolicy]:
+        _check_arguments(key, "jobs", "now")
+
         def method(self: OrderPolicy, jobs: JobView, now: float) -> ArrayLike:
             return key(jobs, now)
 

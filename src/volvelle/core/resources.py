@@ -5,6 +5,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from volvelle.core.forward.free_nodes import lay_out, note_free
 from volvelle.core.state import State
 from volvelle.core.stock import Stock
 from volvelle.model.cluster import Cluster, Node, NodeState
@@ -110,6 +111,7 @@ class Resources:
         at = self.index[name]
         self.node_states[at] = node_state
         self._state.nodes.up[at] = int(node_state is NodeState.UP)
+        note_free(self._state, at)
 
     def _append(self, nodes: tuple[Node, ...], states: list[NodeState]) -> None:
         known = len(self.nodes)
@@ -128,6 +130,7 @@ class Resources:
         for slot in range(first_new, slots):
             s.slots.owner[slot] = s.slots.next[slot] = -1
             s.slots.node[slot] = int(layout.slot_node[slot])
+        lay_out(s)
         if any(node.cpus or node.memory_gb for node in layout.nodes):
             self.stock = Stock.of(layout.nodes, np.arange(len(layout.nodes)))
             new = np.zeros((2, slots - self.given.shape[1]))

@@ -79,7 +79,8 @@ def _decides(
 
 def _compiled(key: Key) -> Callable[..., None] | None:
     """``key`` as a kernel; None where it is beyond Numba."""
-    from volvelle.core.machine_code.loading import NotCompilable, address  # noqa: PLC0415 - llvmlite
+    from volvelle.core.machine_code.kinds import NotCompilable  # noqa: PLC0415 - llvmlite
+    from volvelle.core.machine_code.loading import address  # noqa: PLC0415 - llvmlite
     from volvelle.core.machine_code.words import KERNELS  # noqa: PLC0415 - as above
 
     keys = compilable_keys(key)

@@ -18,6 +18,9 @@ Seconds = Annotated[float, BeforeValidator(parse_duration)]
 _LONGEST = 120
 """Characters of a wrong value that are told: what is wrong with it is told after it."""
 
+_UNKNOWN = ("extra_forbidden", "unexpected_keyword_argument")
+"""How pydantic calls a key that a model, or a dataclass, does not have."""
+
 
 def describe_validation(error: ValidationError, model: type[BaseModel]) -> str:
     """The first thing wrong in ``error``, in one line, with the nearest known key."""
@@ -26,13 +29,13 @@ def describe_validation(error: ValidationError, model: type[BaseModel]) -> str:
 
 def telling(errors: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
     """The one of pydantic's errors to tell: an unknown key is often why another is missing."""
-    return next((one for one in errors if one["type"] == "extra_forbidden"), errors[0])
+    return next((one for one in errors if one["type"] in _UNKNOWN), errors[0])
 
 
 def describe_error(first: Mapping[str, Any], known: Iterable[str]) -> str:
     """One of pydantic's errors in one line, with the nearest of the ``known`` keys."""
     where = ".".join(str(part) for part in first["loc"])
-    if first["type"] == "extra_forbidden":
+    if first["type"] in _UNKNOWN:
         return f"unknown key {where!r}{nearest(str(first['loc'][-1]), known)}"
     if first["type"] == "missing":
         return f"key {where!r} is missing"

@@ -6,7 +6,7 @@ from pathlib import Path
 from volvelle.metrics.catalogue import metrics
 from volvelle.metrics.outcomes import Outcomes
 from volvelle.metrics.summary import Summary, summarise
-from volvelle.report import against, run_charts
+from volvelle.report import against, reproduction, run_charts
 from volvelle.report.charts import Drawing, write_pngs
 from volvelle.report.compositions import baseline_of
 from volvelle.report.grid import Grid
@@ -77,6 +77,9 @@ def write_compare_report(
         sections.append(Section("short", "In short", listed(map(str, short))))
     if grid is not None and (said := verdict(grid, reference, price)):
         sections.append(Section("verdict", "Verdict", listed(map(str, said))))
+    if grid is not None and (beside := reproduction.tables(grid)):
+        html = "".join(map(to_html, beside))
+        sections.append(Section("reproduction", "Beside the record", html))
     if grid is not None:
         (directory / TIDY).write_text(to_csv(grid.tidy()), encoding="utf-8")
         if len(grid.rates) > 1:

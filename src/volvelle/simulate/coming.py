@@ -13,7 +13,15 @@ from numpy.typing import NDArray
 from volvelle.core.events import ArrivalsForetold, JobProfile, JobSubmitted
 from volvelle.core.parts import Belief, Estimator, KnownJob
 from volvelle.core.scheduler import Scheduler
-from volvelle.core.state import ARRIVAL_COLUMNS, DEPENDS, ENTERS, NO_PROGRESS, OBSTACLE, TRUTH, Jobs
+from volvelle.core.state import (
+    ARRIVAL_COLUMNS,
+    DEPENDS,
+    ENTERS,
+    NO_PROGRESS,
+    OBSTACLE,
+    PLACE,
+    TRUTH,
+)
 from volvelle.model.job import Job, JobSpec, Truth
 from volvelle.model.job_schema import Needs, with_state
 from volvelle.model.throughput import Linear
@@ -21,13 +29,14 @@ from volvelle.workload.workload import after_earlier
 
 Floats = NDArray[np.float64]
 
-_PLACE = {name: place for place, name in enumerate(Jobs.float_columns[:ARRIVAL_COLUMNS])}
 _FORETOLD = ("number", "submit", "gpus", "total", "scale", "request_rate", "start_gap", "pool")
 _OWN = (
     *("number", "submit", "total", "scale", "true_work"),
     *(one.about.state for one in with_state(JobSpec)),
 )
-_SHARED = np.array([place for name, place in _PLACE.items() if name not in _OWN])
+_SHARED = np.array(
+    [place for name, place in PLACE.items() if place < ARRIVAL_COLUMNS and name not in _OWN]
+)
 """Columns that are not, and are, the same for jobs of a kind."""
 _COSTS = ("restore", "resize", "checkpoint")
 _NEEDS = Needs(JobSpec)
@@ -92,7 +101,7 @@ class Coming:
         self.jobs = [*self.jobs[:come], *(merged[one] for one in order)]
         self.numbers = range(len(self.jobs))
         columns = np.concatenate([self.arrivals[:, come:], more.arrivals], axis=1)[:, order]
-        columns[_PLACE["number"]] = np.arange(come, len(self.jobs))
+        columns[PLACE["number"]] = np.arange(come, len(self.jobs))
         self.arrivals = np.asfortranarray(
             np.concatenate([self.arrivals[:, :come], columns], axis=1)
         )
@@ -126,7 +135,7 @@ class Coming:
     def foretell(self, time: float) -> ArrivalsForetold:
         """What a scheduler is told of them at ``time`` by whoever knows; not of those that it turns away."""
         known = self.arrivals[:, self.verdict == ENTERS]
-        columns = {name: known[_PLACE[name]] for name in _FORETOLD}
+        columns = {name: known[PLACE[name]] for name in _FORETOLD}
         work = columns["total"] * columns["scale"]
         return ArrivalsForetold(
             time,
@@ -139,8 +148,8 @@ class Coming:
 
     def _write(self, scheduler: Scheduler) -> None:
         columns, jobs = self.arrivals, self.jobs
-        columns[_PLACE["number"]] = self.numbers
-        columns[_PLACE["gpus"]] = [job.spec.gpus for job in jobs]
+        columns[PLACE["number"]] = self.numbers
+        columns[PLACE["gpus"]] = [job.spec.gpus for job in jobs]
         alike = np.array([_is_alike(job) for job in jobs], dtype=np.bool_)
         if self.believed is not None:
             alike &= np.array(
@@ -149,8 +158,8 @@ class Coming:
         if not self.prepared or len(scheduler.resources.types) > 1:
             alike[:] = False
         most = float(scheduler.resources.gpus_by_type(up_only=False)[0])
-        whole = columns[_PLACE["gpus"]] == np.floor(columns[_PLACE["gpus"]])
-        alike &= (columns[_PLACE["gpus"]] <= most) & (whole | (not scheduler.resources.named))
+        whole = columns[PLACE["gpus"]] == np.floor(columns[PLACE["gpus"]])
+        alike &= (columns[PLACE["gpus"]] <= most) & (whole | (not scheduler.resources.named))
         if pools := {pool.name for pool in scheduler.cluster.pools}:
             alike &= np.array([job.spec.pool not in pools for job in jobs], dtype=np.bool_)
         places = np.flatnonzero(alike)
@@ -163,7 +172,7 @@ class Coming:
         for place, job in enumerate(jobs):
             if job.spec.after and self.verdict[place] != OBSTACLE:
                 self.verdict[place] = DEPENDS
-        columns[_PLACE["submit"]] = (
+        columns[PLACE["submit"]] = (
             [job.spec.submit_time for job in jobs]
             if profiles is None
             else [profile.ended for profile in profiles]
@@ -176,7 +185,7 @@ class Coming:
         columns = self.arrivals
         work = [job.truth.work for job in jobs]
         unit = np.array([job.truth.throughput.per_gpu for job in jobs])  # type: ignore[union-attr]
-        columns[_PLACE["true_work"], at], columns[_PLACE["true_unit_rate"], at] = work, unit
+        columns[PLACE["true_work"], at], columns[PLACE["true_unit_rate"], at] = work, unit
         scale: Any = 1.0
         if self.believed is not None:
             told = (
@@ -185,7 +194,7 @@ class Coming:
             work = [belief.truth.work for belief in told]
             unit = np.array([belief.truth.throughput.per_gpu for belief in told])  # type: ignore[union-attr]
             scale = [belief.scale for belief in told]
-        gpus = columns[_PLACE["gpus"], at]
+        gpus = columns[PLACE["gpus"], at]
         for name, values in {
             "least": gpus,
             "most": gpus,
@@ -202,7 +211,7 @@ class Coming:
             "true_table": -1.0,
             "start_gap": scheduler.overheads.start,
         }.items():
-            columns[_PLACE[name], at] = values
+            columns[PLACE[name], at] = values
         overheads = scheduler.overheads
         costs: tuple[Callable[..., float], ...] = (
             overheads.restore_seconds,
@@ -215,7 +224,7 @@ class Coming:
         )
         for name, cost in zip(_COSTS, costs, strict=True):
             seconds = [cost(job.spec) for job in jobs] if own else cost(jobs[0].spec)
-            columns[_PLACE[name], at] = seconds
+            columns[PLACE[name], at] = seconds
 
     def _write_by_kind(self, scheduler: Scheduler, places: Sequence[int]) -> None:
         """Jobs of which several may need the same and be as fast: what they share is worked out once."""
@@ -237,7 +246,7 @@ class Coming:
                     "true_work": [self.jobs[place].truth.work for place in others],
                 }
                 for name, values in own.items():
-                    self.arrivals[_PLACE[name], others] = values
+                    self.arrivals[PLACE[name], others] = values
 
     def _write_one(self, scheduler: Scheduler, place: int) -> None:
         job = self.jobs[place]

@@ -28,10 +28,10 @@ from volvelle.core.state import (
     NEWCOMERS_CAME,
     NODE_AT,
     OBJECT,
+    PLACE,
     ROWS_FULL,
     THROUGH,
     TIMED_OUT,
-    Jobs,
 )
 from volvelle.estimate.likeness import ARRIVALS_SECONDS, Observed, believed_service
 from volvelle.estimate.told import SHARES, ToldTimes
@@ -154,7 +154,7 @@ def run_and_predict(world: World) -> FloatColumn | None:
     admits_all = s.clock[LIMIT] == INFINITY and scheduler.admissions.prepared
     if not can_play_out(scheduler) or not admits_all or s.clock[NODE_AT] < INFINITY:
         return None
-    truly_asked = s.arrivals[Jobs.float_columns.index("truly_asked")]
+    truly_asked = s.arrivals[PLACE["truly_asked"]]
     if truly_asked.any() or not machine_code_knows(s.arrivals):
         return None
     from volvelle.core.machine import Machine  # noqa: PLC0415 - loads llvmlite

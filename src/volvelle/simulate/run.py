@@ -205,7 +205,6 @@ def _run(
             ),
             watchers,
             tick=setting.tick,
-            until=INFINITY if setting.until is None else setting.until,
             tracked=setting.tracked,
             director=None
             if synthesis is None
@@ -214,7 +213,9 @@ def _run(
             compiled=_pays(len(workload), setting, scheduler) if compiled is None else compiled,
         )
         try:
-            world.run(_EachPause(stopped, progress, len(workload), predictor), pauses=pauses)
+            each_pause = _EachPause(stopped, progress, len(workload), predictor)
+            until = INFINITY if setting.until is None else setting.until
+            world.run(each_pause, pauses=pauses, until=until)
         except KeyboardInterrupt:
             interrupted = True
     cpu_seconds = time.process_time() - began

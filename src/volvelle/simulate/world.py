@@ -81,9 +81,9 @@ class World:
     """A cluster on which the jobs of ``coming`` really happen.
 
     scheduler: at the start, or anywhere in between. tick: ends of jobs are noticed at multiples of it (None:
-    at once). until: the world ends at this time. tracked: first and last number of the jobs that are waited
-    for (None: all). director: steers the scheduler. users: who submits again; ``coming`` is what they do
-    first, open-ended. compiled: let machine code do it.
+    at once). tracked: first and last number of the jobs that are waited for (None: all). director: steers the
+    scheduler. users: who submits again; ``coming`` is what they do first, open-ended. compiled: let machine
+    code do it.
     """
 
     def __init__(
@@ -93,7 +93,6 @@ class World:
         watchers: Sequence[Watcher | Recording] = (),
         *,
         tick: float | None = None,
-        until: float = INFINITY,
         tracked: tuple[int, int] | None = None,
         director: Director | None = None,
         users: Users | None = None,
@@ -103,7 +102,6 @@ class World:
         self.coming = coming
         self._users = users
         self._watchers = watchers if users is None else [*watchers, users]
-        self._until = until
         self._director = director
         scheduler.notes.foretold = coming.foretold
         if coming.prepared:
@@ -144,8 +142,9 @@ class World:
         on_pause: Callable[["World"], None] | None = None,
         *,
         pauses: int = EVERY_MOMENT,
+        until: float = INFINITY,
     ) -> None:
-        """Let time pass until every job is through, or nothing can happen any more.
+        """Let time pass until every job is through, nothing can happen any more, or it is ``until``.
 
         on_pause: called after each moment, or as ``pauses`` says (NEVER: now and then).
         """
@@ -157,7 +156,7 @@ class World:
         pause_after = self._next_pause()
         try:
             while True:
-                why = scheduler.run(self._answers, self._until, pause_after - self.moments)
+                why = scheduler.run(self._answers, until, pause_after - self.moments)
                 if why in (THROUGH, UNTIL):
                     break
                 if why == LOG_FULL:
@@ -172,10 +171,10 @@ class World:
         finally:
             self.hand_over()
         if why == UNTIL:
-            scheduler.now = self._until
+            scheduler.now = until
             for watcher in self._watchers:
                 if hasattr(watcher, "end"):
-                    watcher.end(self._until)
+                    watcher.end(until)
 
     def _next_pause(self) -> int:
         return self.moments + (_FEW if self.scheduler.rules.decides == ASKED else _MOMENTS)

@@ -37,7 +37,7 @@ def _job(number: int) -> Job:
         submit=6.0 * number,
         gpus=1.0 + number % 4,
         seconds=20.0 + 13.0 * (number % 5),
-        most=4.0 if number % 3 == 0 else None,
+        max_gpus=4.0 if number % 3 == 0 else None,
         pool="ab"[number % 2],
     )
     work = plain.truth.work

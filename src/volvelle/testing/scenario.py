@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import msgspec
 
@@ -152,11 +153,10 @@ def happen(
         Coming(scheduler, scenario.jobs),
         [journal, recorder, *watchers],
         tick=scenario.setting.tick,
-        until=END_OF_PATIENCE,
         director=director,
         compiled=compiled,
     )
-    world.run(on_moment)
+    world.run(on_moment, until=END_OF_PATIENCE)
     assert world.now < END_OF_PATIENCE, "the run does not end"
     return Run(scheduler, journal, recorder.outcomes(scenario.workload.durations), world)
 
@@ -167,30 +167,11 @@ def linear_job(
     gpus: float,
     seconds: float,
     *,
-    least: float | None = None,
-    most: float | None = None,
-    types: tuple[str, ...] = (),
-    constraints: tuple[str, ...] = (),
-    exclusive: bool = False,
-    pool: str = "",
-    preemptible: bool = True,
     failures: tuple[float, ...] = (),
-    max_retries: int = 3,
+    **declared: Any,
 ) -> Job:
-    """A job of ``seconds`` on ``gpus`` GPUs whose every GPU adds the same."""
-    spec = JobSpec(
-        id=f"job-{number}",
-        submit_time=submit,
-        gpus=gpus,
-        min_gpus=least,
-        max_gpus=most,
-        gpu_types=types,
-        constraints=constraints,
-        exclusive=exclusive,
-        pool=pool,
-        preemptible=preemptible,
-        max_retries=max_retries,
-    )
+    """A job of ``seconds`` on ``gpus`` GPUs whose every GPU adds the same. declared: as in `JobSpec`."""
+    spec = JobSpec(id=f"job-{number}", submit_time=submit, gpus=gpus, **declared)
     return Job(spec, Truth(work=gpus * seconds, failures=failures))
 
 

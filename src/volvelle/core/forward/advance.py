@@ -36,7 +36,7 @@ from volvelle.core.forward.waiting import wait
 from volvelle.core.state import *
 from volvelle.model.tolerances import SAME_AMOUNT
 
-_NUMBER, _SUBMIT, _GPUS = (Jobs.float_columns.index(name) for name in ("number", "submit", "gpus"))
+_NUMBER, _SUBMIT, _GPUS = PLACE["number"], PLACE["submit"], PLACE["gpus"]
 _PLACEMENT = int(Reason.PLACEMENT)
 
 

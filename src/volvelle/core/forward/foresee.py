@@ -9,7 +9,7 @@ from volvelle.core.forward.jobs import leave
 from volvelle.core.forward.moments import begin_moment, wake_at
 from volvelle.core.state import *
 
-_NUMBER = Jobs.float_columns.index("number")
+_NUMBER = PLACE["number"]
 
 
 @kernel
@@ -81,6 +81,8 @@ def _become(s: State, other: State) -> None:
     _copy(s.expected.floats, other.expected.floats, 0, count[EXPECTED])
     _copy(s.releases.floats, other.releases.floats, 0, count[RELEASES])
     _copy(s.types.floats, other.types.floats, 0, len(s.types.free))
+    _copy(s.types.ints, other.types.ints, 0, len(s.types.free))
+    _copy(s.free_nodes.ints, other.free_nodes.ints, 0, len(s.free_nodes.node))
     _copy(s.pools.floats, other.pools.floats, 0, len(s.pools.left))
     _copy(s.nodes.ints, other.nodes.ints, 0, len(s.nodes.free))
     _copy(s.slots.floats, other.slots.floats, 0, len(s.slots.free_at))

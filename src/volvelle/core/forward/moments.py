@@ -7,7 +7,7 @@ from volvelle.core.forward.expected import drop_outdated, next_expected
 from volvelle.core.forward.log import log_moment
 from volvelle.core.state import *
 
-_SUBMIT = Jobs.float_columns.index("submit")
+_SUBMIT = PLACE["submit"]
 PATIENCE = 1000
 """Wake-ups to no effect, while nothing runs, after which nothing is expected of them any more."""
 

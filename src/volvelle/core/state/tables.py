@@ -193,11 +193,13 @@ class Jobs(StateTable):
     old_slots: Ints  # where the GPUs stand that it gives up in this decision
 
 
-ARRIVAL_COLUMNS: Final = Jobs.float_columns.index("held")
+PLACE: Final = {name: place for place, name in enumerate(Jobs.float_columns)}
+"""Where a job's columns of floats stand, by name."""
+ARRIVAL_COLUMNS: Final = PLACE["held"]
 """Columns that a job comes with."""
-KNOWN_COLUMNS: Final = Jobs.float_columns.index("key")
+KNOWN_COLUMNS: Final = PLACE["key"]
 """Columns that belong to the scheduler: what is kept of a job that its user holds."""
-TRUTH: Final = range(Jobs.float_columns.index("true_work"), ARRIVAL_COLUMNS)
+TRUTH: Final = range(PLACE["true_work"], ARRIVAL_COLUMNS)
 """Columns that say the truth about a job, in a simulated world."""
 COLUMNS: Final = len(Jobs.float_columns)
 """Columns before those that a policy keeps of its own."""
@@ -253,11 +255,19 @@ class Releases(StateTable):
 
 
 class Types(StateTable):
-    """GPUs by type: that take jobs, that jobs hold, and that are left during a decision."""
+    """GPUs by type: that take jobs, that jobs hold, and that are left during a decision.
+
+    offered: free by name, on nodes that take jobs. sizes: of its nodes, as bits. tree, leaves: where its tree
+    of `FreeNodes` begins, and places of leaves in it.
+    """
 
     capacity: Floats
     used: Floats
     free: Floats
+    offered: Ints
+    sizes: Ints
+    tree: Ints
+    leaves: Ints
 
 
 class Pools(StateTable):
@@ -271,15 +281,27 @@ class Pools(StateTable):
 class Nodes(StateTable):
     """Nodes: free GPUs, their type, whether it takes jobs (0 or 1), the first of its slots.
 
-    usable, picked: GPUs that the placement of a job may and does take.
+    offered: free GPUs, none where it takes no jobs. leaf: its place in the tree of its type. picked: a list
+    of nodes, for a job that is placed.
     """
 
     free: Ints
     type: Ints
     up: Ints
     slot: Ints
-    usable: Ints
+    offered: Ints
+    leaf: Ints
     picked: Ints
+
+
+class FreeNodes(StateTable):
+    """For each GPU type a segment tree of counts of free GPUs, as bits; of leaves also their nodes.
+
+    `volvelle.core.forward.free_nodes` keeps it.
+    """
+
+    counts: Ints
+    node: Ints
 
 
 class Slots(StateTable):

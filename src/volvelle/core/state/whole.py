@@ -57,7 +57,7 @@ class State:
     type][GPUs]. memory: of the kernel that decides. events, decisions, moments, slots_log: the log.
 
     key, group, decide, place: the policy's and the placement's kernels. machine: machine code over these
-    arrays (`volvelle.core.machine.machine_of`); None once one of them was replaced.
+    arrays (`volvelle.core.scheduler_state.machine_of`); None once one of them was replaced.
     """
 
     layout: ClassVar[str]
@@ -69,6 +69,7 @@ class State:
     types: Types
     pools: Pools
     nodes: Nodes
+    free_nodes: FreeNodes
     slots: Slots
     events: EventLog
     decisions: DecisionLog
@@ -101,6 +102,7 @@ class State:
         self.classes, self.groups = Classes(16), Groups()
         self.expected, self.releases = Expected(4 * rows), Releases(4 * rows)
         self.types, self.pools, self.nodes, self.slots = Types(), Pools(), Nodes(), Slots()
+        self.free_nodes = FreeNodes()
         self.events, self.decisions, self.moments = (
             EventLog(_LOG),
             DecisionLog(_LOG),
@@ -143,7 +145,7 @@ class State:
 
     def holds(self, other: "State") -> bool:
         """Whether ``other`` fits in these arrays and decides by the same kernels, about as many GPUs."""
-        same = ("groups", "types", "pools", "nodes", "slots")
+        same = ("groups", "types", "pools", "nodes", "free_nodes", "slots")
         return (
             all(len(getattr(self, name)) == len(getattr(other, name)) for name in same)
             and all(len(getattr(self, name)) >= len(getattr(other, name)) for name in _GROWING)
