@@ -94,7 +94,7 @@ class Predictor:
             first = last
 
     def __call__(self, world: World) -> None:
-        """Predict for those who came."""
+        """Predict for the jobs that came."""
         come = range(self._predicted, world.submitted)
         self._predicted = world.submitted
         for number in come:
@@ -160,7 +160,7 @@ def run_and_predict(world: World) -> FloatColumn | None:
     from volvelle.core.machine import Machine  # noqa: PLC0415 - loads llvmlite
 
     scheduler.apply_rules(pauses=NEWCOMERS_CAME)
-    predicted = np.full(len(world.coming.jobs), np.nan)
+    predicted = np.full(len(world.arrivals.jobs), np.nan)
     known, why = np.zeros(1, dtype=np.int64), ROWS_FULL
     while why in (ROWS_FULL, LOG_FULL):
         machine = Machine(scheduler.state)
