@@ -79,9 +79,8 @@ from enum import IntEnum
     COMMIT,
     RATES,
     DIVISION,
-    WATCH,
     CLOSING,
-) = range(16)
+) = range(15)
 """Phases of a moment."""
 
 (
@@ -101,8 +100,7 @@ from enum import IntEnum
     ASK_PLACEMENT,
     ASK_RATES,
     ASK_DIVISION,
-    ASK_WATCH,  # when promises become impossible
-) = range(17)
+) = range(16)
 """Why `volvelle.core.forward.advance` returns."""
 
 ENTERS, OBSTACLE, NO_PROGRESS, GONE, DEPENDS = range(5)
