@@ -40,6 +40,7 @@ from volvelle.core.state import (
     MOMENTS,
     NOW,
     OBJECT,
+    PINNED,
     ROWS_FULL,
     Groups,
     Jobs,
@@ -379,6 +380,7 @@ class SchedulerState(ABC):
                 pinned.add(int(owner[slot]))
             for row in rows_by_submission(s):
                 s.jobs.pinned[row] = float(int(s.jobs.number[row]) in pinned)
+        s.count[PINNED] = len(pinned)
         for gpu_type, gpus in enumerate(capacity.tolist()):
             s.types.capacity[gpu_type] = gpus
         limit = self.composition.admission.limit(sum(capacity.tolist()))

@@ -90,8 +90,11 @@ def _become(s: State, other: State) -> None:
     _copy_one(s.count, count, len(count))
     _copy_one(s.clock, other.clock, len(s.clock))
     _copy_one(s.memory, other.memory, len(s.memory))
-    _copy_one(s.ranked, other.ranked, count[RANKED])
-    _copy_one(s.bound, other.bound, count[RANKED])
+    _copy(s.blocks.ints, other.blocks.ints, 0, len(s.blocks.jobs))
+    for place in range(count[BLOCKS]):
+        first = other.blocks.number[place] * BLOCK
+        _copy(s.ranks.floats, other.ranks.floats, first, first + BLOCK)
+        _copy(s.ranks.ints, other.ranks.ints, first, first + BLOCK)
 
 
 @kernel

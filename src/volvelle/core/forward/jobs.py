@@ -15,8 +15,9 @@ from volvelle.core.forward.gpus import (
 )
 from volvelle.core.forward.groups import leave_group
 from volvelle.core.forward.log import log_event
-from volvelle.core.forward.ranking import queue_up, rank, rank_no_more, sort_in
+from volvelle.core.forward.ranking import queue_up, sort_in
 from volvelle.core.forward.rates import believed_rate, rate_asked, true_rate
+from volvelle.core.forward.running import rank, rank_no_more
 from volvelle.core.forward.waiting import wait_no_more
 from volvelle.core.state import *
 

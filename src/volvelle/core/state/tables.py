@@ -224,6 +224,24 @@ class Groups(StateTable):
     last: Ints
 
 
+class Ranks(StateTable):
+    """Running jobs by what bounds their keys, in blocks (`volvelle.core.forward.running`)."""
+
+    bound: Floats
+    row: Ints
+
+
+class Blocks(StateTable):
+    """Blocks of `Ranks`: their numbers in order, those not in use last; jobs in the block of a number."""
+
+    number: Ints
+    jobs: Ints
+
+
+BLOCK: Final = 64
+"""Places in a block."""
+
+
 class Expected(StateTable):
     """A heap of what comes: when, what, of which job. ``stamp``: its token, or the attempt of a checkpoint.
 
