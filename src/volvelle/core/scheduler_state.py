@@ -16,6 +16,7 @@ from volvelle.core.events import Event
 from volvelle.core.forecast import LookAhead
 from volvelle.core.forward.advance import advance
 from volvelle.core.forward.believe import believe, expect_ends
+from volvelle.core.forward.classes import no_classes, touch
 from volvelle.core.forward.log import log_event
 from volvelle.core.forward.moments import jobs_left, room, wake_at
 from volvelle.core.forward.ranking import order_anew
@@ -81,6 +82,7 @@ class SchedulerState(ABC):
         self.state = State(self.composition.policy.columns)
         self.resources = Resources(cluster, self.state, named=composition.placement.names_gpus)
         self.state.pools.grow(len(cluster.pools))
+        no_classes(self.state)
         self.admissions = Admissions(self.state)
         self.promises = Promises(self.state)
         self.grants = Grants()
@@ -364,6 +366,7 @@ class SchedulerState(ABC):
         """Write down the most GPUs that the jobs of each pool may hold."""
         for index, limit in enumerate(self.limits.values()):
             self.state.pools.quota[index] = float(limit)
+            touch(self.state, index)
 
     def count_capacity(self) -> None:
         """GPUs by type that take jobs, plus those that jobs still hold on draining nodes.

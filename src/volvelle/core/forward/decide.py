@@ -8,9 +8,16 @@ job of each class; `volvelle.core.fill` says the same of all jobs at once.
 import math
 
 from volvelle.core.compiled import kernel
+from volvelle.core.forward.classes import (
+    count_left,
+    first_waiting,
+    nobody_waits,
+    set_left,
+    type_for,
+)
 from volvelle.core.forward.ranking import work_out_key
 from volvelle.core.forward.running import list_running, put_back, take_out
-from volvelle.core.forward.waiting import first_waiting, type_for, wait, wait_no_more
+from volvelle.core.forward.waiting import wait, wait_no_more
 from volvelle.core.groups import sort_by_number
 from volvelle.core.state import *
 from volvelle.model.tolerances import SAME_AMOUNT
@@ -92,8 +99,7 @@ def _all_are_served(s: State) -> bool:
 def _count_what_is_left(s: State) -> None:
     for gpu_type in range(len(s.types.capacity)):
         s.types.free[gpu_type] = s.types.capacity[gpu_type] - s.types.used[gpu_type]
-    for pool in range(len(s.pools.quota)):
-        s.pools.left[pool] = s.pools.quota[pool] - s.pools.taken[pool]
+    count_left(s)
 
 
 @kernel
@@ -105,9 +111,8 @@ def _start_what_fits(s: State) -> None:
     for gpu_type in range(len(s.types.free)):
         if s.types.free[gpu_type] < -SAME_AMOUNT:
             return
-    for pool in range(len(s.pools.left)):
-        if s.pools.left[pool] < -SAME_AMOUNT:
-            return
+    if s.count[OVERDRAWN] > 0:
+        return
     row = first_waiting(s, False)
     while row >= 0:
         k = s.jobs.kind[row]
@@ -121,8 +126,7 @@ def _start_what_fits(s: State) -> None:
 @kernel
 def _order_waiting(s: State, now: float) -> None:
     """Work out the keys of all that wait anew."""
-    for k in range(s.count[CLASSES]):
-        s.classes.first[k] = -1
+    nobody_waits(s)
     row = s.count[OLDEST]
     while row >= 0:
         if s.jobs.held[row] == 0.0:
@@ -180,7 +184,7 @@ def _take_back(s: State, rules: Rules) -> None:
             jobs.target_type[row] = gpu_type
         free[int(gpu_type)] += held - keep
         if pool >= 0:
-            s.pools.left[pool] += held - keep
+            set_left(s, pool, s.pools.left[pool] + held - keep)
 
 
 @kernel
@@ -195,7 +199,7 @@ def _spend(s: State, row: int, gpus: float) -> None:
     s.types.free[int(s.jobs.target_type[row])] -= gpus
     pool = int(s.jobs.pool[row])
     if pool >= 0:
-        s.pools.left[pool] -= gpus
+        set_left(s, pool, s.pools.left[pool] - gpus)
 
 
 @kernel
@@ -267,7 +271,7 @@ def _serve_running(s: State, rules: Rules, row: int, gangs: bool, blocked: bool)
         if not blocked and room + SAME_AMOUNT >= held:
             s.types.free[gpu_type] -= held
             if pool >= 0:
-                s.pools.left[pool] -= held
+                set_left(s, pool, s.pools.left[pool] - held)
             return True
         jobs.target[row] = 0.0
     if jobs.target[row] > 0.0:

@@ -4,6 +4,7 @@ Each changes the scheduler's columns and, in a simulated world, the truth beside
 """
 
 from volvelle.core.compiled import kernel
+from volvelle.core.forward.classes import touch
 from volvelle.core.forward.expected import expect
 from volvelle.core.forward.gpus import (
     claim_no_more,
@@ -158,6 +159,7 @@ def hold(s: State, row: int, gpus: float, gpu_type: float) -> None:
             s.types.used[each] = 0.0
     if pool >= 0:
         s.pools.taken[pool] += gpus - held
+        touch(s, pool)
     most = jobs.most[row]
     if held < most:
         count[SHORT] -= 1

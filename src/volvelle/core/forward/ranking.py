@@ -1,9 +1,10 @@
 """Order among jobs: their classes and keys."""
 
 from volvelle.core.compiled import kernel
+from volvelle.core.forward.classes import class_of, no_classes
 from volvelle.core.forward.groups import empty_groups, join_group
 from volvelle.core.forward.running import rank, rank_no_more
-from volvelle.core.forward.waiting import class_of, wait, wait_no_more
+from volvelle.core.forward.waiting import wait, wait_no_more
 from volvelle.core.state import *
 
 
@@ -39,7 +40,8 @@ def work_out_key(s: State, row: int, now: float) -> None:
 @kernel
 def order_anew(s: State, rules: Rules, now: float) -> None:
     """Sort all jobs in the system into classes and by their keys, as another policy wants it."""
-    s.count[CLASSES] = s.count[BLOCKS] = s.count[WAITING] = s.count[ELASTIC] = 0
+    no_classes(s)
+    s.count[BLOCKS] = s.count[WAITING] = s.count[ELASTIC] = 0
     jobs, row = s.jobs, s.count[OLDEST]
     empty_groups(s)
     while row >= 0:

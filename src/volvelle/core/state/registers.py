@@ -44,8 +44,11 @@ from enum import IntEnum
     RETURNED,  # arrivals that stood aside for others and are in the admission queue now
     BLOCKS,  # in use, of running jobs by their keys
     PINNED,  # jobs that are pinned; some may have gone since
+    UNPOOLED,  # the first class of jobs of no pool
+    TOUCHED,  # pools of which something changed
+    OVERDRAWN,  # pools that have more than their quota
     COUNTERS,
-) = range(42)
+) = range(45)
 """Entries of `State.count`."""
 
 (

@@ -204,13 +204,25 @@ COLUMNS: Final = len(Jobs.float_columns)
 
 
 class Classes(StateTable):
-    """Jobs that need the same, and ``first``, the row of the first of them that waits."""
+    """Jobs that need the same.
+
+    first: the row of the first of them that waits. next: another class of the same pool.
+    """
 
     least: Floats
     most: Floats
     types: Floats
     pool: Floats
     first: Ints
+    next: Ints
+
+
+class Tournament(StateTable):
+    """Rows of jobs that are served first, and GPUs that one needs (`volvelle.core.forward.classes`)."""
+
+    need: Floats
+    first: Ints
+    open: Ints
 
 
 class Groups(StateTable):
@@ -287,11 +299,17 @@ class Types(StateTable):
 
 
 class Pools(StateTable):
-    """GPUs by pool: the most that its jobs may hold, that they hold, and that are left during a decision."""
+    """GPUs by pool: the most that its jobs may hold, that they hold, and that are left during a decision.
+
+    classes: the first of its classes. touched: 1 where it is in ``list``, of those to be counted anew.
+    """
 
     quota: Floats
     taken: Floats
     left: Floats
+    classes: Ints
+    touched: Ints
+    list: Ints
 
 
 class Nodes(StateTable):

@@ -62,6 +62,7 @@ class State:
     layout: ClassVar[str]
     jobs: Jobs
     classes: Classes
+    tournament: Tournament
     groups: Groups
     ranks: Ranks
     blocks: Blocks
@@ -101,6 +102,8 @@ class State:
         self.compiled, self.machine = False, None
         self.jobs = Jobs(rows, own)
         self.classes, self.groups = Classes(16), Groups()
+        self.tournament = Tournament()
+        self._grow_tournament(0)
         self.ranks, self.blocks = Ranks(), Blocks()
         self._grow_ranks(rows)
         self.expected, self.releases = Expected(4 * rows), Releases(4 * rows)
@@ -119,7 +122,8 @@ class State:
         self.arrivals, self.verdict = [[] for _ in range(ARRIVAL_COLUMNS)], []
         self.rates, self.memory = [], []
         self.count[SPARE] = rows
-        self.count[OLDEST] = self.count[YOUNGEST] = self.count[TRACKED] = -1
+        for counter in (OLDEST, YOUNGEST, TRACKED, UNPOOLED):
+            self.count[counter] = -1
         for clock in (WAKE, NAMED_WAKE, NODE_AT, DIRECT_AT, LIMIT, PROMISED, ELIGIBLE, TIMED):
             self.clock[clock] = INFINITY
         self.clock[DECIDED] = -INFINITY
@@ -166,6 +170,7 @@ class State:
         for name in ("count", "clock", "keys", "ranked", "bound"):
             values = getattr(other, name)
             getattr(self, name)[: len(values)] = values
+        self._grow_tournament(len(other.classes))
         first = len(other.blocks)
         self.blocks.number[first:] = np.arange(first, len(self.blocks))
         more = len(self.order) - len(other.order)
@@ -198,6 +203,7 @@ class State:
         self.jobs.grow(2 * rows)
         for table in (self.classes, self.expected, self.releases):
             table.grow(2 * len(table))
+        self._grow_tournament(len(self.classes) // 2)
         self._grow_ranks(2 * rows)
         for name in ("spare", "ranked", "bound", "changed", "unrated", "order"):
             setattr(self, name, longer(getattr(self, name), rows))
@@ -208,6 +214,18 @@ class State:
             self.spare[i] = 2 * rows - 1 - i
         self.count[SPARE] = spare + rows
         self.machine = None
+
+    def _grow_tournament(self, classes: int) -> None:
+        """Let all classes take part, not only so many: the entry of all of these is below others."""
+        tree, size = self.tournament, 2 * len(self.classes)
+        tree.grow(size)
+        for column, empty in ((tree.need, INFINITY), (tree.first, -1), (tree.open, -1)):
+            first = max(2 * classes - 1, 0)
+            column[first:] = [empty] * (size - first)
+            larger = 2 * classes
+            while 0 < larger < size:
+                column[larger - 1] = column[classes - 1]
+                larger *= 2
 
     def _grow_ranks(self, rows: int) -> None:
         """Room for so many running jobs by their keys, in blocks that may be a quarter full."""
