@@ -198,15 +198,19 @@ class SchedulerState(ABC):
         self.grants = replace(self.grants)
         self.beliefs = self.beliefs.of(state, self.resources, self.grants)
 
-    def compile_where_it_pays(self) -> None:
-        """Let machine code run the forward loop if so many jobs are there that it is worth loading."""
-        if self.machine_code_pays(jobs_left(self.state)):
+    def compile_where_it_pays(self, *, repeatedly: bool = False) -> None:
+        """Let machine code run the forward loop if so many jobs are there that it is worth loading.
+
+        repeatedly: forks of this scheduler are played out again and again: it is worth compiling, too.
+        """
+        if self.machine_code_pays(jobs_left(self.state), repeatedly=repeatedly):
             self.compile()
 
-    def machine_code_pays(self, jobs: float) -> bool:
+    def machine_code_pays(self, jobs: float, *, repeatedly: bool = False) -> bool:
         """Whether it is worth what loading it takes, to let so many jobs come and go."""
         policy = self.composition.policy
-        return machine_code_pays(jobs, policy.kernel(named=self.resources.named))
+        kernel = policy.kernel(named=self.resources.named)
+        return machine_code_pays(jobs, kernel, repeatedly=repeatedly)
 
     def note(self, event: Event) -> None:
         """Log an event that Python brings to the forward loop."""
