@@ -55,6 +55,14 @@ class Command:
         self._killed = False
         self._lock = threading.Lock()
 
+    @property
+    def last_line(self) -> str:
+        """What it said last, as when it ended by itself."""
+        said = [
+            line for line in self.log.read_text(errors="replace").splitlines() if "error" in line
+        ]
+        return said[-1] if said else ""
+
     def kill(self, absence_seconds: float = 0.0) -> bool:
         """Kill -9, if it runs; it is started again after ``absence_seconds``. Returns whether it ran."""
         with self._lock:

@@ -157,7 +157,7 @@ class Faults:
         self, begin: Callable[[tuple[str, int]], Flood | HostileUser], seconds: float, name: str
     ) -> InjectedFault:
         """Attack API and agents' port while a user asks for the queue."""
-        cluster = self.cluster
+        cluster, exits = self.cluster, self.cluster.server.exits
         self.join()
         until = time.monotonic() + _START_SECONDS
         while (agents := cluster.backend.agents_address) is None or cluster.get("/readyz") is None:
@@ -172,8 +172,10 @@ class Faults:
             began = time.monotonic()
             answer, took = cluster.get("/v1/jobs"), time.monotonic() - began
             if answer is None or took > _ANSWER_SECONDS:
+                ended = cluster.server.exits > exits
+                last = cluster.server.last_line if ended else "the server runs"
                 self.unserved.append(
-                    f"{name}: the queue was {'' if answer else 'not '}answered after {took:.0f} s"
+                    f"{name}: the queue was {'' if answer else 'not '}answered after {took:.0f} s: {last}"
                 )
             time.sleep(0.1)
         flood.end()

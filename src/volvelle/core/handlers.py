@@ -52,20 +52,7 @@ from volvelle.core.limits import end_overrun
 from volvelle.core.parts import Belief, KnownJob, admissions
 from volvelle.core.policy import policies
 from volvelle.core.scheduler_state import SchedulerState
-from volvelle.core.state import (
-    COMMIT,
-    CONCLUDED,
-    COUNTED,
-    DIRTY,
-    ELIGIBLE,
-    INFINITY,
-    NAMED_WAKE,
-    NOW,
-    ORDER,
-    PHASE,
-    TIMED,
-    Reason,
-)
+from volvelle.core.state import *
 from volvelle.core.user_changes import changed, held, released, requeued
 
 

@@ -83,7 +83,10 @@ def _judged(
     free = [one for one in judged if one.preempts and one.stops_for_free]
     if first := next((one for one in free if any(one.label in runs for runs in wins)), None):
         yield FreeStops(first.label)
+    told: dict[tuple[str, ...], list[Win]] = {}
     for runs, those in wins.items():
+        told.setdefault((baseline.label,) if baseline.label in runs else runs, []).extend(those)
+    for runs, those in told.items():
         yield Best(runs, baseline.label, tuple(those))
     quickest = min(judged, key=lambda one: one.figure("jct:mean"))
     if same(quickest.figure("jct:mean"), baseline.figure("jct:mean")):

@@ -138,7 +138,7 @@ def count_left(s: State) -> None:
 
 @kernel
 def type_for(s: State, types: int, least: float, pool: int) -> int:
-    """The first GPU type of those with their bit set in ``types`` of which ``least`` are free, -1 for none.
+    """The first GPU type with its bit set in ``types`` of which ``least`` are free, -1 for none.
 
     By what is ``free`` and ``left`` to the pool in this decision.
     """
@@ -160,7 +160,7 @@ def type_for(s: State, types: int, least: float, pool: int) -> int:
 
 @kernel
 def first_waiting(s: State, fitting: bool) -> int:
-    """The row of the job that is served next of those that wait, or of those whose class fits; -1: none."""
+    """The row of the waiting job that is served next, or of the next whose class fits; -1: none."""
     classes, tree, size = s.classes, s.tournament, len(s.classes.first)
     if not fitting:
         return int(tree.first[size - 1])

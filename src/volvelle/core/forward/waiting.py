@@ -1,7 +1,7 @@
 """Jobs that wait: for each class of jobs that need the same, a pairing heap by (key, number).
 
 Keys stand still while jobs wait. Of a class only the first can be served next, so a decision looks at one job
-a class. A push costs a step, taking out any job costs steps that grow with the logarithm of those that wait.
+a class. A push costs a step, taking out any job costs steps that grow with the logarithm of their number.
 """
 
 from volvelle.core.compiled import kernel
@@ -23,7 +23,7 @@ def wait(s: State, row: int) -> None:
 
 @kernel
 def wait_no_more(s: State, row: int) -> None:
-    """Take the job in ``row`` out of those that wait."""
+    """Take the job in ``row`` out of the waiting jobs."""
     jobs = s.jobs
     k = jobs.kind[row]
     rest = _meld_children(s, row)

@@ -193,11 +193,13 @@ class Jobs(StateTable):
     old_slots: Ints  # where the GPUs stand that it gives up in this decision
 
 
-ARRIVAL_COLUMNS: Final = Jobs.float_columns.index("held")
+PLACE: Final = {name: place for place, name in enumerate(Jobs.float_columns)}
+"""Where a job's columns of floats stand, by name."""
+ARRIVAL_COLUMNS: Final = PLACE["held"]
 """Columns that a job comes with."""
-KNOWN_COLUMNS: Final = Jobs.float_columns.index("key")
+KNOWN_COLUMNS: Final = PLACE["key"]
 """Columns that belong to the scheduler: what is kept of a job that its user holds."""
-TRUTH: Final = range(Jobs.float_columns.index("true_work"), ARRIVAL_COLUMNS)
+TRUTH: Final = range(PLACE["true_work"], ARRIVAL_COLUMNS)
 """Columns that say the truth about a job, in a simulated world."""
 COLUMNS: Final = len(Jobs.float_columns)
 """Columns before those that a policy keeps of its own."""
@@ -339,7 +341,7 @@ class FreeNodes(StateTable):
 
 
 class Slots(StateTable):
-    """GPUs by name: number of the job that holds it (-1: nobody), its node, the next of the same job.
+    """GPUs by name: number of the job that holds it (-1: none), its node, the next of the same job.
 
     free_at: when it is free in fact. old: slots given up in a decision.
     """
