@@ -303,10 +303,13 @@ class Types(StateTable):
 class Pools(StateTable):
     """GPUs by pool: the most that its jobs may hold, that they hold, and that are left during a decision.
 
-    classes: the first of its classes. touched: 1 where it is in ``list``, of those to be counted anew.
+    owned: that it owns. lends: whether it does (0 or 1). classes: the first of its
+    classes. touched: 1 where it is in ``list``, of those to be counted anew.
     """
 
     quota: Floats
+    owned: Floats
+    lends: Floats
     taken: Floats
     left: Floats
     classes: Ints
