@@ -102,8 +102,8 @@ class State:
         self.compiled, self.machine = False, None
         self.jobs = Jobs(rows, own)
         self.classes, self.groups = Classes(16), Groups()
-        self.tournament = Tournament()
-        self._grow_tournament(0)
+        self.tournament = Tournament(2 * len(self.classes))
+        self._let_all_take_part(0)
         self.ranks, self.blocks = Ranks(), Blocks()
         self._grow_ranks(rows)
         self.expected, self.releases = Expected(4 * rows), Releases(4 * rows)
@@ -170,7 +170,7 @@ class State:
         for name in ("count", "clock", "keys", "ranked", "bound"):
             values = getattr(other, name)
             getattr(self, name)[: len(values)] = values
-        self._grow_tournament(len(other.classes))
+        self._let_all_take_part(len(other.classes))
         first = len(other.blocks)
         self.blocks.number[first:] = np.arange(first, len(self.blocks))
         more = len(self.order) - len(other.order)
@@ -203,7 +203,8 @@ class State:
         self.jobs.grow(2 * rows)
         for table in (self.classes, self.expected, self.releases):
             table.grow(2 * len(table))
-        self._grow_tournament(len(self.classes) // 2)
+        self.tournament.grow(2 * len(self.classes))
+        self._let_all_take_part(len(self.classes) // 2)
         self._grow_ranks(2 * rows)
         for name in ("spare", "ranked", "bound", "changed", "unrated", "order"):
             setattr(self, name, longer(getattr(self, name), rows))
@@ -215,10 +216,9 @@ class State:
         self.count[SPARE] = spare + rows
         self.machine = None
 
-    def _grow_tournament(self, classes: int) -> None:
-        """Let all classes take part, not only so many: the entry of all of these is below others."""
-        tree, size = self.tournament, 2 * len(self.classes)
-        tree.grow(size)
+    def _let_all_take_part(self, classes: int) -> None:
+        """Let all classes be in the tournament, not only so many: the entry of these is below others."""
+        tree, size = self.tournament, len(self.tournament)
         for column, empty in ((tree.need, INFINITY), (tree.first, -1), (tree.open, -1)):
             first = max(2 * classes - 1, 0)
             column[first:] = [empty] * (size - first)
