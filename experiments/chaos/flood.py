@@ -69,8 +69,12 @@ class Flood:
 
     def _repeat(self, flood: Callable[[], None]) -> None:
         while not self._ending.is_set():
-            with suppress(OSError):
+            try:
                 flood()
+            except (
+                OSError
+            ):  # refused: not again at once, which would hold up this process's other threads
+                self._ending.wait(0.01)
 
     def _connect(self, to: tuple[str, int]) -> socket.socket:
         self.sent += 1

@@ -100,14 +100,15 @@ def test_compare_is_the_command(
 
 def test_results_show_themselves(compared: Comparison, trace: Path) -> None:
     jobs = vv.read(trace)
-    assert "40 jobs kept" in repr(jobs)
+    assert repr(jobs).startswith("<40 jobs of ")
     assert jobs.proposed_cluster == "1x4"
     text, html = repr(compared), compared._repr_html_()
     for sentence in compared.verdict:
         assert str(sentence) in text
     assert "data:image/png;base64," in html
     assert "las:round=600" in html
-    assert "mean JCT" in repr(compared["fifo"])
+    for shown in (repr(compared["fifo"]), str(compared["fifo"].table())):
+        assert "mean JCT" in shown
 
 
 def test_columns_are_those_of_the_files(compared: Comparison) -> None:

@@ -127,7 +127,7 @@ def _go_on(
     from volvelle.metrics.catalogue import read_objective
     from volvelle.notebook.results import Run
     from volvelle.simulate import run_directory
-    from volvelle.simulate.onward import onward, setting_of
+    from volvelle.simulate.resumed import resumed, setting_of
     from volvelle.simulate.run_directory import RunRecord
 
     for column in metrics:
@@ -135,7 +135,7 @@ def _go_on(
     taken = read_snapshot(snapshot)
     given = {part: resolved(written) for part, written in chosen.items() if written is not None}
     setting = setting_of(taken, msgspec.structs.replace(taken.header.composition, **given))
-    simulation = onward(taken, setting)
+    simulation = resumed(taken, setting)
     run_directory.prepare(directory)
     jobs = len(simulation.outcomes)
     origin = {"name": snapshot.name, "jobs": jobs, "snapshot": str(snapshot), "now": taken.now}

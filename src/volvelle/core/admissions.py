@@ -129,7 +129,7 @@ class Admissions:
 
     @property
     def submissions(self) -> list[JobSubmitted]:
-        """Submissions in the admission queue, in order, and those of jobs that are after others."""
+        """Submissions in the admission queue, in order, and of jobs that are blocked on dependencies."""
         return [*self.waiting, *self.dependents.submissions()]
 
     def in_queue(self) -> Iterator[tuple[int | None, JobSubmitted]]:

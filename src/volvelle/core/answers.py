@@ -165,7 +165,7 @@ def divide_cpus(scheduler: SchedulerState) -> list[int]:
 
 
 def _revoke_overdue(scheduler: SchedulerState) -> None:
-    """Forget promises to jobs that are through, and revoke those that are due; the admission learns."""
+    """Forget promises to jobs that have ended, and revoke overdue ones; the admission learns of both."""
     learn = scheduler.composition.admission.learn
     queue = {event.number for event in scheduler.admissions.waiting}
     for number, given in sorted(scheduler.promises.items()):

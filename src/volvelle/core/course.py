@@ -249,7 +249,7 @@ class Course:
             expect(s, tuning, TUNING, number, row, token, 0.0)
 
     def _tells(self, execution: Execution) -> bool:
-        """Whether a job has anything to report between its milestones that somebody asks for."""
+        """Whether a job has anything to report between its milestones that a part asks for."""
         truth, asked = execution.job.truth, self.scheduler.composition
         if truth.loss_curve:
             return asked.loss_every is not None
@@ -268,7 +268,7 @@ class Course:
         return float(jobs.true_done[row]) + float(jobs.true_rate[row]) * worked
 
     def _told(self, row: int) -> float:
-        """Work done in the unit in which it is declared and told."""
+        """Work done in the unit in which it is declared and reported."""
         jobs = self.scheduler.state.jobs
         done = float(jobs.true_done[row])
         if jobs.truly_asked[row] == 0.0:

@@ -16,7 +16,7 @@ from volvelle.model.tolerances import SAME_AMOUNT
 
 
 def admit_all(scheduler: SchedulerState) -> None:
-    """Let the admission judge those that wait, in order, as far as it looks past jobs that wait on."""
+    """Let the admission judge waiting jobs in order, as far as it looks past jobs that wait on."""
     looks_past, waits = scheduler.composition.admission.looks_past, 0
     if scheduler.admissions.coming is not None:
         scheduler.admissions.pass_over()

@@ -3,7 +3,7 @@
     Fork(scheduler) ─▶ under ─▶ admitting ─▶ with_arrivals ─▶ believing ─▶ until | finish_of
 
 What is believed becomes true, and the forward loop runs on a copy of the tables (PCS, OSDI'24, section 4).
-Jobs in the admission queue and jobs blocked on others come too, and nobody else, unless arrivals are given.
+Jobs in the admission queue and jobs blocked on others come too, and no other jobs, unless arrivals are given.
 Starts, restores and checkpoints cost what the scheduler believes, also those that are going on. Changes of
 batch sizes and planned changes of nodes are foreseen; crashes, failures of nodes and switches of the policy
 are not (`volvelle.core.forward.believe.fall_silent`).
@@ -101,7 +101,7 @@ class Fork:
     def until(self, jobs: int | Collection[int] | None = None) -> Forecast:
         """Starts and ends until these jobs are through (None: all).
 
-        Of several jobs, those that do not end within a million moments are missing.
+        Of several jobs, jobs that do not end within a million moments are missing.
         """
         foreseen = Forecast.of(JobView(self.scheduler.state, self.scheduler.now))
         if jobs is None or isinstance(jobs, int):
@@ -178,7 +178,7 @@ class Fork:
         return course
 
     def _go_on(self, ahead: SchedulerState) -> dict[int, Job]:
-        """Let jobs take longer or shorter; returns those of which only Python knows what happens next."""
+        """Let jobs take longer or shorter; returns the jobs of which only Python knows what happens next."""
         jobs = JobView(ahead.state, ahead.now)
         total = jobs.column("total")
         if self.ratios is not None:
@@ -195,9 +195,9 @@ class Fork:
         return running
 
     def _take_in(self, ahead: SchedulerState) -> dict[int, Job]:
-        """Write the table of arrivals: the queue, jobs blocked on others, and those that come later.
+        """Write the table of arrivals: the queue, jobs blocked on others, and later arrivals.
 
-        Returns those of which only Python knows what happens next.
+        Returns the jobs of which only Python knows what happens next.
         """
         s = ahead.state
         table = _Table(ahead)
@@ -296,7 +296,7 @@ class _Table:
             )
 
     def write(self, ratios: Ratios | None) -> dict[int, Job]:
-        """Let the scheduler know of them; returns those of which only Python knows what happens next."""
+        """Let the scheduler know of them; returns the jobs of which only Python knows what happens next."""
         ahead = self._ahead
         columns = np.asfortranarray(np.array(self._columns, dtype=np.float64).T)
         if not self.events:

@@ -53,7 +53,7 @@ PREDICTING_LOOP = foresee, _FORESEE
 _POLICY = float(Reason.POLICY)
 
 _columns = np.arange(KNOWN_COLUMNS)
-"""In the place of those that a policy looks at."""
+"""In the place of the columns that a policy looks at."""
 
 
 @kernel

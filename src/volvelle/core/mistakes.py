@@ -1,4 +1,4 @@
-"""Mistakes in somebody's own part: an error that names the file and line, in place of a traceback."""
+"""Mistakes in a user's own part: an error that names the file and line, in place of a traceback."""
 
 import sysconfig
 from pathlib import Path
@@ -17,7 +17,7 @@ _NOT_THEIRS = (
 
 
 def mistake_in(part: str, error: Exception, asked: str) -> Problem | None:
-    """The `Problem` of a ``part`` of somebody's own that raised ``error`` when it was ``asked``.
+    """The `Problem` of a user's own ``part`` that raised ``error`` when it was ``asked``.
 
     None where the error came from code of ours: it keeps its traceback, and has a note.
     """

@@ -1,4 +1,4 @@
-"""Policies: who gets how many GPUs now.
+"""Policies: how many GPUs each job gets now.
 
 A policy is written at one of three levels. An **order** is a key per job, smallest first; a shared fill
 turns it into allocations. An **allocation** says the GPUs of every job itself. A **plan** says them for
@@ -67,7 +67,7 @@ class Kernel(NamedTuple):
     zeros. To that it writes the GPUs of each job, their type, the `Reason` of those without GPUs (POLICY
     unless it writes another), and in which order jobs are placed (by submission unless it writes another).
     Returns a time at which to be asked again though nothing happens, seconds; infinite for none.
-    memory: numbers, its parameters first. Those that ``decide`` writes are remembered where the array is the
+    memory: numbers, its parameters first. What ``decide`` writes to it is remembered where the array is the
     policy's own, in a private attribute.
     rates: whether it looks at rates, which then have to be in the table for every job.
     group, groups: of a decision by groups (`volvelle.core.groups`), and how many there are. ``decide`` is
@@ -227,7 +227,7 @@ class Policy(JobPart):
         """A job finished after ``gpu_seconds`` of service."""
 
     def hear(self, report: TrainingReported) -> None:
-        """A job told how its training goes."""
+        """A job reported how its training goes."""
 
     def why(self, number: int) -> str:
         """Why job ``number`` waits since the last decision, in words; empty: as its `Reason` says."""
@@ -294,7 +294,7 @@ class OrderPolicy(Policy):
         return self.key
 
     def allocate(self, view: View) -> Allocation:
-        """Serve the jobs in order of `key`; where all can be served nobody asks for it."""
+        """Serve the jobs in order of `key`; it is not needed where all can be served."""
         if enough := all_served(view, elastic=self.elastic):
             return enough
         jobs = view.jobs.declaring(view.spec)

@@ -32,7 +32,7 @@ class _Layout(NamedTuple):
 class Resources:
     """Nodes and their GPUs. GPUs have cluster-wide numbers (slots), node after node.
 
-    ``named`` is False under a placement that only counts: nobody holds a slot then, and the scheduler counts
+    ``named`` is False under a placement that only counts: no job holds a slot then, and the scheduler counts
     GPUs by type.
     """
 
@@ -150,7 +150,7 @@ class Resources:
 
     @property
     def owner(self) -> IntColumn:
-        """The number of the job that holds each slot, -1 for nobody."""
+        """The number of the job that holds each slot, -1 for none."""
         return np.array(self._state.slots.owner, dtype=np.int64)
 
     def free_for(self, gpu_type: int) -> IntColumn:
@@ -203,8 +203,8 @@ class Resources:
     def share_of(self, slots: IntColumn, gpu_type: int) -> tuple[float, float]:
         """The CPUs and memory that go with each GPU of a job in proportion to its GPUs.
 
-        They stand on ``slots``, or somewhere among those of ``gpu_type`` where they are only counted.
-        Infinite where nobody says what there is.
+        They stand on ``slots``, or somewhere among GPUs of ``gpu_type`` where these are only counted.
+        Infinite where the nodes do not say what they have.
         """
         if self.stock is None:
             return np.inf, np.inf
@@ -233,7 +233,7 @@ class Resources:
         )
 
     def spare(self) -> FloatColumn:
-        """CPUs and memory that nobody holds, (2, nodes); needs `stock`."""
+        """CPUs and memory that no job holds, (2, nodes); needs `stock`."""
         assert self.stock is not None
         held = self.owner >= 0
         nodes = self.slot_node[held]

@@ -244,7 +244,7 @@ class SchedulerState(ABC):
 
     @property
     def learns(self) -> bool:
-        """Whether some part is to be told how long jobs that ended ran, or Python that they ended."""
+        """Whether ends of jobs are passed to Python: a part learns from them, or jobs depend on them."""
         if self.admissions.dependents.watched:
             return True
         estimator, policy = type(self.composition.estimator), type(self.composition.policy)
@@ -322,7 +322,7 @@ class SchedulerState(ABC):
     # ------------------------------------------------------------------ nodes
 
     def judge_nodes(self) -> None:
-        """Work out anew which jobs could run on the nodes there are."""
+        """Work out anew which jobs could run on the present nodes."""
         self.beliefs.eligibility = Eligibility(
             self.resources,
             self.limits,
@@ -347,7 +347,7 @@ class SchedulerState(ABC):
             self.state.pools.quota[index] = float(limit)
 
     def count_capacity(self) -> None:
-        """GPUs by type that take jobs, plus those that jobs still hold on draining nodes.
+        """Count GPUs by type that take jobs, and GPUs that jobs still hold on draining nodes.
 
         Jobs with a GPU on a draining node are pinned: they stay until they end.
         """

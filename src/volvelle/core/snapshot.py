@@ -107,7 +107,7 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
 
     @classmethod
     def of(cls, scheduler: Scheduler, volvelle: str) -> "Snapshot":
-        """Of a scheduler that is told of submissions as they come; ``volvelle`` is the version.
+        """Of a scheduler that learns of submissions as they come; ``volvelle`` is the version.
 
         Raises `Problem` where a part cannot write what it remembers.
         """

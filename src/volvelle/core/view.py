@@ -105,7 +105,7 @@ class JobView:
             self._matrix = matrix
 
     def write(self, name: str, values: FloatColumn) -> None:
-        """Write a stored column: for who owns the state."""
+        """Write a stored column, on behalf of the state's owner."""
         column = getattr(self._jobs, name)
         if isinstance(self.rows, list):
             for row, value in zip(self.rows, values.tolist(), strict=True):

@@ -68,12 +68,12 @@ class Cluster(msgspec.Struct, frozen=True):
 
     @property
     def gpu_types(self) -> tuple[str, ...]:
-        """The GPU types there are, in the order of the nodes."""
+        """The GPU types, in the order of the nodes."""
         return tuple(dict.fromkeys(node.gpu_type for node in self.nodes))
 
     @property
     def kinds(self) -> tuple[NodeKind, ...]:
-        """The kinds of nodes there are: by GPU type, in the order of the nodes, those of few labels first.
+        """The kinds of nodes: by GPU type, in the order of the nodes, kinds of few labels first.
 
         So jobs without constraints take what jobs with constraints cannot use, where they have a choice.
         """
@@ -122,7 +122,7 @@ _GROUP = re.compile(r"(\d+)\s*[xX]\s*(\d+)(?::([\w.-]+))?")
 
 
 MOST_KINDS = 50
-"""Kinds of nodes that a cluster may have: those that will do for a job are bits of one number."""
+"""Kinds of nodes that a cluster may have: the kinds that suit a job are bits of one number."""
 
 MOST_NODES = 1_000_000
 """Nodes that a cluster may have: what is kept of each fits the memory of a workstation."""

@@ -4,7 +4,7 @@ import msgspec
 
 
 class Pool(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A share of the cluster that belongs to somebody: ``quota`` GPUs.
+    """A share of the cluster with an owner: ``quota`` GPUs.
 
     lends: what its jobs do not use may be lent to others, and its own jobs may borrow. Otherwise they hold at
     most ``quota`` GPUs at once. weight: its budget under policies that share by budgets, which its jobs

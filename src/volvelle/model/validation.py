@@ -1,4 +1,4 @@
-"""What pydantic reads for us, and what it finds wrong in what somebody wrote, in our words.
+"""Fields that pydantic reads, and its errors in our words.
 
 Apart from `volvelle.model.units` and `volvelle.model.problems`: commands that ask a server do without
 pydantic, and are quicker so.
@@ -16,7 +16,7 @@ Seconds = Annotated[float, BeforeValidator(parse_duration)]
 """A field for durations: accepts what `parse_duration` does, holds seconds."""
 
 _LONGEST = 120
-"""Characters of a wrong value that are told: what is wrong with it is told after it."""
+"""Characters of a wrong value that a message shows, before it says what is wrong."""
 
 _UNKNOWN = ("extra_forbidden", "unexpected_keyword_argument")
 """How pydantic calls a key that a model, or a dataclass, does not have."""

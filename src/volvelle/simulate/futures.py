@@ -16,7 +16,7 @@ _FEW = 4
 """Futures where Python is asked, which takes its time for each."""
 
 _ARRIVALS, _FEW_ARRIVALS = 3000, 300
-"""The most in a future that machine code plays out, and in others. After them nobody comes any more, and long
+"""The most in a future that machine code plays out, and in others. After them no job comes any more, and long
 jobs are through too early: 300 are five days of many a cluster, and jobs may take twenty."""
 
 
@@ -32,7 +32,7 @@ def finishes(
 ) -> FloatColumn | None:
     """When job ``number`` is through in each of the play-outs; None where the past does not say.
 
-    horizon: seconds that it takes if nobody comes. next_number: of the next job to be submitted.
+    horizon: seconds that it takes if no other job comes. next_number: of the next job to be submitted.
     """
     if not past.enough:
         return None

@@ -8,7 +8,7 @@ from types import FrameType
 
 from volvelle.core.scheduler import Scheduler
 
-_PATIENCE_SECONDS = 0.5  # of who pressed Ctrl-C
+_PATIENCE_SECONDS = 0.5  # after Ctrl-C
 
 
 @contextmanager
@@ -16,7 +16,7 @@ def asked_to_stop() -> Iterator[Callable[[], bool]]:
     """Whether Ctrl-C was pressed: noted at first, so that no moment is left half done.
 
     Pressed again it interrupts at once; so is, after `_PATIENCE_SECONDS`, a part that is being asked. Where
-    somebody else handles SIGINT, or outside the main thread, nothing is changed and the answer is always no.
+    SIGINT is handled otherwise, or outside the main thread, nothing is changed and the answer is always no.
     """
     asked = False
     alarms = hasattr(signal, "setitimer")  # not on Windows

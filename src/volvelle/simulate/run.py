@@ -23,7 +23,7 @@ from volvelle.model.job import JobSpec, Truth
 from volvelle.model.overheads import Overheads
 from volvelle.model.problems import Problem
 from volvelle.model.throughput import LINEAR
-from volvelle.simulate.coming import Coming
+from volvelle.simulate.arrivals import ArrivalTable
 from volvelle.simulate.experiment_file import PLAY_OUTS
 from volvelle.simulate.interrupt import asked_to_stop
 from volvelle.simulate.predict import Predictor, Refreshed
@@ -50,7 +50,7 @@ class Setting:
     says). What is drawn of them follows from the seed.
     play_outs: with how many futures like the recent past P50 and P90 are found; 0: with none, from
     past errors alone.
-    synthesis: choose policy and admission anew now and then; those of ``composition`` rule until then.
+    synthesis: choose policy and admission anew now and then; the parts of ``composition`` rule until then.
     """
 
     cluster: Cluster
@@ -123,7 +123,7 @@ def simulate(
     journal: keep one in memory (True), or write it to this path while the simulation goes on.
     progress: called every few hundred moments. KeyboardInterrupt ends the simulation early with what
     is done so far. Raises `Problem` where the parts do not go together.
-    Where the cluster has a profiling partition, jobs run there first; the journal is of those that go on.
+    Where the cluster has a profiling partition, jobs run there first; the journal is of the jobs that go on.
     """
     check(workload, setting)
     came, then = _Came(workload), setting
@@ -203,7 +203,7 @@ def _run(
     with asked_to_stop() as stopped:
         world = World(
             scheduler,
-            Coming(
+            ArrivalTable(
                 scheduler,
                 workload.jobs if users is None else users.first,
                 profiles=came.profiles,
@@ -226,7 +226,7 @@ def _run(
             interrupted = True
     cpu_seconds = time.process_time() - began
     if users is not None:
-        workload = Workload(world.coming.jobs, workload.name)
+        workload = Workload(world.arrivals.jobs, workload.name)
     world.let_arrivals_go()
     outcomes = recorder.outcomes(workload.durations, None, workload.single_gpu_seconds)
     gaps = scheduler.composition.policy.solver_gaps

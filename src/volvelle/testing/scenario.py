@@ -20,7 +20,7 @@ from volvelle.model.cluster import Cluster
 from volvelle.model.job import Job, JobSpec, Truth
 from volvelle.model.overheads import Overheads
 from volvelle.model.throughput import Linear, Table
-from volvelle.simulate.coming import Coming
+from volvelle.simulate.arrivals import ArrivalTable
 from volvelle.simulate.run import Setting
 from volvelle.simulate.world import Director, Watcher, World
 from volvelle.workload.workload import Workload
@@ -150,7 +150,7 @@ def happen(
     recorder = Recorder(scenario.cluster)
     world = World(
         scheduler,
-        Coming(scheduler, scenario.jobs),
+        ArrivalTable(scheduler, scenario.jobs),
         [journal, recorder, *watchers],
         tick=scenario.setting.tick,
         director=director,

@@ -4,7 +4,7 @@
       ▲                                                                            ▼
       └─────────────── CLOSE ◀── DIVISION ◀── RATES ◀── COMMIT ◀── PLACING ◀───────┘
 
-`advance` returns a question (ASK_...) where somebody written in Python has to answer it: a policy, a
+`advance` returns a question (ASK_...) where a part written in Python has to answer it: a policy, a
 placement, an admission, what happens to a job or a node that no formula here knows. The answer goes into the
 arrays and `advance` is called again; the phase says where it goes on.
 """
@@ -176,7 +176,7 @@ def note_checkpoint(s: State, row: int, number: float, work: float) -> None:
 
 @kernel
 def _take_in(s: State, rules: Rules) -> None:
-    """Jobs are submitted; those that cannot run here are turned away."""
+    """Jobs are submitted; a job that cannot run here is rejected."""
     count, now = s.count, s.clock[NOW]
     first, last = count[COME], len(s.verdict)
     while count[COME] < last and s.arrivals[_SUBMIT][count[COME]] <= now:

@@ -18,7 +18,7 @@ def foresee(s: State, ahead: State, rules: Rules, future: Rules, predicted: Any,
 
     ahead: another state of the same size, in which what is believed is played out under the rules ``future``
     until the job in question is through. predicted: when each job will finish, by its place among the
-    arrivals. told[0]: for how many of them that is known. Everybody is admitted at once.
+    arrivals. told[0]: for how many of them that is known. All jobs are admitted at once.
     """
     while True:
         while told[0] < s.count[COME]:
@@ -38,7 +38,7 @@ def foresee(s: State, ahead: State, rules: Rules, future: Rules, predicted: Any,
 
 @kernel
 def _begin_play_out(s: State, ahead: State, future: Rules, i: int) -> int:
-    """Begin with what is believed once job ``i`` of the arrivals has come, and nobody after it."""
+    """Begin with what is believed once job ``i`` of the arrivals has come, and no job after it."""
     _become(ahead, s)
     count = ahead.count
     number = s.arrivals[_NUMBER][i]
@@ -68,7 +68,7 @@ def _begin_play_out(s: State, ahead: State, future: Rules, i: int) -> int:
 
 @kernel
 def _become(s: State, other: State) -> None:
-    """Have the numbers of another state of the same size, as far as nobody enters: of jobs that are there."""
+    """Have the numbers of another state of the same size, for a play-out without arrivals."""
     count, row = other.count, other.count[OLDEST]
     while row >= 0:
         _copy(s.jobs.floats, other.jobs.floats, row, row + 1)

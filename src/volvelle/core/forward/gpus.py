@@ -1,8 +1,8 @@
-"""Who holds which GPUs, and when those that were given up are free in fact.
+"""The GPUs that jobs hold, and when GPUs that were given up are free in fact.
 
 GPUs have names (slots) where a placement chooses them. A job's slots are a list, linked in ascending order.
-Where GPUs are only counted, those that stopping jobs still hold come free later: a job that has to wait for
-some takes what comes free last before its start, so that whoever is next can have what is free already.
+Where GPUs are only counted, GPUs that stopping jobs still hold come free later: a job that has to wait for
+some takes what comes free last before its start, so that the next job can have what is free already.
 """
 
 from volvelle.core.compiled import kernel
@@ -15,7 +15,7 @@ from volvelle.model.tolerances import SAME_AMOUNT
 
 @kernel
 def release(s: State, row: int) -> None:
-    """Let nobody hold the slots of the job in ``row``."""
+    """Free the slots of the job in ``row``."""
     slot = s.jobs.slot[row]
     while slot >= 0:
         node = s.slots.node[slot]
@@ -180,7 +180,7 @@ def slots_free_at(s: State, row: int, now: float) -> float:
 
 @kernel
 def free_later(s: State, time: float, gpus: float, gpu_type: float, claim: float) -> None:
-    """Let ``gpus`` GPUs come free at ``time``, for the job with the number ``claim`` (-1: for anybody)."""
+    """Let ``gpus`` GPUs come free at ``time``, for the job with the number ``claim`` (-1: for any job)."""
     releases, i = s.releases, s.count[RELEASES]
     s.count[RELEASES] = i + 1
     while i > 0 and releases.at[i - 1] > time:

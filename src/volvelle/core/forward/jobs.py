@@ -132,7 +132,7 @@ def part(s: State, rules: Rules, row: int) -> None:
 
 @kernel
 def note_through(s: State, number: float) -> None:
-    """Wait no longer for the job with this number, if anybody does."""
+    """Note that a job has ended, where the run waits for it."""
     count = s.count
     if count[TRACKED] > 0 and count[TRACKED_FIRST] <= number <= count[TRACKED_LAST]:
         count[TRACKED] -= 1
@@ -143,7 +143,7 @@ def note_through(s: State, number: float) -> None:
 
 @kernel
 def hold(s: State, row: int, gpus: float, gpu_type: float) -> None:
-    """Count ``gpus`` GPUs of a type as those of the job in ``row``, and no longer those that it held."""
+    """Count ``gpus`` GPUs of a type as those of the job in ``row``, in place of the GPUs that it held."""
     jobs, count = s.jobs, s.count
     held, pool = jobs.held[row], int(jobs.pool[row])
     if held > 0.0:

@@ -103,7 +103,7 @@ def boundary(now: float, period: float, after: bool) -> float:
 
 @kernel
 def _time_matters(s: State, rules: Rules) -> bool:
-    """Whether the decision may change though nothing happens: somebody runs and somebody has too little."""
+    """Whether the decision may change though nothing happens: some job runs and some job has too little."""
     return rules.time_varying and s.count[RUNNING] > 0 and s.count[SHORT] > 0
 
 
@@ -135,7 +135,7 @@ def wake_at(s: State, rules: Rules) -> float:
 
 @kernel
 def close_moment(s: State, rules: Rules) -> None:
-    """The moment is over: when to be woken next. Late starts are told in a moment of their own."""
+    """Close the moment: set the next wake-up. Late starts are logged in a moment of their own."""
     count = s.count
     s.clock[WAKE] = wake_at(s, rules)
     alone = count[WOKE] == 1 and count[EVENTS] == count[EVENTS_BEFORE] + 1

@@ -1,4 +1,4 @@
-"""Order among jobs: classes and keys of those that wait, ranks of those that run."""
+"""Order among jobs: classes and keys of waiting jobs, ranks of running jobs."""
 
 from volvelle.core.compiled import kernel
 from volvelle.core.forward.groups import empty_groups, join_group

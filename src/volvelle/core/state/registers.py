@@ -41,7 +41,7 @@ from enum import IntEnum
     LOGGED_DECISIONS,
     LOGGED_SLOTS,
     LOGGED_MOMENTS,
-    RETURNED,  # arrivals that stood aside for others and are in the admission queue now
+    RETURNED,  # arrivals that were blocked on dependencies and are in the admission queue now
     COUNTERS,
 ) = range(40)
 """Entries of `State.count`."""
@@ -51,13 +51,13 @@ from enum import IntEnum
     WAKE,  # when the scheduler asked to be woken
     NAMED_WAKE,  # when the policy named a time at which it is to be asked
     NODE_AT,  # when a node changes next
-    DIRECT_AT,  # when whoever steers the scheduler is asked next
+    DIRECT_AT,  # when the director is asked next
     DEMAND,  # GPUs that admitted jobs request
     LIMIT,  # the most that they may
     DECIDED,  # when was last decided
     PROMISED,  # when the first promise is due that is not known to be kept
     TIMED,  # when the first job may have run for as long as it is allowed to
-    ELIGIBLE,  # when the next job may come that stood aside for others
+    ELIGIBLE,  # when the next job may come that is blocked on dependencies
     SUBJECT_NUMBER,  # the job that Python is asked about
     SUBJECT_STAMP,  # and its attempt, of a checkpoint
     CLOCKS,
@@ -93,8 +93,8 @@ from enum import IntEnum
     ASK_NODES,
     ASK_DIRECTOR,
     ASK_LIMITS,  # whose time is over
-    ASK_PROMISES,  # which of those that are due were not kept
-    ASK_DEPENDENCIES,  # which jobs come that stood aside for others
+    ASK_PROMISES,  # which due promises were not kept
+    ASK_DEPENDENCIES,  # which jobs are blocked no longer
     ASK_ADMISSION,
     ASK_POLICY,
     ASK_PLACEMENT,
@@ -108,7 +108,7 @@ ENTERS, OBSTACLE, NO_PROGRESS, GONE, DEPENDS = range(5)
 aside for other jobs."""
 
 ORDER, KERNEL, ASKED, COUNTED = range(4)
-"""Who decides or places: an order that is kept, a kernel, Python; COUNTED: nobody places."""
+"""Ways to decide or place: a kept order, a kernel, Python; COUNTED: GPUs are only counted."""
 
 NEVER, EVERY_MOMENT, NEWCOMERS_CAME = range(3)
 """After which moments `volvelle.core.forward.advance` pauses."""

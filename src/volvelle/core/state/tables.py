@@ -305,7 +305,7 @@ class FreeNodes(StateTable):
 
 
 class Slots(StateTable):
-    """GPUs by name: number of the job that holds it (-1: nobody), its node, the next of the same job.
+    """GPUs by name: number of the job that holds it (-1: none), its node, the next of the same job.
 
     free_at: when it is free in fact. old: slots given up in a decision.
     """

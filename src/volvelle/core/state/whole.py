@@ -14,9 +14,9 @@ class Rules(NamedTuple):
 
     decides: ORDER, KERNEL or ASKED. grouped: the kernel decides by groups. yields: it lets Python refresh
     what it remembers. keys_fall: keys of running jobs never rise. keys_move:
-    those of waiting ones do not stand still. round: seconds, 0 where decisions follow events. places:
+    keys of waiting jobs change with time. round: seconds, 0 where decisions follow events. places:
     COUNTED, KERNEL or ASKED. keeps_place: a job that gets fewer GPUs keeps some of its own. admits: Python
-    judges who may enter. learns: Python is told of ends. divides: Python divides CPUs and memory after each
+    judges arrivals. learns: ends are passed to Python. divides: Python divides CPUs and memory after each
     decision. simulated: jobs end by themselves. tick: ends are noticed at multiples of it, 0 for at once.
     logs: events and decisions are kept. pauses: when to return.
     """
@@ -93,7 +93,7 @@ class State:
     machine: Any
 
     def __init__(self, own: int = 0) -> None:
-        """Nobody is there and nothing; ``own``: columns of jobs that belong to the policy."""
+        """An empty state; ``own``: columns of jobs that belong to the policy."""
         rows = 64
         self.compiled, self.machine = False, None
         self.jobs = Jobs(rows, own)
@@ -202,7 +202,7 @@ class State:
         self.machine = None
 
     def grow_log(self) -> None:
-        """Room for twice as much of what happens, and for all that may happen at once to those there are."""
+        """Room for twice as much of what happens, and for all that may happen at once to the jobs in it."""
         for table in (self.events, self.decisions, self.moments):
             table.grow(max(2 * len(table), 4 * self.count[JOBS] + 16))
         self.slots_log = longer(self.slots_log, max(len(self.slots_log), 2 * len(self.slots)))
@@ -217,7 +217,7 @@ TABLES: Final[dict[str, type[StateTable]]] = {
 }
 """The tables of a state, by name."""
 LOGS: Final = ("events", "decisions", "moments")
-"""Those of them that are logs."""
+"""The tables that are logs."""
 _GROWING = ("jobs", "classes", "expected", "releases")
 KERNELS: Final = ("key", "group", "decide", "place")
 """The kernels of a state, by name."""

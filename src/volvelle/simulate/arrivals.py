@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from volvelle.core.events import ArrivalsForetold, JobProfile, JobSubmitted
+from volvelle.core.facets import KnowsTheTruth
 from volvelle.core.parts import Belief, Estimator, KnownJob
 from volvelle.core.scheduler import Scheduler
 from volvelle.core.state import (
@@ -47,12 +48,12 @@ _UNLIKE = Needs(
 """The attributes by which a job differs from jobs that are written down all at once."""
 
 
-class Coming:
-    """The jobs of a world: what the scheduler will be told of them, and what is true.
+class ArrivalTable:
+    """The arrivals of a world: their submissions as the scheduler sees them, and the truth.
 
     Their numbers count from 0 on. profiles: of jobs that were profiled first and
     come when that is over, in this order (default: they come when they are submitted). open_ended: more may
-    come (`insert`), so that nobody's number is known before it is submitted.
+    come (`insert`), so that no number is known before its job is submitted.
     """
 
     def __init__(
@@ -67,26 +68,26 @@ class Coming:
         self._profiles = profiles
         self.numbers = range(len(jobs))
         self._disclose = scheduler.composition.estimator.needs_truth
-        self.arrivals: Floats = np.zeros((ARRIVAL_COLUMNS, len(jobs)), order="F")
+        self.columns: Floats = np.zeros((ARRIVAL_COLUMNS, len(jobs)), order="F")
         self.verdict = np.full(len(jobs), ENTERS)
         self.foretold: dict[int, str] = {}
         estimator = scheduler.composition.estimator
         learning = type(estimator).learn is not Estimator.learn
-        asked = learning or (open_ended and not estimator.believes_truth)
-        self.prepared = not asked
+        knows = isinstance(estimator, KnowsTheTruth)
+        self.prepared = not learning and (knows or not open_ended)
         self.believed: list[Belief] | None = None
-        if self.prepared and not estimator.believes_truth:
+        if self.prepared and not knows:
             seed = scheduler.seed
             self.believed = [estimator.believe(self.submission(i), seed) for i in range(len(jobs))]
         self._write(scheduler)
 
     def insert(self, scheduler: Scheduler, jobs: Sequence[Job], come: int) -> None:
-        """More ``jobs`` will be submitted; ``come`` have been. Those that have not are numbered anew.
+        """More ``jobs`` will be submitted; ``come`` have been, and the others are numbered anew.
 
         All jobs have to be `open_ended`, with numbers from 0 on, and the table of arrivals is another then.
         """
         assert self.believed is None
-        more = Coming(scheduler, jobs, open_ended=True)
+        more = ArrivalTable(scheduler, jobs, open_ended=True)
         merged = [*self.jobs[come:], *jobs]
         times = [job.spec.submit_time for job in merged]
         order = sorted(range(len(merged)), key=times.__getitem__)  # equals: who was known first
@@ -100,16 +101,14 @@ class Coming:
                 self.foretold[come + place] = why
         self.jobs = [*self.jobs[:come], *(merged[one] for one in order)]
         self.numbers = range(len(self.jobs))
-        columns = np.concatenate([self.arrivals[:, come:], more.arrivals], axis=1)[:, order]
+        columns = np.concatenate([self.columns[:, come:], more.columns], axis=1)[:, order]
         columns[PLACE["number"]] = np.arange(come, len(self.jobs))
-        self.arrivals = np.asfortranarray(
-            np.concatenate([self.arrivals[:, :come], columns], axis=1)
-        )
+        self.columns = np.asfortranarray(np.concatenate([self.columns[:, :come], columns], axis=1))
         verdict = np.concatenate([self.verdict[come:], more.verdict])[order]
         self.verdict = np.concatenate([self.verdict[:come], verdict])
 
     def submission(self, place: int, time: float | None = None) -> JobSubmitted:
-        """What the scheduler is told of the job at ``place``."""
+        """The submission of the job at ``place``."""
         job = self.jobs[place]
         truth = job.truth if self._disclose else None
         profile = None if self._profiles is None else self._profiles[place]
@@ -133,8 +132,8 @@ class Coming:
         return Belief(self.jobs[place].truth) if self.believed is None else self.believed[place]
 
     def foretell(self, time: float) -> ArrivalsForetold:
-        """What a scheduler is told of them at ``time`` by whoever knows; not of those that it turns away."""
-        known = self.arrivals[:, self.verdict == ENTERS]
+        """The announcement of these arrivals at ``time``, without jobs that will be rejected."""
+        known = self.columns[:, self.verdict == ENTERS]
         columns = {name: known[PLACE[name]] for name in _FORETOLD}
         work = columns["total"] * columns["scale"]
         return ArrivalsForetold(
@@ -147,7 +146,7 @@ class Coming:
         )
 
     def _write(self, scheduler: Scheduler) -> None:
-        columns, jobs = self.arrivals, self.jobs
+        columns, jobs = self.columns, self.jobs
         columns[PLACE["number"]] = self.numbers
         columns[PLACE["gpus"]] = [job.spec.gpus for job in jobs]
         alike = np.array([_is_alike(job) for job in jobs], dtype=np.bool_)
@@ -182,7 +181,7 @@ class Coming:
         """Jobs that scale linearly on whatever GPUs, and to which nothing happens but their end."""
         if not len(jobs):
             return
-        columns = self.arrivals
+        columns = self.columns
         work = [job.truth.work for job in jobs]
         unit = np.array([job.truth.throughput.per_gpu for job in jobs])  # type: ignore[union-attr]
         columns[PLACE["true_work"], at], columns[PLACE["true_unit_rate"], at] = work, unit
@@ -238,7 +237,7 @@ class Coming:
                 for place in others:
                     self._write_one(scheduler, place)
             elif others:
-                self.arrivals[_SHARED[:, None], others] = self.arrivals[_SHARED, first][:, None]
+                self.columns[_SHARED[:, None], others] = self.columns[_SHARED, first][:, None]
                 own: dict[str, list[float]] = {
                     **_declared([self.jobs[place].spec for place in others]),
                     "total": [self.belief(place).truth.work for place in others],
@@ -246,7 +245,7 @@ class Coming:
                     "true_work": [self.jobs[place].truth.work for place in others],
                 }
                 for name, values in own.items():
-                    self.arrivals[PLACE[name], others] = values
+                    self.columns[PLACE[name], others] = values
 
     def _write_one(self, scheduler: Scheduler, place: int) -> None:
         job = self.jobs[place]
@@ -258,9 +257,9 @@ class Coming:
             if isinstance(values, str):
                 self._foretell(place, NO_PROGRESS, values)
                 return
-            self.arrivals[:, place] = values
+            self.columns[:, place] = values
         reports = scheduler.composition.loss_every is not None
-        self.arrivals[TRUTH, place] = scheduler.beliefs.true_columns(job, reports=reports)
+        self.columns[TRUTH, place] = scheduler.beliefs.true_columns(job, reports=reports)
 
     def _foretell(self, place: int, verdict: int, reason: str) -> None:
         self.verdict[place] = verdict
