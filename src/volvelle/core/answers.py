@@ -33,13 +33,14 @@ def _allocate(scheduler: SchedulerState) -> None:
     """Ask the policy for an allocation; write what it changes."""
     s, policy = scheduler.state, scheduler.composition.policy
     if scheduler.rules.yields:
-        said = policy.refresh(scheduler.view(s.ranked[: s.count[RANKED]]))
-        if said is not None:
-            if said:
-                scheduler.notes.notices[int(s.count[MOMENTS])] = said
-            s.count[PHASE], s.count[DIRTY] = DECISION, 1
-            return
-    view = scheduler.view(None if scheduler.rules.yields else s.order[: s.count[JOBS]])
+        view = scheduler.view(s.ranked[: s.count[RANKED]])
+        if said := policy.refresh(view):
+            scheduler.notes.notices[int(s.count[MOMENTS])] = said
+        if scheduler.remember():
+            order_anew(s, scheduler.rules, view.now)
+        s.count[PHASE], s.count[DIRTY] = DECISION, 1
+        return
+    view = scheduler.view(s.order[: s.count[JOBS]])
     asked = f"it was asked at {view.now:g} s about {len(view.jobs)} jobs"
     try:
         allocation = policy.allocate(view)
@@ -50,8 +51,6 @@ def _allocate(scheduler: SchedulerState) -> None:
             raise mistake from error
         raise
     view.jobs.keep_own()
-    if scheduler.remember():
-        order_anew(s, scheduler.rules, view.now)
     if wrong := _what_is_wrong(allocation, view):
         raise Problem(f"policy {policy.name!r} {wrong}", mend=asked)
     if allocation.gpu_type is None:

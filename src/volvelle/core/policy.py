@@ -76,9 +76,8 @@ class Kernel(NamedTuple):
     in the table (-1: not there yet), the table and ``memory``. It returns the job's group, and may write own
     columns.
     yields: whether Python refreshes now and then what the kernels remember. Where ``decide`` returns -inf,
-    and changes nothing, it is called again after `Policy.refresh`, or else `Policy.allocate` decides. Such
-    kernels are used in simulations on one GPU type. All jobs are grouped anew when the policy has replaced
-    ``memory``.
+    and changes nothing, it is called again after `Policy.refresh`. Such kernels are used in simulations; else
+    `Policy.allocate` decides. All jobs are grouped anew when the policy has replaced ``memory``.
     """
 
     decide: Callable[[Any, ClusterNow, Any, Any], float]
@@ -98,12 +97,16 @@ def interpreted(kernel: Kernel, view: View) -> Allocation:
     out[3] = np.arange(len(jobs))
     if len(jobs):
         rates = view.rates() if kernel.rates else np.zeros((0, 0, 0))
-        cluster = ClusterNow(view.now, view.capacity, view.quota, rates)
-        ask_at = float(kernel.decide(jobs.matrix, cluster, kernel.memory, out))
+        ask_at = float(kernel.decide(jobs.matrix, _cluster_now(view, rates), kernel.memory, out))
     has = out[TARGET] > 0.0
     types = np.where(has, out[TARGET_TYPE], -1.0)
     reasons = np.where(has | (out[TARGET_REASON] > 0.0), out[TARGET_REASON], Reason.POLICY)
     return Allocation(out[TARGET], types, reasons, out[3].astype(np.int64), ask_at=ask_at)
+
+
+def _cluster_now(view: View, rates: NDArray[np.float64]) -> ClusterNow:
+    lends = view.lends.astype(np.float64)
+    return ClusterNow(view.now, view.capacity, view.quota, view.owned, lends, rates)
 
 
 @dataclass
@@ -180,12 +183,12 @@ class Policy(JobPart):
         """
         return None
 
-    def refresh(self, view: View) -> tuple[str, ...] | None:
+    def refresh(self, view: View) -> tuple[str, ...]:
         """Where its `kernel` yields: prepare what that decides by; what there is to say of it.
 
-        ``view`` has the jobs that run. None: `allocate` has to decide.
+        ``view`` has at least the jobs that run.
         """
-        return None
+        return ()
 
     def next_wake(self, view: View) -> float | None:
         """A time at which to be asked again though nothing happens; None for none.
@@ -247,7 +250,7 @@ def allocate_by_groups(
     view: View, kernel: Kernel, group: IntColumn, rates: NDArray[np.float64]
 ) -> Allocation:
     """As ``kernel`` decides, about jobs of these groups. rates: as `View.rates` gives them."""
-    matrix, cluster = view.jobs.matrix, ClusterNow(view.now, view.capacity, view.quota, rates)
+    matrix, cluster = view.jobs.matrix, _cluster_now(view, rates)
     out, rows = np.zeros((3, len(group))), np.empty(len(group), dtype=np.int64)
     counters = np.zeros(CHANGED + 1, dtype=np.int64)
     ask_at = over_all(kernel.decide)(
