@@ -21,7 +21,7 @@ from volvelle.core.orders import remaining_work, work_done
 from volvelle.core.placing import place_jobs
 from volvelle.core.policy import Allocation, rank
 from volvelle.core.promises import keeps
-from volvelle.core.resources import IntColumn
+from volvelle.core.resources import BoolColumn, IntColumn
 from volvelle.core.scheduler_state import SchedulerState
 from volvelle.core.state import *
 from volvelle.core.view import View
@@ -107,8 +107,8 @@ def _write(scheduler: SchedulerState, view: View, allocation: Allocation) -> Non
         numbers = {int(number) for number in partner.tolist()} - {-1}
         scheduler.grants.neighbours = {number: scheduler.spec(number).name for number in numbers}
     if allocation.nodes is not None:
-        scheduler.grants.nodes = dict(zip(map(int, view.jobs.rows), allocation.nodes, strict=True))
         changed |= _moved(scheduler, view, allocation.nodes)
+        scheduler.grants.nodes = _nodes_of(scheduler, view, allocation.nodes, changed)
         s.count[NODES_NAMED] = 1
     view.jobs.write("reason", np.where(gpus > 0, 0.0, reasons))
     order = np.arange(len(gpus)) if allocation.order is None else allocation.order
@@ -129,15 +129,36 @@ def _choose_types(view: View, allocation: Allocation) -> Allocation:
     return Allocation(given[TARGET], given[TARGET_TYPE], allocation.reason, allocation.order)
 
 
-def _moved(scheduler: SchedulerState, view: View, nodes: IntColumn) -> IntColumn:
-    """Whose GPUs are to be on other nodes than they are."""
-    owner, row_of = scheduler.resources.owner, view.jobs.row_of
-    slots = np.flatnonzero(owner >= 0)
-    places = np.array([row_of[number] for number in owner[slots].tolist()], dtype=np.int64)
-    held = places * nodes.shape[1] + scheduler.resources.slot_node[slots]
-    now = np.bincount(held, minlength=nodes.size).reshape(nodes.shape)
-    moved: IntColumn = (now != nodes).any(axis=1) & (nodes > 0).any(axis=1)
-    return moved
+def _moved(scheduler: SchedulerState, view: View, nodes: IntColumn) -> BoolColumn:
+    """Whether the GPUs of each job are to be on other nodes than they are."""
+    resources, row_of = scheduler.resources, view.jobs.row_of
+    slots = np.flatnonzero(resources.owner >= 0)
+    places = np.array(
+        [row_of[number] for number in resources.owner[slots].tolist()], dtype=np.int64
+    )
+    width = len(resources.nodes)
+    held, now = np.unique(places * width + resources.slot_node[slots], return_counts=True)
+    wanted = nodes[0] * width + nodes[1]
+    keys, at = np.unique(np.concatenate([held, wanted]), return_inverse=True)
+    change = np.bincount(at, np.concatenate([now, -nodes[2]]), len(keys))
+    moved = np.zeros(len(view.jobs), dtype=np.bool_)
+    moved[keys[change != 0.0] // width] = True
+    gets = np.zeros(len(view.jobs), dtype=np.bool_)
+    gets[nodes[0]] = True
+    return moved & gets
+
+
+def _nodes_of(
+    scheduler: SchedulerState, view: View, nodes: IntColumn, wanted: BoolColumn
+) -> dict[int, IntColumn]:
+    """GPUs on each node, by row, of the ``wanted`` jobs."""
+    found: dict[int, IntColumn] = {}
+    for job, node, gpus in nodes[:, wanted[nodes[0]]].T.tolist():
+        row = int(view.jobs.rows[job])
+        if row not in found:
+            found[row] = np.zeros(len(scheduler.resources.nodes), dtype=np.int64)
+        found[row][node] = gpus
+    return found
 
 
 def _rate(scheduler: SchedulerState) -> None:

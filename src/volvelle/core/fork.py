@@ -76,17 +76,18 @@ class Fork:
         """When job ``number`` ends, in seconds on the world's clock; infinite for never."""
         return self.until(number).finish.get(number, INFINITY)
 
-    def until(self, jobs: int | Collection[int] | None = None) -> Forecast:
-        """Starts and ends until these jobs are through (None: all).
+    def until(self, jobs: int | Collection[int] | None = None, *, begun: bool = False) -> Forecast:
+        """Starts and ends until these jobs are through (None: all), or of several jobs until they have begun.
 
-        Of several jobs, jobs that do not end within a million moments are missing.
+        Of several jobs, jobs that do not get there within a million moments are missing.
         """
         foreseen = Forecast.of(JobView(self.scheduler.state, self.scheduler.now))
         if jobs is None or isinstance(jobs, int):
             self.play(foreseen.take, until=jobs)
         else:
             asked = set(jobs)
-            self.play(foreseen.take, enough=lambda: foreseen.finish.keys() >= asked)
+            there = foreseen.upcoming if begun else foreseen.finish
+            self.play(foreseen.take, enough=lambda: there.keys() >= asked)
         return foreseen
 
     def play(

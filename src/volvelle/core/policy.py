@@ -42,10 +42,11 @@ class Allocation(NamedTuple):
     ``gpu_type`` (None: the scheduler chooses types), ``reason`` for those without GPUs, and ``order``,
     the rows in the order in which starts are to be placed (None: by submission). ``partner``, where jobs
     share GPUs: the number of the job with which each does, both holding one half; -1 for none.
-    ``nodes``, (jobs, nodes): GPUs on each node, from a policy that chooses these itself (None: the
-    placement does); a placement that names GPUs then only picks them on their nodes. ``promises`` are those
-    that it makes or changes, ``notices`` what it says of itself, for the journal. ``ask_at``: a time at which
-    it is to be asked again though nothing happens, seconds (infinite: as `Policy.next_wake` says).
+    ``nodes``, (3, places): job of the view, node and GPUs there, by job and node, from a policy that chooses
+    nodes itself (None: the placement does); a placement that names GPUs then only picks them there.
+    ``promises`` are those that it makes or changes, ``notices`` what it says of itself, for the journal.
+    ``ask_at``: a time at which it is to be asked again though nothing happens, seconds (infinite: as
+    `Policy.next_wake` says).
     """
 
     gpus: FloatColumn

@@ -29,7 +29,7 @@ from volvelle.simulate.predict import Predictor, Refreshed
 from volvelle.simulate.profiling import ProfiledWorkload, profile
 from volvelle.simulate.synthesis import SYNTHESIZER, Synthesis
 from volvelle.simulate.users import Users
-from volvelle.simulate.world import Recording, Watcher, World
+from volvelle.simulate.world import Watcher, World
 from volvelle.workload.habits import Habits
 from volvelle.workload.workload import Workload
 
@@ -178,7 +178,7 @@ def _run(
     compiled: bool | None,
 ) -> Simulation:
     synthesis, workload = setting.synthesis, came.workload
-    watchers: list[Watcher | Recording] = [recorder]
+    watchers: list[Watcher] = [recorder]
     if journal is not None:
         watchers.insert(0, journal)
     predictor, pauses = None, NEVER
