@@ -23,7 +23,7 @@ from volvelle.core.forward.ranking import order_anew
 from volvelle.core.grants import Grants
 from volvelle.core.known_jobs import KnownJobs
 from volvelle.core.log import Batch, Notes, drained
-from volvelle.core.parts import Estimator
+from volvelle.core.parts import Admission, Estimator
 from volvelle.core.paying import machine_code_pays
 from volvelle.core.policy import Kernel, Policy
 from volvelle.core.promises import Promises
@@ -216,6 +216,7 @@ class SchedulerState(ABC):
             or not admissions.prepared
             or admissions.dependents.watched,
             "learns": self.learns,
+            "watches": type(parts.admission).learn is not Admission.learn,
         }
         before = self.rules._replace(**{**known, **changed})
         self.rules = rules_of(s, parts, kernel, before, self._rates_are_known)

@@ -84,8 +84,9 @@ from enum import IntEnum
     COMMIT,
     RATES,
     DIVISION,
+    WATCH,
     CLOSING,
-) = range(15)
+) = range(16)
 """Phases of a moment."""
 
 (
@@ -105,7 +106,8 @@ from enum import IntEnum
     ASK_PLACEMENT,
     ASK_RATES,
     ASK_DIVISION,
-) = range(16)
+    ASK_WATCH,  # which promises are impossible, and when others will be
+) = range(17)
 """Why `volvelle.core.forward.advance` returns."""
 
 ENTERS, OBSTACLE, NO_PROGRESS, GONE, DEPENDS = range(5)
