@@ -67,6 +67,8 @@ _FAULTS_FOR_A_KILL = (0, 1, 1, 2)
 _PAUSE_KILLS = 6
 _PAUSE_SECONDS = 20.0
 _STUCK_SECONDS = 120.0
+_DRAIN_SECONDS = 900.0
+"""On a machine so busy that jobs begin more slowly than the policy's rounds pass, attempts come and go."""
 
 
 @dataclass(frozen=True)
@@ -212,14 +214,17 @@ class Chaos:
         cluster.set_fault_rates(NO_FAULTS)
         self._faults.set_clocks_right()
         acknowledged = cluster.end_clients(_STUCK_SECONDS)
-        mark, since = cluster.progress_mark, time.monotonic()
+        began = since = time.monotonic()
+        mark, attempts = cluster.progress_mark, 0
         while True:
             queue = cluster.get("/v1/jobs")
             if queue is not None and not queue["jobs"]:
                 break
-            if cluster.progress_mark != mark:
-                mark, since = cluster.progress_mark, time.monotonic()
-            if time.monotonic() - since > _STUCK_SECONDS:
+            now = time.monotonic()
+            given = attempts if queue is None else _attempts(queue["jobs"])
+            if (cluster.progress_mark, given) != (mark, attempts):
+                mark, attempts, since = cluster.progress_mark, given, now
+            if now - since > _STUCK_SECONDS or now - began > _DRAIN_SECONDS:
                 return [f"nothing happens any more, and there are {queue}"]
             time.sleep(0.2)
         until = time.monotonic() + _STUCK_SECONDS
@@ -272,6 +277,11 @@ class Chaos:
                 "starts it refused": cluster.server.exits,
             }
         )
+
+
+def _attempts(jobs: list[dict[str, int]]) -> int:
+    """How often the jobs of the queue were started and preempted."""
+    return sum(job["attempt"] + job["preemptions"] for job in jobs)
 
 
 def one_run(executor: str, store: str, seed: int, kills: int, clients: int) -> Run:
