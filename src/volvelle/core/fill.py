@@ -36,16 +36,18 @@ TARGET, TARGET_TYPE, TARGET_REASON = 0, 1, 2
 
 
 class ClusterNow(NamedTuple):
-    """The GPUs and quotas at ``now``, seconds since the run's start, as kernels of policies get them.
+    """The GPUs and pools at ``now``, seconds since the run's start, as kernels of policies get them.
 
-    capacity: GPUs by type, free or held. quota: the most GPUs that the jobs of each pool may hold. rates:
-    believed units of work a second by (curve, GPU type, GPUs), for whole GPUs; empty where a kernel says
-    that it does not look at `rates`.
+    capacity: GPUs by type, free or held. quota: the most GPUs that the jobs of each pool may hold. owned:
+    GPUs that each pool owns. lends: 1 for a pool that lends, else 0. rates: believed units of work a second
+    by (curve, GPU type, GPUs), for whole GPUs; empty where a kernel says that it does not look at `rates`.
     """
 
     now: float
     capacity: Floats
     quota: Floats
+    owned: Floats
+    lends: Floats
     rates: Floats
 
 
