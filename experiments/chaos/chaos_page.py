@@ -41,9 +41,9 @@ NOTES = {
     ),
     "ray": (
         "Made on commit 39a24fae. Not counted is a run of 25 kills (seed 901) in which the queue was "
-        "answered after 46 s: a flood, in the experiment's own process, had tried 189,530 connections, where "
-        "others try 500; one that is refused pauses since. A third run did not begin: the server had no answer from "
-        "Ray for ten minutes.",
+        "answered after 46 s: a flood, in the experiment's own process, had tried 189,530 connections, "
+        "where others try 500; one that is refused pauses since. A third run did not begin: the server "
+        "had no answer from Ray for ten minutes.",
     ),
 }
 """What the pages say of their runs, by executor: on what they were made, and which are not counted."""
