@@ -12,7 +12,7 @@ from volvelle.core.forward.classes import (
     touch,
     type_for,
 )
-from volvelle.core.forward.running import list_running, put_back, rank, rank_no_more, take_out
+from volvelle.core.forward.running import list_from, list_running, put_back, rank, rank_no_more
 from volvelle.core.forward.waiting import wait, wait_no_more
 from volvelle.core.state import BLOCKS, CLASSES, INFINITY, RANKED, Rules, State
 
@@ -44,7 +44,7 @@ def test_running_jobs_are_sorted(steps: list[tuple[int, float]], later: float) -
     expected = sorted(there, key=lambda row: (there[row], row))
     list_running(state)
     assert state.ranked[: state.count[RANKED]] == expected
-    take_out(state, later)
+    list_from(state, later)
     taken = state.ranked[: state.count[RANKED]]
     assert taken == [row for row in expected if there[row] >= later]
     for i, row in enumerate(taken):
@@ -52,7 +52,7 @@ def test_running_jobs_are_sorted(steps: list[tuple[int, float]], later: float) -
     order = sorted(range(len(taken)), key=lambda i: (state.bound[i], taken[i]))
     state.ranked[: len(taken)] = [taken[i] for i in order]
     state.bound[: len(taken)] = [there[taken[i]] for i in order]
-    put_back(state)
+    put_back(state, later)
     list_running(state)
     assert state.ranked[: state.count[RANKED]] == sorted(there, key=lambda row: (there[row], row))
     for row in there:
@@ -110,3 +110,13 @@ def test_the_first_that_waits_is_the_first_of_all(
     assert all(
         state.tournament.need[2 * k] < INFINITY for row in fits for k in [state.jobs.kind[row]]
     )
+
+
+@given(st.sets(st.integers(0, 63), min_size=1), st.integers(0, 63))
+def test_a_type_is_found_among_sixty_four(wished: set[int], free: int) -> None:
+    state = State()
+    state.types.grow(64)
+    state.types.free[free] = 1.0
+    types = sum(1 << each for each in wished)
+    for bits in (types, types - (1 << 64) if types >= 1 << 63 else types):  # as machine code has it
+        assert type_for(state, bits, 1.0, -1) == (free if free in wished else -1)

@@ -1,8 +1,8 @@
 """Classes of jobs: which job that waits is served next, of all or of those that fit, without a look at each.
 
-A tournament over classes: an entry has the first job that waits of the classes below, the first of those
-whose pools have room for them (they are open), and the fewest GPUs that one of these needs. Entries lie in
-the order of a walk through the tree, with leaves at even places: more classes lie behind those there are.
+A tournament over classes: an entry has the first job that waits of the classes below, and the fewest GPUs
+that one of these needs. Entries lie in the order of a walk through the tree, with leaves at even places: more
+classes lie behind those there are.
 """
 
 from volvelle.core.compiled import kernel
@@ -62,22 +62,18 @@ def nobody_waits(s: State) -> None:
         s.classes.first[k] = -1
     tree = s.tournament
     for at in range(len(tree.need)):
-        tree.first[at] = tree.open[at] = -1
+        tree.first[at] = -1
         tree.need[at] = INFINITY
 
 
 @kernel
 def note_first(s: State, k: int) -> None:
-    """Enter which job of a class is the first that waits now, and whether its pool has room for it."""
+    """Enter which job of a class is the first that waits now."""
     classes, tree = s.classes, s.tournament
-    row, pool, need = classes.first[k], int(classes.pool[k]), classes.least[k]
-    is_open = row
-    if row < 0 or (pool >= 0 and s.pools.left[pool] + SAME_AMOUNT < need):
-        is_open, need = -1, INFINITY
-    at, step = 2 * k, 1
-    while tree.first[at] != row or tree.open[at] != is_open or tree.need[at] != need:
+    row, at, step = classes.first[k], 2 * k, 1
+    need = classes.least[k] if row >= 0 else INFINITY
+    while tree.first[at] != row or tree.need[at] != need:
         tree.first[at] = row
-        tree.open[at] = is_open
         tree.need[at] = need
         if step == len(classes.first):
             return
@@ -86,7 +82,6 @@ def note_first(s: State, k: int) -> None:
         one, two = at - step, at + step
         step = 2 * step
         row = _sooner(s.jobs, tree.first[one], tree.first[two])
-        is_open = _sooner(s.jobs, tree.open[one], tree.open[two])
         need = min(tree.need[one], tree.need[two])
 
 
@@ -107,11 +102,6 @@ def set_left(s: State, pool: int, gpus: float) -> None:
         s.count[OVERDRAWN] += 1
     pools.left[pool] = gpus
     touch(s, pool)
-    k = pools.classes[pool]
-    while k >= 0:
-        if s.classes.first[k] >= 0:
-            note_first(s, k)
-        k = s.classes.next[k]
 
 
 @kernel
@@ -145,7 +135,7 @@ def type_for(s: State, types: int, least: float, pool: int) -> int:
     if pool >= 0 and s.pools.left[pool] + SAME_AMOUNT < least:
         return -1
     free, gpu_type = s.types.free, 0
-    while types > 0 and gpu_type < len(free):
+    while gpu_type < len(free):  # the bit of the 64th type makes it negative to machine code
         if types & 255 == 0:
             types = types >> 8
             gpu_type += 8
@@ -169,7 +159,7 @@ def first_waiting(s: State, fitting: bool) -> int:
         most = max(most, s.types.free[gpu_type])
     best, at, step, k = -1, size - 1, size, 0
     while True:
-        row = tree.open[at]
+        row = tree.first[at]
         if (
             row >= 0
             and tree.need[at] <= most + SAME_AMOUNT

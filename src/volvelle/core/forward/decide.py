@@ -16,7 +16,7 @@ from volvelle.core.forward.classes import (
     type_for,
 )
 from volvelle.core.forward.ranking import work_out_key
-from volvelle.core.forward.running import list_running, put_back, take_out
+from volvelle.core.forward.running import list_from, list_running, put_back
 from volvelle.core.forward.waiting import wait, wait_no_more
 from volvelle.core.groups import sort_by_number
 from volvelle.core.state import *
@@ -149,7 +149,7 @@ def _find_concerned(s: State, rules: Rules, now: float) -> None:
             return
         if rules.keys_fall:
             from_key = jobs.key[first_waiting(s, False)]
-    take_out(s, from_key)
+    list_from(s, from_key)
     many = count[RANKED]
     s.key(jobs, ranked, 0, many, now, bound)
     for i in range(many):
@@ -164,7 +164,7 @@ def _find_concerned(s: State, rules: Rules, now: float) -> None:
             at -= 1
         ranked[at] = row
         bound[at] = key
-    put_back(s)
+    put_back(s, from_key)
 
 
 @kernel

@@ -1,7 +1,7 @@
 """Running jobs by their keys: a sorted list in blocks, so that coming and going moves few entries.
 
-A decision takes those that it may change out (`take_out`), as a list in `State.ranked` with their keys in
-``bound``, and puts them back (`put_back`) by the keys that they have now.
+A decision lists those that it may change (`list_from`) in `State.ranked`, with their keys in ``bound``, and
+puts them back (`put_back`) by the keys that they have now.
 """
 
 from volvelle.core.compiled import kernel
@@ -12,8 +12,10 @@ from volvelle.core.state import *
 def rank(s: State, row: int) -> None:
     """Let the job in ``row`` be among the running ones, by its key."""
     if 2 * s.count[BLOCKS] > len(s.blocks.number):
-        take_out(s, -INFINITY)
-        put_back(s)
+        list_from(s, -INFINITY)
+        s.count[BLOCKS] = 0
+        for i in range(s.count[RANKED]):
+            _append(s, s.ranked[i], s.bound[i])
     _insert(s, row, s.jobs.key[row])
 
 
@@ -37,23 +39,16 @@ def rank_no_more(s: State, row: int) -> None:
 
 
 @kernel
-def take_out(s: State, key: float) -> None:
-    """Take the running jobs with this key or a later one out, to `State.ranked` and ``bound``."""
-    s.count[RANKED] = 0
-    if s.count[BLOCKS] == 0:
-        return
-    place, blocks, many = _block_of(s, key, -1.0), s.count[BLOCKS], 0
-    for p in range(place, blocks):
+def list_from(s: State, key: float) -> None:
+    """Write the running jobs with this key or a later one to `State.ranked` and ``bound``, in order."""
+    many, place = 0, _block_of(s, key, -1.0)
+    for p in range(place, s.count[BLOCKS]):
         block = s.blocks.number[p]
-        start = block * BLOCK
-        first = _place_in(s, block, key, -1.0) if p == place else start
-        for i in range(first, start + s.blocks.jobs[block]):
+        first = _place_in(s, block, key, -1.0) if p == place else block * BLOCK
+        for i in range(first, block * BLOCK + s.blocks.jobs[block]):
             s.ranked[many] = s.ranks.row[i]
             s.bound[many] = s.ranks.bound[i]
             many += 1
-        if p == place:
-            s.blocks.jobs[block] = first - start
-            s.count[BLOCKS] = place + (1 if first > start else 0)
     s.count[RANKED] = many
 
 
@@ -70,9 +65,42 @@ def list_running(s: State) -> None:
 
 
 @kernel
-def put_back(s: State) -> None:
-    """Let those that were taken out be there again, in order of ``bound``; they stay in `State.ranked`."""
-    for i in range(s.count[RANKED]):
+def put_back(s: State, key: float) -> None:
+    """Have in the place of those listed from ``key`` on the same jobs as they are in `State.ranked` now.
+
+    Their keys are in ``bound``, in ascending order; some may belong further ahead.
+    """
+    blocks, many, place = s.count[BLOCKS], s.count[RANKED], _block_of(s, key, -1.0)
+    if many == 0:
+        return
+    first = _place_in(s, s.blocks.number[place], key, -1.0)
+    fallen = 0
+    if place > 0 or first > s.blocks.number[0] * BLOCK:
+        last = first - 1
+        if first == s.blocks.number[place] * BLOCK:
+            block = s.blocks.number[place - 1]
+            last = block * BLOCK + s.blocks.jobs[block] - 1
+        other, number = s.ranks.bound[last], s.jobs.number[s.ranks.row[last]]
+        while fallen < many and (
+            s.bound[fallen] < other
+            or (s.bound[fallen] == other and s.jobs.number[s.ranked[fallen]] < number)
+        ):
+            fallen += 1
+    i = fallen
+    for p in range(place, blocks):
+        block = s.blocks.number[p]
+        start = block * BLOCK
+        at, end = first if p == place else start, start + s.blocks.jobs[block]
+        while at < end and i < many:
+            s.ranks.row[at] = s.ranked[i]
+            s.ranks.bound[at] = s.bound[i]
+            at += 1
+            i += 1
+        s.blocks.jobs[block] = at - start
+        if i == many:
+            s.count[BLOCKS] = p + (1 if at > start else 0)
+            break
+    for i in range(fallen):
         _insert(s, s.ranked[i], s.bound[i])
 
 

@@ -224,7 +224,6 @@ class Tournament(StateTable):
 
     need: Floats
     first: Ints
-    open: Ints
 
 
 class Groups(StateTable):

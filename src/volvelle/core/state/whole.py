@@ -221,7 +221,7 @@ class State:
     def _let_all_take_part(self, classes: int) -> None:
         """Let all classes be in the tournament, not only so many: the entry of these is below others."""
         tree, size = self.tournament, len(self.tournament)
-        for column, empty in ((tree.need, INFINITY), (tree.first, -1), (tree.open, -1)):
+        for column, empty in ((tree.need, INFINITY), (tree.first, -1)):
             first = max(2 * classes - 1, 0)
             column[first:] = [empty] * (size - first)
             larger = 2 * classes
