@@ -22,7 +22,6 @@ import numba
 from numba.core import codegen
 from numba.core.compiler_lock import global_compiler_lock
 from numba.core.registry import cpu_target
-from numba.core.runtime import nrtdynmod
 
 from volvelle.core.machine_code.announcing import announcement
 from volvelle.core.machine_code.arrays import Arguments
@@ -78,9 +77,7 @@ class _Library(codegen.AOTCodeLibrary):
     def object_of(self, function: str, results: str) -> bytes:
         """A line of symbols that it needs, one of ``results``, and the object whose entry is ``function``."""
         module = self._with_callees()
-        counting, _ = nrtdynmod.create_nrt_module(cpu_target.target_context)
-        module.link_in(llvm.parse_assembly(str(counting)))
-        module.link_in(_mergeable(llvm.parse_assembly(_ALLOCATION)))
+        module.link_in(llvm.parse_assembly(_ALLOCATION))
         for each in module.functions:
             if not each.is_declaration:
                 seen = each.name in (function, _RELEASE)
