@@ -27,8 +27,10 @@ from volvelle.core.policy import Kernel
 from volvelle.core.state import (
     ARRAYS,
     COLUMNS,
+    CPUS,
     JOBS,
     KNOWN_COLUMNS,
+    MEMORY,
     NOW,
     TABLES,
     Floats,
@@ -84,7 +86,7 @@ def _allocate(s: State) -> float:
         table = array_of(s.rates)
     given = np.zeros((4, many))
     given[3] = np.arange(many)
-    cluster = ClusterNow(s.clock[NOW], capacity, quota, table)
+    cluster = ClusterNow(s.clock[NOW], capacity, quota, table, s.clock[CPUS], s.clock[MEMORY])
     ask_at = float(_decide(matrix, cluster, array_of(s.memory), given))
     by_submission = np.empty(many, np.int64)
     for i in range(many):

@@ -29,6 +29,7 @@ from volvelle.core.resources import Resources
 from volvelle.core.ruling import rules_of
 from volvelle.core.state import (
     AHEAD,
+    CPUS,
     EXPECTED,
     INFINITY,
     JOBS,
@@ -36,6 +37,7 @@ from volvelle.core.state import (
     LIMIT,
     LOG_FULL,
     LOGGED_EVENTS,
+    MEMORY,
     MOMENTS,
     NOW,
     OBJECT,
@@ -298,6 +300,8 @@ class SchedulerState(ABC):
             lambda number: self.known[number].believed,
             self.promises,
             tuple(pool.name for pool in self.cluster.pools),
+            float(self.state.clock[CPUS]),
+            float(self.state.clock[MEMORY]),
         )
 
     @property
@@ -364,7 +368,7 @@ class SchedulerState(ABC):
             self.state.pools.quota[index] = float(limit)
 
     def count_capacity(self) -> None:
-        """GPUs by type that take jobs, plus those that jobs still hold on draining nodes.
+        """GPUs by type that take jobs, plus those that jobs still hold on draining nodes; CPUs, memory.
 
         Jobs with a GPU on a draining node are pinned: they stay until they end.
         """
@@ -382,6 +386,7 @@ class SchedulerState(ABC):
             s.types.capacity[gpu_type] = gpus
         limit = self.composition.admission.limit(sum(capacity.tolist()))
         s.clock[LIMIT] = INFINITY if limit is None else limit
+        s.clock[CPUS], s.clock[MEMORY] = self.resources.cpus_and_memory()
 
 
 Answers = Mapping[int, Callable[[SchedulerState], object]]

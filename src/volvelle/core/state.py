@@ -145,6 +145,9 @@ class Jobs(StateTable):
     exclusive: Floats  # 1 where it has whole nodes
     starts_over: Floats  # 1 where a stop loses what it has done
     deadline: Floats  # of its most valuable reward, infinite where it has none
+    user: Floats  # a number for each user, 0 for none
+    declared_cpus: Floats  # of the whole job
+    declared_memory: Floats  # GB of the whole job
     # The truth about it, in a simulated world.
     true_work: Floats  # units in all
     true_unit_rate: Floats  # as unit_rate
@@ -395,8 +398,10 @@ class MomentLog(StateTable):
     ELIGIBLE,  # when the next job may come that stood aside for others
     SUBJECT_NUMBER,  # the job that Python is asked about
     SUBJECT_STAMP,  # and its attempt, of a checkpoint
+    CPUS,  # of the nodes that take jobs, infinite where none says how many it has
+    MEMORY,  # the same, GB
     CLOCKS,
-) = range(14)
+) = range(16)
 """Entries of `State.clock`: times and sums."""
 
 (

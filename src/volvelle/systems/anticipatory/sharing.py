@@ -119,7 +119,7 @@ class Gssf(_Queues):
 def decide(jobs: Floats, cluster: ClusterNow, memory: Floats, out: Floats) -> float:
     """The decision of `_Queues` (`Kernel`). memory: whether it is by service, of one queue, strict."""
     by_service, one_queue, strict = memory[0] > 0.0, memory[1] > 0.0, memory[2] > 0.0
-    now, capacity, quota, _ = cluster
+    now, capacity, quota = cluster.now, cluster.capacity, cluster.quota
     out[:] = serve(jobs, now, capacity, quota, bool(by_service), bool(one_queue), bool(strict))
     return INFINITY
 
