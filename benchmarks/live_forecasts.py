@@ -23,8 +23,9 @@ from volvelle.core.view import FloatColumn
 from volvelle.live.forecasts.calibration import ForecastCalibration
 from volvelle.live.forecasts.forecast_update import forecast_jobs
 from volvelle.live.forecasts.what_if import forecast_request
-from volvelle.live.job_request import Deadline, JobRequest
+from volvelle.live.job_request import JobRequest
 from volvelle.live.measured_rates import MeasuredRates
+from volvelle.live.request_parts import Deadline
 from volvelle.model.cluster import parse_cluster
 
 _TOGETHER = 500

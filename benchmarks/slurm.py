@@ -46,7 +46,7 @@ def site(folder: Path, workload: Workload) -> str:
     rows = [f"lab|{account}|||root|1||||" for account in sorted({one for one, _ in belongs})]
     rows += [f"lab|{account}|{user}||{account}|1||{most}||" for account, user in belongs]
     accounts.write_text("\n".join([head, *rows]) + "\n")
-    return f"slurm:config={config},accounts={accounts}"
+    return f"slurm:site={folder}"
 
 
 def main() -> None:

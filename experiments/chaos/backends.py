@@ -2,6 +2,7 @@
 
 import random
 import shutil
+import subprocess
 import sys
 import threading
 from collections.abc import Callable
@@ -11,10 +12,12 @@ from pathlib import Path
 from address_file import replace_address
 from clients import EventCounter
 from commands import Command, holder_of, kill
+from disk import Disk
 from fault_proxy import FaultProxy, FaultRates, InjectedFault
 
 from volvelle.live.agent.launch import free_port
 from volvelle.model.cluster import parse_cluster
+from volvelle.model.node import Node
 
 sys.path.append(str(Path(__file__).parents[2] / "tests"))
 
@@ -33,14 +36,14 @@ class Backend:
     executor: for the server's configuration. preloaded: modules to import before the server starts.
     address_file: where agents of ``{node}`` find the server, below its folder; "": they are told.
     frames: counts messages between agents and controller. injected: faults of these messages.
-    removal_weight, deletion_weight: weights among the faults; 0: not among them. removal_name: the fault of
-    removing a node, in words.
+    removal_weight, deletion_weight, copy_weight: weights among the faults; 0: not among them. removal_name:
+    the fault of removing a node, in words. disks: those of single nodes.
     """
 
     executor: str
     preloaded: tuple[str, ...] = ()
     address_file = ""
-    removal_weight, deletion_weight = 0, 1
+    removal_weight, deletion_weight, copy_weight = 0, 1, 0
     removal_name = ""
 
     def __init__(self, cluster: str, seed: int) -> None:
@@ -51,6 +54,7 @@ class Backend:
         self.injected = self._proxy.injected
         self._closing = threading.Event()
         self._addresses = threading.Thread(target=self._replace_addresses, daemon=True)
+        self.disks: list[Disk] = []
 
     def start(self, start_command: StartCommand, folder: Path, token_file: Path) -> None:
         """Start; the server runs. ``folder``: for all files."""
@@ -96,6 +100,10 @@ class Backend:
             shutil.rmtree(folder, ignore_errors=True)
         return "agent killed and its folder deleted"
 
+    def start_in_a_copy(self, node: str, seconds: float) -> bool | None:
+        """Start an agent in a copy of the node's folder; whether it is refused in time. None: not done."""
+        return None
+
     def disconnect(self, node: str) -> InjectedFault:
         """Close the connection of a node; its agent may connect again."""
         self._proxy.disconnect(node)
@@ -115,34 +123,60 @@ class Backend:
         if self._addresses.is_alive():
             self._addresses.join()
         self._proxy.close()
+        for disk in self.disks:
+            disk.close()
 
 
 class DialIn(Backend):
     """Agents that are commands, each behind a link of the proxy."""
 
-    removal_weight, deletion_weight = 2, 0  # a deleted folder costs a lease
+    removal_weight, deletion_weight, copy_weight = 2, 0, 1  # a deleted folder costs a lease
     removal_name = "node cut off"
 
     def __init__(self, cluster: str, seed: int) -> None:
         super().__init__(cluster, seed)
-        port = free_port()
+        self._port = free_port()
         for link in self._proxy.links.values():
-            link.target = "127.0.0.1", port
-        self.executor = f"dial-in:port={port},lease_seconds={_LEASE_SECONDS}"
+            link.target = "127.0.0.1", self._port
+        self.executor = f"dial-in:port={self._port},lease_seconds={_LEASE_SECONDS}"
 
     def start(self, start_command: StartCommand, folder: Path, token_file: Path) -> None:
         """Start the agents."""
         super().start(start_command, folder, token_file)
+        self.disks.append(Disk(folder / self.nodes[-1]))
+        self._token_file = token_file
         self._agents = [
             start_command(
-                node.name, "agent", "--node", node.name, "--gpus", str(node.gpus), "--pretend",
-                "--connect", f"127.0.0.1:{self._proxy.links[node.name].port}",
-                "--token-file", str(token_file), "--key-file", str(folder / f"{node.name}.key"),
-                "--folder", str(folder / node.name),
-                "--work", str(folder / "work"),
+                node.name, *self._agent(node, folder / node.name, self._proxy.links[node.name].port)
             )
             for node in self._nodes
-        ]  # fmt: skip
+        ]
+
+    def _agent(self, node: Node, folder: Path, port: int) -> tuple[str, ...]:
+        """The command of an agent in ``folder`` that dials the port."""
+        return (
+            "agent", "--node", node.name, "--gpus", str(node.gpus), "--pretend",
+            "--connect", f"127.0.0.1:{port}", "--token-file", str(self._token_file),
+            "--key-file", str(self._folder / f"{node.name}.key"),
+            "--folder", str(folder), "--work", str(self._folder / "work"),
+        )  # fmt: skip
+
+    def start_in_a_copy(self, node: str, seconds: float) -> bool | None:
+        """Beside the agent of that folder, from where no fault is between it and the server."""
+        copy = self._folder / f"{node}-copy"
+        words = ["cp", "-a", str(self._folder / node), str(copy)]
+        subprocess.run(words, check=False, capture_output=True)  # attempts end meanwhile
+        (known,) = (each for each in self._nodes if each.name == node)
+        command = [sys.executable, "-m", "volvelle.cli.main", *self._agent(known, copy, self._port)]
+        try:
+            ran = subprocess.run(
+                command, timeout=seconds, check=False, capture_output=True, text=True
+            )
+        except subprocess.TimeoutExpired:
+            return False
+        finally:
+            shutil.rmtree(copy, ignore_errors=True)
+        return "an agent with the same identity runs" in ran.stderr
 
     def kill_agent(self, rng: random.Random) -> InjectedFault:
         """Kill -9 one, which is started again after a while."""

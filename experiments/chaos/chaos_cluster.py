@@ -13,7 +13,7 @@ from clients import Client, SubmissionLog
 from commands import Command, CommandSupervisor, kill, processes_with
 from disk import Disk
 from fault_proxy import FaultRates
-from flood import Flood
+from flood import Flood, HostileUser
 from request_proxy import RequestProxy
 from stores import LockedFile, PostgresqlServer, StoppableStore
 
@@ -137,6 +137,11 @@ class ChaosCluster:
     def flood(self, agents: tuple[str, int]) -> Flood:
         """Begin a flood of the server, which listens for agents at ``agents``."""
         return Flood(self._port, agents, self.api.token)
+
+    def hostile_user(self, agents: tuple[str, int]) -> HostileUser:
+        """Begin the attacks of a user. Raises Problem if there is no server that makes a token."""
+        token = self.api.post("/v1/tokens", {"user": "mallory", "role": "user"})["token"]
+        return HostileUser(self._url, agents, token)
 
     def processes(self) -> dict[int, str]:
         """Supervisors and all processes of jobs, with their command lines."""

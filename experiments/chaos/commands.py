@@ -13,6 +13,7 @@ import signal
 import sys
 import threading
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from multiprocessing.context import ForkServerProcess
 from pathlib import Path
@@ -54,6 +55,14 @@ class Command:
         self._killed = False
         self._lock = threading.Lock()
 
+    @property
+    def last_line(self) -> str:
+        """What it said last, as when it ended by itself."""
+        said = [
+            line for line in self.log.read_text(errors="replace").splitlines() if "error" in line
+        ]
+        return said[-1] if said else ""
+
     def kill(self, absence_seconds: float = 0.0) -> bool:
         """Kill -9, if it runs; it is started again after ``absence_seconds``. Returns whether it ran."""
         with self._lock:
@@ -69,14 +78,24 @@ class Command:
         """Set its wall clock, also of later starts."""
         self._clock.write_text(str(ahead_seconds), encoding="utf-8")
 
-    def hold(self) -> None:
-        """Kill -9, and do not start it again until `restart_now`."""
+    def hold(self, *, kill: bool = True) -> None:
+        """Kill -9, or wait for its end, and do not start it again until `restart_now`."""
         with self._lock:
             self._restart_at = math.inf
-            if self._process is not None:
+            if self._process is not None and kill:
                 self._killed = True
                 self._process.kill()
                 self._process.join()
+
+    def stop(self, seconds: float) -> bool:
+        """Stop its process for so long (SIGSTOP); whether it ran."""
+        process = self._process
+        if process is None or process.pid is None or not process.is_alive():
+            return False
+        os.kill(process.pid, signal.SIGSTOP)
+        time.sleep(seconds)
+        os.kill(process.pid, signal.SIGCONT)
+        return True
 
     def restart_now(self) -> None:
         """End an absence."""
@@ -162,6 +181,16 @@ def kill(pid: int) -> bool:
         os.kill(pid, signal.SIGKILL)
     except ProcessLookupError:
         return False
+    return True
+
+
+def holds_within(seconds: float, condition: Callable[[], bool]) -> bool:
+    """Wait until the condition holds, for so long at most; whether it does."""
+    until = time.monotonic() + seconds
+    while not condition():
+        if time.monotonic() > until:
+            return False
+        time.sleep(0.1)
     return True
 
 

@@ -108,14 +108,19 @@ def jobs_run_twice(traces: Iterable[Traced]) -> Iterator[str]:
                 latest[one.rank] = one
 
 
-def broken_histories(traces: Iterable[Traced], totals: Mapping[int, int]) -> Iterator[str]:
-    """Jobs whose surviving history has not every iteration once. ``totals``: iterations by job."""
+def broken_histories(
+    traces: Iterable[Traced], totals: Mapping[int, int], damaged: Mapping[int, int] | None = None
+) -> Iterator[str]:
+    """Jobs whose surviving history has not every iteration once. ``totals``: iterations by job.
+
+    damaged: jobs of which a checkpoint was damaged, with the iterations in the one before.
+    """
     of = defaultdict(list)
     for one in traces:
         of[one.job].append(one)
     for job, total in totals.items():
         leading = [one for one in of[job] if one.rank == 0 and one.total]
-        yield from _chain(job, total, leading)
+        yield from _chain(job, total, leading, (damaged or {}).get(job))
         for one in of[job]:
             for lead in leading:
                 same = lead.of_attempt(one) and one.total
@@ -123,13 +128,18 @@ def broken_histories(traces: Iterable[Traced], totals: Mapping[int, int]) -> Ite
                     yield f"ranks of {one.name} began from {one.restored} and {lead.restored}"
 
 
-def _chain(job: int, total: int, runs: Sequence[Traced]) -> Iterator[str]:
-    """What is wrong with a job's attempts, each of which goes on where a checkpoint of one before stood."""
+def _chain(job: int, total: int, runs: Sequence[Traced], back_to: int | None) -> Iterator[str]:
+    """What is wrong with a job's attempts, each of which goes on where a checkpoint of one before stood.
+
+    back_to: from where it may go on once although more was saved.
+    """
     survives: list[tuple[int, int]] = []
     safe = 0
     for one in runs:
         if one.iterations != list(range(one.restored + 1, one.restored + 1 + len(one.iterations))):
             yield f"{one.name} did not go on from {one.restored} in order: {one.iterations}"
+        if one.restored < safe and one.restored == back_to:
+            safe, back_to = one.restored, None
         if one.restored < safe:
             yield f"{one.name} began from {one.restored}, and {safe} were in a checkpoint before"
         if one.restored > len(survives):

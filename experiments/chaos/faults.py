@@ -7,16 +7,21 @@ from collections import Counter
 from collections.abc import Callable
 
 from chaos_cluster import ChaosCluster
-from commands import kill, one_of
+from commands import holds_within, kill, one_of
+from damage import CheckpointDamage
 from fault_proxy import InjectedFault
+from flood import Flood, HostileUser
+from noticed import Noticed
 
+from volvelle.model.problems import Problem
 from volvelle.model.units import DAY
 
 _MAX_ABSENCE_SECONDS = 4.0
 _GIVEN_UP_SECONDS = 120.0
 _CLOCKS_OFF_SECONDS = [sign * days * DAY for days in (1 / 24, 1, 40, 400) for sign in (1, -1)]
 _START_SECONDS = 20.0
-_FLOOD_SECONDS = 2.0
+_FLOOD_SECONDS, _HOSTILE_SECONDS = 2.0, 6.0
+_STOPPED_SECONDS = 12.0, 62.0
 _ANSWER_SECONDS = 20.0
 
 
@@ -26,6 +31,8 @@ class Faults:
     def __init__(self, cluster: ChaosCluster, rng: random.Random, injected: Counter[str]) -> None:
         self.cluster, self._rng, self._injected = cluster, rng, injected
         self._background: threading.Thread | None = None
+        self.noticed = Noticed(cluster)
+        self.damage = CheckpointDamage(cluster.disk.path, rng)
         self.unserved: list[str] = []
         self.flood_connections = 0
 
@@ -42,6 +49,10 @@ class Faults:
             (4, self._set_a_clock),
             (2, self._start_on_a_full_disk),
             (2, self._flood),
+            (2, self._suffer_a_hostile_user),
+            (2, self._revoke_a_token),
+            (4, self.damage.damage_one),
+            (self.cluster.backend.copy_weight, self._copy_a_folder),
             (self.cluster.backend.deletion_weight, self.delete_a_folder),
         ]
         weights, kinds = zip(*faults, strict=True)
@@ -85,16 +96,20 @@ class Faults:
         return self._in_background(remove)
 
     def _fill_disk(self) -> InjectedFault:
+        """Fill the disk of all, or one that is a node's alone."""
         seconds = self._rng.uniform(1.0, 2 * _MAX_ABSENCE_SECONDS)
+        disk = self._rng.choice([self.cluster.disk, *self.cluster.backend.disks])
 
         def fill() -> InjectedFault:
-            self.cluster.disk.fill()
-            full = self.cluster.disk.full
+            disk.fill()
+            full = disk.full
             time.sleep(seconds)
-            self.cluster.disk.clear()
-            return "disk filled" if full else None
+            disk.clear()
+            return (
+                f"disk {'' if disk is self.cluster.disk else 'of a node '}filled" if full else None
+            )
 
-        return self._in_background(fill) if self.cluster.disk.real else None
+        return self._in_background(fill) if disk.real else None
 
     def _stop_store(self) -> InjectedFault:
         seconds = self._rng.uniform(0.5, 1.5 * _MAX_ABSENCE_SECONDS)
@@ -133,28 +148,63 @@ class Faults:
         return "controller killed and started on a full disk" if full else None
 
     def _flood(self) -> InjectedFault:
-        """Flood API and agents' port while a user asks for the queue."""
-        cluster = self.cluster
+        return self._attack(self.cluster.flood, _FLOOD_SECONDS, "flood of connections and requests")
+
+    def _suffer_a_hostile_user(self) -> InjectedFault:
+        return self._attack(self.cluster.hostile_user, _HOSTILE_SECONDS, "hostile user beside")
+
+    def _attack(
+        self, begin: Callable[[tuple[str, int]], Flood | HostileUser], seconds: float, name: str
+    ) -> InjectedFault:
+        """Attack API and agents' port while a user asks for the queue."""
+        cluster, exits = self.cluster, self.cluster.server.exits
         self.join()
         until = time.monotonic() + _START_SECONDS
         while (agents := cluster.backend.agents_address) is None or cluster.get("/readyz") is None:
             if time.monotonic() > until:
                 return None
             time.sleep(0.1)
-        flood, until = cluster.flood(agents), time.monotonic() + _FLOOD_SECONDS
+        try:
+            flood, until = begin(agents), time.monotonic() + seconds
+        except Problem:
+            return None
         while time.monotonic() < until:
             began = time.monotonic()
             answer, took = cluster.get("/v1/jobs"), time.monotonic() - began
             if answer is None or took > _ANSWER_SECONDS:
+                ended = cluster.server.exits > exits
+                last = cluster.server.last_line if ended else "the server runs"
                 self.unserved.append(
-                    f"the queue was {'' if answer else 'not '}answered after {took:.0f} s"
+                    f"{name}: the queue was {'' if answer else 'not '}answered after {took:.0f} s: {last}"
                 )
             time.sleep(0.1)
         flood.end()
         if flood.let_in:
             self.unserved.append(f"{flood.let_in} strangers were let in as agents")
         self.flood_connections += flood.sent
-        return "flood of connections and requests"
+        return name
+
+    def _revoke_a_token(self) -> InjectedFault:
+        self.join()
+        return self.noticed.revoke_a_token()
+
+    def _copy_a_folder(self) -> InjectedFault:
+        self.join()
+        return self.noticed.copy_a_folder()
+
+    def take_the_store_away(self) -> InjectedFault:
+        """Take the file of the store away, where it is one."""
+        self.join()
+        return self.noticed.take_the_store_away()
+
+    def stop_the_server(self) -> InjectedFault:
+        """Stop the server, as a machine does that swaps or is moved, for longer than a lease."""
+        self.join()
+        holds_within(_START_SECONDS, lambda: self.cluster.get("/readyz") is not None)
+        shortest, longest = _STOPPED_SECONDS
+        seconds = shortest * (longest / shortest) ** self._rng.random()
+        stopped = self.cluster.server.stop(seconds)
+        return "controller stopped for 12 to 62 s" if stopped else None
 
     def _in_background(self, fault: Callable[[], InjectedFault]) -> InjectedFault:
         """Inject a fault in a thread, unless another one is still active."""

@@ -7,10 +7,13 @@ without knowing the token. The user asks for forecasts of large arrays and does 
 import json
 import os
 import socket
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from pathlib import Path
 
 import msgspec
 
@@ -21,6 +24,27 @@ from volvelle.model.node import Node
 _FROM = "127.0.0.2", 0
 _IDLE_CONNECTIONS = 300
 _TIMEOUT_SECONDS = 1.0
+_HOSTILE = Path(__file__).parents[2] / "benchmarks" / "hostile_user.py"
+
+
+class HostileUser:
+    """A user whose requests, bodies and uploads are to fail the others (benchmarks/hostile_user.py)."""
+
+    sent = let_in = 0
+
+    def __init__(self, url: str, agents: tuple[str, int], token: str) -> None:
+        where = ("--url", url, "--agents-port", str(agents[1]))
+        self._process = subprocess.Popen(
+            [sys.executable, str(_HOSTILE), *where], stdin=subprocess.PIPE
+        )
+        assert self._process.stdin is not None
+        self._process.stdin.write(token.encode() + b"\n")
+        self._process.stdin.close()
+
+    def end(self) -> None:
+        """End it."""
+        self._process.kill()
+        self._process.wait()
 
 
 class Flood:
@@ -45,8 +69,12 @@ class Flood:
 
     def _repeat(self, flood: Callable[[], None]) -> None:
         while not self._ending.is_set():
-            with suppress(OSError):
+            try:
                 flood()
+            except (
+                OSError
+            ):  # refused: not again at once, which would hold up this process's other threads
+                self._ending.wait(0.01)
 
     def _connect(self, to: tuple[str, int]) -> socket.socket:
         self.sent += 1

@@ -1,9 +1,9 @@
 """The store goes back in time: a backup is restored, an old disk is put back, the log's end is lost."""
 
 import time
-from collections.abc import Callable
 
 from chaos_cluster import ChaosCluster
+from commands import holds_within
 from fault_proxy import FREQUENT_FAULTS, NO_FAULTS, InjectedFault
 
 _TRACED_SECONDS = 60.0
@@ -35,21 +35,21 @@ class StoreSetBack:
         Jobs whose acknowledgement is not in the store any more count no longer; all others do.
         """
         cluster = self._cluster
-        self._wait(self._a_later_job_ran, _TRACED_SECONDS)
+        holds_within(_TRACED_SECONDS, self._a_later_job_ran)
         cluster.set_fault_rates(NO_FAULTS)
         cluster.pause_clients()
-        self._wait(lambda: cluster.get("/readyz") is not None, _TRACED_SECONDS)
+        holds_within(_TRACED_SECONDS, lambda: cluster.get("/readyz") is not None)
         time.sleep(_TOLD_SECONDS)
         cluster.server.hold()
         how = cluster.store.put_back()
         lost = cluster.submissions.lose(cluster.store.jobs())
         self.lost += len(lost)
         cluster.server.restart_now()
-        if lost and not self._wait(self._is_said, _SAID_SECONDS):
+        if lost and not holds_within(_SAID_SECONDS, self._is_said):
             self.silent.append(
                 f"{how}: jobs {sorted(lost)} were lost, and the server did not say so"
             )
-        self._wait(self._is_settled, _SETTLED_SECONDS)
+        holds_within(_SETTLED_SECONDS, self._is_settled)
         cluster.resume_clients()
         cluster.set_fault_rates(FREQUENT_FAULTS)
         return how
@@ -75,12 +75,3 @@ class StoreSetBack:
         for name in draining:
             self._cluster.post(f"/v1/nodes/{name}/resume")
         return not draining
-
-    @staticmethod
-    def _wait(condition: Callable[[], bool], seconds: float) -> bool:
-        until = time.monotonic() + seconds
-        while not condition():
-            if time.monotonic() > until:
-                return False
-            time.sleep(0.1)
-        return True

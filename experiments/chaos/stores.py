@@ -8,7 +8,8 @@ import subprocess
 import sys
 import tempfile
 import time
-from contextlib import closing, suppress
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, closing, contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import Protocol
 
@@ -42,6 +43,10 @@ class StoppableStore(Protocol):
 
     def put_back(self) -> InjectedFault:
         """Set it back, while no server writes to it; how."""
+        ...
+
+    def taken_away(self) -> AbstractContextManager[bool]:
+        """Its files are not there in the block, whoever writes to them; whether it has any."""
         ...
 
     def jobs(self) -> set[int]:
@@ -96,6 +101,16 @@ class LockedFile:
         else:
             _lose_end(self._path.with_name(f"{self._path.name}-wal"), self._rng)
         return f"store set back: {self._way}"
+
+    @contextmanager
+    def taken_away(self) -> Iterator[bool]:
+        """By renaming them."""
+        files = list(self._path.parent.glob(f"{self._path.name}*"))
+        for file in files:
+            file.rename(file.with_name(f"away-{file.name}"))
+        yield True
+        for file in files:
+            file.with_name(f"away-{file.name}").rename(file)
 
     def jobs(self) -> set[int]:
         """From its table."""
@@ -155,6 +170,10 @@ class PostgresqlServer:
         """Put the copy in place."""
         self._copy("kept", "data")
         return "store set back: disk put back as it was"
+
+    def taken_away(self) -> AbstractContextManager[bool]:
+        """Not done: it has a server of its own."""
+        return nullcontext(False)
 
     def _copy(self, source: str, target: str) -> None:
         self._server.stop()

@@ -3,14 +3,16 @@
 python traced_job.py TRACES ITERATIONS SECONDS SAVE_EVERY
 
 Each of its processes (one on each node) has a file of its own in TRACES, which is not on the disk that is
-filled, and holds a lock for each of its GPUs and for its rank as long as it lives: the kernel
-releases them at its end and not before. Ranks wait for each other in every iteration, as in a training.
+filled, and holds a lock for each of its GPUs and for its rank as long as it lives: the kernel releases them
+at its end and not before. So does a child of its own that has left its session and environment. Ranks wait
+for each other in every iteration, as in a training.
 """
 
 import fcntl
 import json
 import os
 import socket
+import subprocess
 import sys
 import time
 import warnings
@@ -44,6 +46,9 @@ class Trace:
             self._hold(f"gpu-{gpu}" for gpu in self.gpus),
             self._hold([f"job-{self.job}-rank-{self.rank}"]),
         ]
+        # It keeps the locks, and neither its session nor its environment says of which job it is.
+        held = [file.fileno() for files in self._held for file in files]
+        subprocess.Popen(["sleep", "600"], env={}, start_new_session=True, pass_fds=held)
 
     def _hold(self, names: Iterable[str]) -> Sequence[IO[bytes]]:
         """Lock until the process ends; a lock held by another process is traced."""

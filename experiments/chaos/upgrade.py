@@ -29,7 +29,7 @@ from volvelle.live.http.client import ApiClient
 
 ROOT = Path(__file__).resolve().parents[2]
 NODES = ("node-0", "node-1")
-JOBS = 8
+JOBS = 5
 _ITERATIONS, _SECONDS = 80, 0.1
 _PATIENCE_SECONDS = 240.0
 _CONFIG = 'cluster = "2x2"\nexecutor = "dial-in:port={port}"\n\n[listen]\nport = 0\n'

@@ -27,7 +27,7 @@ from volvelle.live.forecasts.calibration import ForecastCalibration
 from volvelle.live.forecasts.forecast_update import forecast_jobs
 from volvelle.metrics.outcomes import Outcomes
 from volvelle.metrics.recorder import Recorder
-from volvelle.simulate.coming import Coming
+from volvelle.simulate.arrivals import ArrivalTable
 from volvelle.simulate.futures import arrival_of, finishes
 from volvelle.simulate.resample import RecentPast
 from volvelle.simulate.run import Setting
@@ -156,7 +156,7 @@ def told(workload: Workload, given: Setting, teller: Teller) -> Outcomes:
     """What came of the jobs, and what they were told."""
     scheduler = Scheduler(given.cluster, given.composition.build(), seed=given.seed)
     recorder = Recorder(given.cluster)
-    coming = Coming(scheduler, workload.jobs)
+    coming = ArrivalTable(scheduler, workload.jobs)
     world = World(scheduler, coming, [recorder, _Ends(teller)], compiled=True)
     world.run(teller.tell, pauses=NEWCOMERS_CAME)
     outcomes = recorder.outcomes(workload.durations, None, workload.single_gpu_seconds)

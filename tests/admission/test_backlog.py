@@ -12,7 +12,7 @@ from volvelle.core.scheduler import Scheduler
 from volvelle.metrics.outcomes import Outcomes
 from volvelle.model.cluster import parse_cluster
 from volvelle.model.job import Job, JobSpec, Truth
-from volvelle.simulate.coming import Coming
+from volvelle.simulate.arrivals import ArrivalTable
 from volvelle.simulate.world import World
 from volvelle.testing.scenario import Scenario, happen, linear_job
 
@@ -43,8 +43,8 @@ def test_the_threshold_is_never_exceeded(
     specs = [*others, JobSpec(id="a", submit_time=0.0, gpus=gpus)]
     if prepared:
         jobs = [Job(spec, Truth(work=spec.gpus * 100.0)) for spec in specs]
-        world = World(scheduler, Coming(scheduler, jobs), until=0.0)
-        world.run()
+        world = World(scheduler, ArrivalTable(scheduler, jobs))
+        world.run(until=0.0)
     else:
         told = [JobSubmitted(0.0, n, spec, Truth(work=1.0)) for n, spec in enumerate(specs)]
         scheduler.handle(0.0, told)

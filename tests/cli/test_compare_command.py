@@ -138,6 +138,15 @@ def test_resume_keeps_equal_finished_runs(volvelle: Volvelle, trace: Path) -> No
     assert Path("cmp/runs/fifo/run.json").stat().st_mtime_ns != before
 
 
+def test_without_a_folder_the_last_comparison_is_resumed(volvelle: Volvelle, trace: Path) -> None:
+    common = ("compare", trace, "-c", "1x8", "-m", "jct:mean")
+    for policy in ("fifo", "las"):
+        assert volvelle(*common, "-p", policy).status == 0
+    ran = volvelle(*common, "-p", "las", "-p", "srsf", "--resume")
+    assert "1 of them earlier" in ran.out
+    assert "Pictures: volvelle-compare-2/report.html" in ran.out
+
+
 def test_runs_of_several_commands_are_reported_together(volvelle: Volvelle, trace: Path) -> None:
     volvelle("compare", trace, "-c", "1x8", "-p", "fifo", "-p", "srsf", "--out", "cmp")
     volvelle("simulate", trace, "-c", "1x8", "-p", "las", "--out", "las")

@@ -1,5 +1,8 @@
 """Tables of a server's rows, on terminals of any width."""
 
+from datetime import UTC, datetime
+
+from volvelle.cli import formatting
 from volvelle.cli.rows import Head, table
 
 HEADS = [
@@ -36,3 +39,22 @@ def test_a_narrow_terminal_has_the_reason_on_a_line_of_its_own_and_no_line_too_l
         "  7  bert",
     ]
     assert max(map(len, lines)) <= 40
+
+
+def test_an_end_says_its_state_once_and_a_start_to_come_is_not_past() -> None:
+    job = {"state": "failed", "reason": "failed: exit code 2", "submitted": 0.0, "ended": 5.0}
+    assert formatting.format_end(job) == "failed after 5s: exit code 2"
+    assert formatting.format_end(job | {"state": "cancelled", "reason": "cancelled"}) == (
+        "cancelled after 5s"
+    )
+    now = datetime.fromtimestamp(7200.0, UTC)
+    waiting = {"started": None, "state": "waiting", "predicted_start": 3600.0}
+    assert formatting.format_start(waiting, now) == "~02:00:00"
+
+
+def test_a_forecast_without_an_estimate_says_that_all_of_it_is_a_guess() -> None:
+    now = datetime.fromtimestamp(0.0, UTC)
+    forecast = {"start": 0.0, "p50": 60.0, "p90": 90.0, "guessed": True}
+    assert formatting.format_forecast(forecast, now).endswith("; P90 is a guess")
+    said = formatting.format_forecast(forecast, now, estimated=False)
+    assert said.endswith("; guesses without --estimate")

@@ -141,6 +141,14 @@ def test_running_again_replaces_the_run_if_it_may(volvelle: Volvelle, trace: Pat
     assert (forced.status, policy) == (0, "srsf")
 
 
+def test_without_a_folder_each_run_has_one_of_its_own(volvelle: Volvelle, trace: Path) -> None:
+    for _ in range(2):
+        assert volvelle("simulate", trace, "-c", "1x8").status == 0
+    assert "volvelle-run-2/report.html" in volvelle("report", "volvelle-run-2").out
+    volvelle("simulate", trace, "-c", "1x8", "--force")
+    assert not (trace.parent / "volvelle-run-3").exists()
+
+
 def test_a_folder_with_other_files_is_left_alone(volvelle: Volvelle, trace: Path) -> None:
     (trace.parent / "home").mkdir()
     (trace.parent / "home" / "thesis.tex").write_text("...")

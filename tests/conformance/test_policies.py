@@ -171,8 +171,8 @@ def _mixed(policy: str) -> Run:
             submit=7.0 * n,
             gpus=next(widths),
             seconds=20.0 + 13 * (n % 5),
-            most=6.0 if n % 3 == 0 else None,
-            types=("a", "b") if n % 2 else ("b",),
+            max_gpus=6.0 if n % 3 == 0 else None,
+            gpu_types=("a", "b") if n % 2 else ("b",),
         )
         for n in range(30)
     ]

@@ -16,7 +16,7 @@ from volvelle.model.cluster import parse_cluster
 from volvelle.simulate.run import simulate
 from volvelle.simulate.synthesis import Synthesis
 from volvelle.simulate.world import World
-from volvelle.testing.audit import Audit
+from volvelle.testing.audit import audited
 from volvelle.testing.scenario import Scenario, happen, linear_job, state_of
 from volvelle.testing.strategies import EVERYTHING, scenarios
 
@@ -45,9 +45,7 @@ def test_nothing_is_given_twice_and_all_work_is_done(
     synthesis: Synthesis, scenario: Scenario
 ) -> None:
     scenario = under(scenario, synthesis)
-    audit = Audit(scenario)
-    run = happen(scenario, audit)
-    audit.close(run.outcomes)
+    audited(scenario)
 
 
 @every_synthesis
@@ -94,9 +92,7 @@ class Roulette:
 def test_any_switch_at_any_time_keeps_the_books(
     scenario: Scenario, chosen: list[tuple[str, str]]
 ) -> None:
-    audit = Audit(scenario)
-    run = happen(scenario, audit, director=Roulette(chosen))
-    audit.close(run.outcomes)
+    audited(scenario, Roulette(chosen))
 
 
 def test_looking_ahead_in_several_processes_chooses_the_same(

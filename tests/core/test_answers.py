@@ -75,6 +75,14 @@ def test_a_mistake_in_somebodys_policy_is_told_with_its_file_and_line() -> None:
     )
 
 
+def test_a_column_that_is_not_there_is_told_with_the_nearest_one() -> None:
+    def misspelt(view: Any) -> Allocation:
+        return Allocation(view.jobs.remaining_secs)
+
+    with pytest.raises(Problem, match=r"did you mean 'remaining_seconds'"):
+        decide(answering(misspelt))
+
+
 def test_a_mistake_in_somebodys_admission_is_an_error_with_its_file_and_line() -> None:
     class Mistaken(Admission):
         """Asks a question that has no answer."""

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from volvelle.core.compiled import compiled
 from volvelle.core.machine_code import arrays
-from volvelle.core.machine_code.loading import NoCompiler
+from volvelle.core.machine_code.kinds import NoCompiler
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

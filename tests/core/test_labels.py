@@ -46,7 +46,7 @@ def test_a_job_whose_constraints_no_node_could_meet_is_rejected(
     constraints: tuple[str, ...], types: tuple[str, ...], gpus: float, reason: str
 ) -> None:
     nodes = Node("x", 2, "a", labels=("nvlink", "zone=a")), Node("y", 4, "b", labels=("zone=b",))
-    job = linear_job(0, 0.0, gpus, 1.0, types=types, constraints=constraints)
+    job = linear_job(0, 0.0, gpus, 1.0, gpu_types=types, constraints=constraints)
     scheduler = Scenario.of(Cluster(nodes), [], policy="fifo", placement="none").scheduler()
     decision = scheduler.handle(0.0, [submit(job, 0)])
     assert [r.reason.startswith(reason) for r in decision.rejected] == [True] * bool(reason)

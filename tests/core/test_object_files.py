@@ -17,7 +17,8 @@ import pytest
 from volvelle.core import machine
 from volvelle.core.machine_code import compiling, files, loading
 from volvelle.core.machine_code.kernels import kernel, kernels_reached, stamp
-from volvelle.core.machine_code.loading import NoCompiler, NotCompilable, address, called
+from volvelle.core.machine_code.kinds import NoCompiler, NotCompilable
+from volvelle.core.machine_code.loading import address, called
 from volvelle.core.paying import COMPILED_FROM, LOADED_FROM, machine_code_pays
 from volvelle.core.policy import policies
 

@@ -96,7 +96,7 @@ def test_policies_that_do_not_ask_pay_nothing() -> None:
     def check(world: World) -> None:
         assert np.all(world.scheduler.view().jobs.curve == -1)
 
-    jobs = [linear_job(n, float(n), 1.0, 10.0, most=4.0) for n in range(4)]
+    jobs = [linear_job(n, float(n), 1.0, 10.0, max_gpus=4.0) for n in range(4)]
     happen(Scenario.of(parse_cluster("1x4"), jobs, policy="max-min"), on_moment=check)
 
 

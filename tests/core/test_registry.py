@@ -50,3 +50,28 @@ def test_what_was_loaded_from_files_can_be_forgotten(tmp_path: Path) -> None:
         assert "mine" in policies.names()
     assert "mine" not in policies.names()
     assert policies.make(str(path)).name == "mine"
+
+
+@pytest.mark.parametrize(
+    ("source", "said"),
+    [
+        ("def mine(jobs, now): return jobs.gpus", r"defines no policy\. Write @policy\.order"),
+        (
+            "from volvelle import policy\n@policy.order('mine')\ndef mine(jobs): return jobs.gpus",
+            r"line 2, in mine: a key has other arguments\. Define mine\(jobs, now\)",
+        ),
+        (MINE.format(name="short").replace("jobs, now", "jobs"), r"Define key\(self, jobs, now\)"),
+    ],
+)
+def test_a_file_that_is_no_policy_says_how_to_write_one(
+    tmp_path: Path, source: str, said: str
+) -> None:
+    path = tmp_path / "mine.py"
+    path.write_text(source)
+    with pytest.raises(Problem, match=said):
+        policies.make(str(path))
+
+
+def test_names_in_a_row_are_to_be_given_one_by_one() -> None:
+    with pytest.raises(Problem, match=r"Name each alone: --policy fifo --policy srsf\."):
+        policies.make("fifo,srsf")

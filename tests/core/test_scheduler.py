@@ -47,11 +47,11 @@ def submit(job: Job, number: int, time: float = 0.0) -> JobSubmitted:
     [
         (linear_job(0, 0.0, 5.0, 1.0), "wants 5 GPUs, the cluster has 4"),
         (
-            linear_job(0, 0.0, 1.0, 1.0, types=("h100",)),
+            linear_job(0, 0.0, 1.0, 1.0, gpu_types=("h100",)),
             "wants GPUs of type h100, the cluster has a, b",
         ),
         (
-            linear_job(0, 0.0, 3.0, 1.0, types=("a",)),
+            linear_job(0, 0.0, 3.0, 1.0, gpu_types=("a",)),
             "wants 3 GPUs, the cluster has 2",
         ),
         (linear_job(0, 0.0, 2.0, 1.0, pool="red"), "wants 2 GPUs, its pool 'red' has 1"),
@@ -71,7 +71,7 @@ def test_what_can_never_run_is_rejected_with_its_reason(job: Job, reason: str) -
 
 @pytest.mark.parametrize("policy", ["fifo:elastic=false", "easy"])
 def test_a_policy_that_does_not_resize_rejects_what_is_too_wide_as_requested(policy: str) -> None:
-    job = linear_job(0, 0.0, 8.0, 10.0, least=1.0, most=8.0)
+    job = linear_job(0, 0.0, 8.0, 10.0, min_gpus=1.0, max_gpus=8.0)
     decision = scheduler_of("1x4", policy).handle(0.0, [submit(job, 0)])
     assert decision.rejected[0].reason == "wants 8 GPUs, the cluster has 4"
 

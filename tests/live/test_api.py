@@ -22,7 +22,7 @@ from volvelle.live.records import AskedBy
 from volvelle.live.role import Role
 from volvelle.live.store import StoreFailed, Token
 from volvelle.policies.orders import SmallestJob
-from volvelle.simulate.onward import onward, setting_of
+from volvelle.simulate.resumed import resumed, setting_of
 
 pytest_plugins = ["api_fixtures"]
 
@@ -88,7 +88,7 @@ def test_forecasts_that_take_long_are_given_up_and_delay_nobody_else(
 ) -> None:
     over = threading.Event()
     api.app.state.forecasts = ForecastThreads(1.0)
-    monkeypatch.setattr(api.controller, "forecast", lambda *_: over.wait())
+    monkeypatch.setattr(api.controller.forks, "forecast", lambda *_: over.wait())
 
     async def ask() -> tuple[list[Response], Response]:
         server = AsyncClient(transport=ASGITransport(api.app), base_url="http://here")
@@ -586,6 +586,6 @@ def test_a_snapshot_is_for_operators_and_simulations_go_on_from_it(
     file = tmp_path / "now.json"
     file.write_bytes(api.client("root").get("/v1/snapshot").content)
     taken = read_snapshot(file)
-    outcomes = onward(taken, setting_of(taken, taken.header.composition)).outcomes
+    outcomes = resumed(taken, setting_of(taken, taken.header.composition)).outcomes
     assert [spec.name for spec in outcomes.specs] == ["bert"]
     assert set(outcomes.status) == {"finished"}

@@ -12,7 +12,7 @@ from volvelle.live.control.requests import Change, Hold, Release, Requeue
 from volvelle.live.job_change import JobChange
 from volvelle.live.status.view import JobState
 from volvelle.model.problems import Problem
-from volvelle.simulate.otherwise import had_otherwise
+from volvelle.simulate.counterfactual import counterfactual
 from volvelle.workload.reading import read_trace
 
 
@@ -134,5 +134,5 @@ def test_yesterday_under_another_policy_goes_by_the_last_declaration(
     written.write(journal)
     jobs = read_trace(journal).jobs
     assert [job.spec.priority for job in jobs] == [0, 4]
-    other = had_otherwise(journal, "srsf", "accept-all", 0.0, 100.0)
+    other = counterfactual(journal, "srsf", "accept-all", 0.0, 100.0)
     assert other.jobs == 2

@@ -371,13 +371,13 @@ def test_a_controller_in_its_threads_answers_forecasts_and_stops(tmp_path: Path)
         assert last.predicted_p50 is not None
         assert last.predicted_p50 - last.submitted == pytest.approx(100.0, abs=1.0)
         assert last.reason == "waits for 2 GPUs: 0 free; 1 job ahead"
-        forecast_now = controller.forecast(sleeping(10, 1), "bo")
+        forecast_now = controller.forks.forecast(sleeping(10, 1), "bo")
         assert forecast_now.start is not None
         assert forecast_now.start - last.submitted == pytest.approx(100.0, abs=5.0)
         assert forecast_now.reason == "waits for 1 GPU: 0 free; 2 jobs ahead"
         assert forecast_now.ahead == 2
         with pytest.raises(Problem, match="wants 3 GPUs"):
-            controller.forecast(sleeping(10, 3), "bo")
+            controller.forks.forecast(sleeping(10, 3), "bo")
         changes = controller.events(-2)
         assert changes is not None
         assert [change.number for one in changes for change in one.changes][:1] == [0]
@@ -471,7 +471,7 @@ def test_a_snapshot_has_the_present_state(tmp_path: Path) -> None:
     try:
         for seconds in (50, 30):
             controller.request(Submit("ada", sleeping(seconds, 2))).result(10.0)
-        taken = controller.snapshot()
+        taken = controller.forks.snapshot()
     finally:
         controller.stop()
     finish = Fork(taken.scheduler()).until().finish

@@ -139,6 +139,9 @@ def test_a_phone_shows_one_line_of_header_and_a_card_for_each_row(site: Site) ->
     assert heights[1] > 100
     assert heights[2] == 1, "cards say what the heads said"
     assert page.locator("#queue-0 [data-state=running]").count() == 1
+    for waiting in page.locator("tbody tr:has([data-state=waiting])").all():
+        assert all(cell.is_visible() for cell in waiting.locator("td.wide:not(:empty)").all())
+    assert page.locator("td.wide:not(:empty)").count() > 1, "names and reasons"
     assert not site.errors
 
 
@@ -224,7 +227,7 @@ def test_arrows_move_at_once_after_the_keys_of_a_view(site: Site) -> None:
     for key in ("g", "q"):
         page.keyboard.press(key)
     page.wait_for_selector("#queue-0.active")
-    assert re.search(r"~\d %", page.locator("#queue-0").inner_text()), "no iterations: by its time"
+    assert re.search(r"~\d+ %", page.locator("#queue-0").inner_text()), "no iterations: by its time"
     for key in ("ArrowDown", "Enter"):
         page.keyboard.press(key)
     page.wait_for_selector("h1:has-text('Job 1')")

@@ -10,7 +10,8 @@ from fake_cluster import ControllerHarness, sleeping, wait_for
 from volvelle.cli import formatting
 from volvelle.live.control.requests import Submit
 from volvelle.live.forecasts.job_forecast import JobForecast
-from volvelle.live.job_request import Deadline, JobRequest
+from volvelle.live.job_request import JobRequest
+from volvelle.live.request_parts import Deadline
 from volvelle.live.status.view import NO_GUARANTEES, Guarantee, JobStatusView
 
 
@@ -30,7 +31,7 @@ def submit(harness: ControllerHarness, request: JobRequest) -> int:
 def foretell(harness: ControllerHarness, request: JobRequest) -> JobForecast:
     """The answer of a dry run, which another thread waits for."""
     with ThreadPoolExecutor(1) as threads:
-        asked = threads.submit(harness.controller.forecast, request, "ada")
+        asked = threads.submit(harness.controller.forks.forecast, request, "ada")
 
         def answered() -> bool:
             harness.deliver()

@@ -88,8 +88,11 @@ def test_jobs_of_a_node_that_never_reconnects_run_elsewhere_and_it_is_fenced(
 ) -> None:
     with controlled(harness) as controller:
         assert set(states(controller).values()) == {"down"}
+        said = "all nodes are down (2), so no job runs: start their agents"
+        assert controller.health.problems == (said,)
         harness.provide_nodes()
         until(lambda: set(states(controller).values()) == {"up"})
+        assert not controller.health.problems
         number = submitted(controller, "iterations=500")
         first = until(
             lambda: (

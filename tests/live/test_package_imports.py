@@ -13,6 +13,7 @@ SHARED = {
     "declared_training",
     "job_change",
     "job_request",
+    "request_parts",
     "measured_rates",
     "messages",
     "notify",

@@ -48,6 +48,19 @@ def test_a_node_whose_raylet_is_killed_is_lost_with_its_jobs_and_joins_again(
         assert harness.end(attempt=2).outcome is Outcome.FINISHED
 
 
+def test_what_left_its_session_and_environment_does_not_outlive_its_raylet(tmp_path: Path) -> None:
+    with ray_harness(tmp_path) as harness:
+        pid = tmp_path / "node-0"
+        sleeps = f"sh -c 'echo $$ > {tmp_path}/$0; exec sleep 600' $VOLVELLE_NODE"
+        harness.start(command=("sh", "-c", f"env -i setsid {sleeps} & sleep 600"))
+        hidden = until(lambda: pid.exists() and pid.read_text().strip())
+        harness.ray.kill("node-0")
+        assert harness.end().outcome is Outcome.LOST
+        assert not Path(f"/proc/{hidden}").exists()
+        harness.ray.add("node-0")
+        until(lambda: harness.since(NodeJoined)[-1].node.name == "node-0")
+
+
 def test_a_node_whose_raylet_dies_between_two_polls_is_lost(tmp_path: Path) -> None:
     with ray_harness(tmp_path) as harness:
         harness.start()

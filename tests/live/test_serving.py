@@ -301,6 +301,25 @@ def test_a_server_whose_policy_fails_ends_and_says_so_and_another_takes_its_jobs
         server.stop()
 
 
+@pytest.mark.parametrize("anew", [False, True])
+def test_an_idle_server_ends_when_its_store_is_removed_or_its_folder_is_made_anew(
+    tmp_path: Path, anew: bool
+) -> None:
+    with server_process(tmp_path, CONFIG) as server:
+        folder, old = tmp_path / "volvelle-serve", server.process
+        assert old is not None
+        if anew:
+            folder.rename(tmp_path / "deleted")
+            server.start(CONFIG)
+        else:
+            for file in folder.glob("store.db*"):
+                file.unlink()
+        assert old.wait(10.0) == 1
+        assert "was removed, or another file is in its place" in server.output
+        assert "put the store or a backup back, start volvelle serve again" in server.output.lower()
+        assert not anew or volvelle(tmp_path, "queue").returncode == 0
+
+
 @pytest.mark.parametrize(
     ("text", "error"),
     [

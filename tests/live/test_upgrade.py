@@ -9,7 +9,6 @@ import pytest
 ROOT = Path(__file__).parents[2]
 
 
-@pytest.mark.slow
 def test_nothing_is_lost_when_a_running_cluster_is_upgraded_from_the_commit_before() -> None:
     known = ["git", "-C", str(ROOT), "rev-parse", "--verify", "-q", "HEAD~1^{commit}"]
     if subprocess.run(known, check=False, capture_output=True).returncode:

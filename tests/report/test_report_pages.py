@@ -19,6 +19,7 @@ from volvelle.model.job import Job, JobSpec, Truth
 from volvelle.model.units import format_duration
 from volvelle.report.compare_report import write_compare_report
 from volvelle.report.describe_report import write_describe_report
+from volvelle.report.grid import Grid, GridRun
 from volvelle.report.run_report import write_run_report
 from volvelle.workload.describe import describe
 from volvelle.workload.workload import Workload
@@ -210,3 +211,15 @@ def test_a_trace_is_described_in_pictures(count: int, tmp_path: Path) -> None:
         assert f"<b>{count:,}</b>" in text
     for name in ("load", "durations", "gaps", "widths"):
         assert (tmp_path / f"{name}.png").stat().st_size > 5000
+
+
+def test_the_table_of_a_comparison_stands_above_its_charts_with_a_row_for_runs_that_are_alike(
+    tmp_path: Path,
+) -> None:
+    sjf = simulated(shortest_first=True)
+    runs = {"fifo": small_run(), "again": small_run(), "sjf": sjf}
+    grid = Grid.of(GridRun(name, {"policy": name}, None, 0, run) for name, run in runs.items())
+    write_compare_report(runs, tmp_path, title="three", facts={}, grid=grid)
+    text = read(tmp_path / "report.html")
+    assert text.index('id="verdict"') < text.index('id="comparison"') < text.index('id="times"')
+    assert '<th scope="row">fifo, again</th>' in text

@@ -29,7 +29,7 @@ def _job(number: int, having: tuple[str, ...]) -> Job:
         1.0 + number % 2,
         15.0 + 11.0 * (number % 5),
         pool=("red", "")[number % 2] if "pools" in having else "",
-        types=("a",) if "types" in having and number % 3 == 0 else (),
+        gpu_types=("a",) if "types" in having and number % 3 == 0 else (),
     )
     spec, truth = job.spec, job.truth
     if "dependencies" in having and number % 4 == 3:

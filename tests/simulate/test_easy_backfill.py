@@ -84,7 +84,7 @@ def test_an_elastic_job_is_backfilled_by_the_time_it_takes_on_what_it_requests()
     jobs = [
         linear_job(0, 0.0, 2.0, 10.0),
         linear_job(1, 0.0, 4.0, 5.0),
-        linear_job(2, 0.0, 1.0, 30.0, least=1.0, most=4.0),
+        linear_job(2, 0.0, 1.0, 30.0, min_gpus=1.0, max_gpus=4.0),
     ]
     run = happen(Scenario.of(parse_cluster("1x4"), jobs, policy="easy"))
     assert run.outcomes.first_start.tolist() == [0.0, 10.0, 15.0]

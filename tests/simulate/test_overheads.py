@@ -128,7 +128,7 @@ def test_a_stop_before_any_progress_costs_nothing() -> None:
 def test_a_resize_costs_checkpoint_and_restore_on_the_new_gpus() -> None:
     """Four GPUs for 10 s (40 of 100 done), then two: 3 s of overhead, the other 60 take 30 s."""
     jobs = [
-        linear_job(0, 0.0, 2.0, 50.0, least=2.0, most=4.0),
+        linear_job(0, 0.0, 2.0, 50.0, min_gpus=2.0, max_gpus=4.0),
         linear_job(1, 10.0, 2.0, 200.0),
     ]
     run = happen(

@@ -87,7 +87,7 @@ def test_two_jobs_take_turns_under_least_attained_service() -> None:
 
 def test_an_elastic_job_that_could_use_more_is_thought_of_every_round() -> None:
     """Nobody waits, but who attained less is due the larger share: it changes sides every round."""
-    jobs = [linear_job(n, 0.0, 4.0, 200.0, least=1.0, most=4.0) for n in range(2)]
+    jobs = [linear_job(n, 0.0, 4.0, 200.0, min_gpus=1.0, max_gpus=4.0) for n in range(2)]
     scenario = Scenario.of(parse_cluster("1x6"), jobs, policy="las:round=30")
     header = scenario.setting.header
     asked = EveryRound(header.cluster, header.composition.build())

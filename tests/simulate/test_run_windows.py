@@ -8,7 +8,8 @@ import pytest
 from volvelle.metrics.outcomes import JobStatus
 from volvelle.model.cluster import NodeChange, NodeState, parse_cluster
 from volvelle.model.problems import Problem
-from volvelle.simulate.run import Progress, Simulation, asked_to_stop, simulate
+from volvelle.simulate.interrupt import asked_to_stop
+from volvelle.simulate.run import Progress, Simulation, simulate
 from volvelle.testing.scenario import Scenario, linear_job
 from volvelle.workload.workload import Workload
 

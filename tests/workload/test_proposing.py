@@ -69,6 +69,12 @@ def test_a_trace_without_a_cluster_proposes_one(trace: Path) -> None:
         Experiment(trace=trace).read_cluster()
 
 
+def test_jobs_of_any_type_find_room_among_those_of_a_type() -> None:
+    typed = Job(JobSpec(id="a", submit_time=0.0, gpus=4.0, gpu_types=("a100",)), Truth(work=40.0))
+    wide = Job(JobSpec(id="b", submit_time=10.0, gpus=16.0), Truth(work=160.0))
+    assert proposed_cluster(seen_types(Workload([typed, wide]))) == "--cluster 3x8:a100"
+
+
 def test_demand_above_what_there_is_of_a_type_is_found(trace: Path) -> None:
     types = seen_types(read_trace(trace))
     found = too_much_wanted(types, parse_cluster("2x8:a100,1x8:h100"))

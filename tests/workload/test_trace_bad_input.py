@@ -9,6 +9,7 @@ from trace_samples import SAMPLES
 
 from volvelle.model.problems import Problem
 from volvelle.workload.readers.ledger import PROGRESS_ROWS
+from volvelle.workload.readers.suggesting import import_hint
 from volvelle.workload.reading import read_trace
 from volvelle.workload.workload import ImportReport, Workload
 
@@ -241,3 +242,32 @@ def test_jobs_of_chronus_without_iterations_or_with_rising_rewards_are_dropped(
     report = report_of(read_trace(trace(tmp_path, rows, CHRONUS)))
     assert report.dropped == {reason: 1}
     assert report.examples[reason][0].startswith(f"jobs.csv line 3, column {column}")
+
+
+@pytest.mark.parametrize(
+    ("text", "mend"),
+    [
+        ("JobID  JobName  Partition\n-----  -------  ---------\n1  a  gpu\n", "sacct -a -X -P"),
+        ("JobID|JobName|Partition|State|ExitCode\n1|a|gpu|COMPLETED|0:0\n", "sacct -a -X -P"),
+        ("apiVersion: v1\nkind: List\nitems: []\n", "kubectl get jobs -A -o json"),
+    ],
+)  # fmt: skip
+def test_a_table_that_another_command_would_have_written_whole_names_it(
+    tmp_path: Path, text: str, mend: str
+) -> None:
+    path = tmp_path / "jobs.txt"
+    path.write_text(text)
+    with pytest.raises(Problem, match=f"Make it with: {mend}"):
+        read_trace(path)
+
+
+@pytest.mark.parametrize(("wrong", "hinted"), [(1, False), (4, True)])
+def test_a_form_of_dates_is_proposed_where_most_rows_have_another(
+    tmp_path: Path, wrong: int, hinted: bool
+) -> None:
+    times = ["2026-10-01 08:00"] * (5 - wrong) + ["13/10/2026 08:00"] * wrong
+    path = tmp_path / "jobs.csv"
+    path.write_text("submit_time,gpus,duration\n" + "".join(f"{each},1,60\n" for each in times))
+    report = read_trace(path).report
+    assert report is not None
+    assert ("--dates" in import_hint(report)) == hinted

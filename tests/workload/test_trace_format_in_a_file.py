@@ -77,7 +77,7 @@ def test_a_wrong_option_of_it_names_the_known_ones(tmp_path: Path, log: Path) ->
 def test_a_file_without_a_format_says_so(tmp_path: Path, log: Path) -> None:
     empty = tmp_path / "empty.py"
     empty.write_text("")
-    with pytest.raises(Problem, match="defines 0 formats: none"):
+    with pytest.raises(Problem, match=r"defines no trace format\. Write @formats.register"):
         read_source(log, str(empty), {}, strict=True)
 
 

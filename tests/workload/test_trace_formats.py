@@ -229,7 +229,7 @@ def test_sacct_runs_of_a_requeued_job_are_one_job(tmp_path: Path) -> None:
     assert jobs.keys() == {"1", "2", "4"}
     assert jobs["1"].spec.submit_time == 0.0
     assert jobs["1"].seconds_on(2) == 480
-    assert jobs["1"].recorded == Recorded(600.0, 2100.0)
+    assert jobs["1"].recorded == Recorded(1800.0, 2100.0), "it held nothing between two runs"
     assert jobs["2"].seconds_on(2) == jobs["4"].seconds_on(2) == 120
     assert (report.rows, report.kept) == (8, 3)
     assert report.repaired == {"runs of a requeued job": 2}

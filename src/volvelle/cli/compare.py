@@ -58,12 +58,14 @@ def compare(
 
     volvelle compare --generate gavel:jobs=2000 --cluster 32x4 -p fifo -p las --jobs-per-hour 1:5
     """
-    from volvelle.cli.results import OF_COMPARISON, free_folder
+    from volvelle.cli.results import OF_COMPARISON, free_folder, own_folder
 
     if demo:
         given |= {key: value for key, value in _demo(given).items() if not given[key]}
     experiment = options.experiment(given)
-    directory = experiment.out or DEFAULT_OUT
+    directory = experiment.out or own_folder(
+        DEFAULT_OUT, *OF_COMPARISON, force=force, resume=resume
+    )
     if not resume:
         free_folder(directory, *OF_COMPARISON, force=force, scratch=demo and directory == DEMO_OUT)
     _compare(
@@ -82,17 +84,15 @@ def _with_chosen(experiment: "Experiment", jobs: int) -> "Experiment":
     """The experiment; with a choice of policies, that is remarked on, where it names none."""
     from volvelle.cli.output import remark
     from volvelle.core.policy import policies
-    from volvelle.notebook.chosen import chosen_policies, left_out
+    from volvelle.notebook.chosen import chosen_policies
 
     if "policies" in experiment.model_fields_set:
         return experiment
     chosen = chosen_policies(jobs)
     remark(
-        f"{len(chosen)} of {len(policies.all())} policies are compared, as none is named with --policy; "
-        "left out (volvelle list policies):"
+        f"{len(chosen)} of {len(policies.all())} policies are compared: those that need nothing but what "
+        "every trace tells. Others are named with --policy, see: volvelle list policies"
     )
-    for why, names in left_out(chosen).items():
-        remark(f"      {why}: {', '.join(names)}")
     return experiment.model_copy(update={"policies": chosen})
 
 

@@ -94,7 +94,7 @@ def _cluster_seen(types: "Sequence[SeenType]") -> str:
         if len(one.widths) > 1:
             widths += f" to {one.widths[-1]:g}"
         kind = f" {one.gpu_type}" if one.gpu_type else " of any type" if len(types) > 1 else ""
-        seen.append(f"{one.jobs:,} jobs of {widths} GPUs{kind}")
+        seen.append(f"{one.jobs:,} job{'s' * (one.jobs != 1)} of {widths} GPUs{kind}")
     if len(types) > _MOST_TYPES:
         seen.append(f"{format_number(len(types) - _MOST_TYPES)} types more")
     line = proposed_cluster(types)

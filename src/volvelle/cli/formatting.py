@@ -24,7 +24,7 @@ def format_start(job: Job, now: datetime) -> str:
         return format_moment(job["started"], now)
     if job["state"] in OVER or job["predicted_start"] is None:
         return "-"
-    return f"~{format_moment(job['predicted_start'], now)}"
+    return f"~{format_moment(max(job['predicted_start'], now.timestamp()), now)}"
 
 
 def format_finish(job: Job, now: datetime) -> str:
@@ -57,8 +57,11 @@ def format_progress(job: Job) -> str:
     return f"{done / total:.0%}" if total else f"{done:,} it"
 
 
-def format_forecast(forecast: dict[str, Any], now: datetime) -> str:
-    """``starts about 14:20, finishes 19:05 (P50) to 20:40 (P90)``, as far as it is known."""
+def format_forecast(forecast: dict[str, Any], now: datetime, *, estimated: bool = True) -> str:
+    """``starts about 14:20, finishes 19:05 (P50) to 20:40 (P90)``, as far as it is known.
+
+    estimated: whether the job's user declared an estimate.
+    """
     start, p50, p90 = forecast["start"], forecast["p50"], forecast["p90"]
     if start is None and p50 is None:
         return "it is not known when it starts"
@@ -70,7 +73,8 @@ def format_forecast(forecast: dict[str, Any], now: datetime) -> str:
         parts.append(f"finishes {format_moment(p50, now)} (P50)")
         if format_moment(p90, now) != format_moment(p50, now):
             parts[-1] += f" to {format_moment(p90, now)} (P90)"
-    return ", ".join(parts) + ("; P90 is a guess" if forecast["guessed"] else "")
+    guess = "P90 is a guess" if estimated else "guesses without --estimate"
+    return ", ".join(parts) + (f"; {guess}" if forecast["guessed"] else "")
 
 
 def format_guarantee(guarantee: dict[str, Any], now: datetime) -> str:
@@ -157,7 +161,9 @@ def format_kept(job: Job, now: datetime) -> str:
 def format_end(job: Job) -> str:
     """``finished after 3h 20m``, with the reason for other final states."""
     jct = format_duration((job["ended"] or job["submitted"]) - job["submitted"])
-    reason = f": {job['reason']}" if job["reason"] and job["state"] != "finished" else ""
+    reason = f": {job['reason']}".removeprefix(f": {job['state']}")
+    if job["state"] == "finished" or reason == ": ":
+        reason = ""
     return f"{job['state']} after {jct}{reason}"
 
 

@@ -181,14 +181,16 @@ def why(number: Number, output: options.Output = Form.TABLE) -> None:
     if job["started"] is not None:
         forecast["start"] = None
     if forecast["start"] or forecast["p50"]:
-        print(f"It {formatting.format_forecast(forecast, now)}.")
+        request = job["request"]
+        estimated = not request or request.get("estimate") is not None
+        print(f"It {formatting.format_forecast(forecast, now, estimated=estimated)}.")
     if job["guarantee"] is not None:
         print(f"{formatting.format_guarantee(job['guarantee'], now).capitalize()}.")
     _print_deadline(job, now)
     _print_profile(job)
     _print_changed(job)
     _print_measured(found)
-    if found["after"] is not None:
+    if found["after"] not in (None, *found["ahead"]):
         print(f"It waits for the end of job {found['after']}.")
     for change in found["changes"]:
         print(_describe_change(change, now))

@@ -86,11 +86,11 @@ def remark_on_record(workload: "Workload", cluster: "Cluster") -> None:
         return
     if known < len(workload):
         remark(
-            f"note: the trace says of {known:,} of its {len(workload):,} jobs when they started: "
-            "what it recorded is no row of its own"
+            "note: no row shows what the trace recorded: it says of "
+            f"{known:,} of its {len(workload):,} jobs when they started"
         )
     elif not fits_record(workload, cluster):
         remark(
-            f"note: the trace's jobs held up to {most_recorded_gpus(workload.jobs):,.0f} GPUs at once, the "
-            f"cluster has {cluster.gpus:,}: what the trace recorded is no row of its own"
+            "note: no row shows what the trace recorded: its jobs held up to "
+            f"{most_recorded_gpus(workload.jobs):,.0f} GPUs at once, the cluster has {cluster.gpus:,}"
         )

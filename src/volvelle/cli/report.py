@@ -74,7 +74,7 @@ def shown_tables(runs: "Comparison", output: Form, metrics: Sequence[str]) -> "l
     Several rates of submission make a table for each metric, with a column for each rate.
     """
     from volvelle.notebook.results import COLUMNS
-    from volvelle.report import against
+    from volvelle.report import against, reproduction
     from volvelle.report.table import comparison
 
     judged: list[Table] = []
@@ -83,7 +83,7 @@ def shown_tables(runs: "Comparison", output: Form, metrics: Sequence[str]) -> "l
         judged = against.tables(against.judge(grid, runs.reference), runs.reference)
     if output is not Form.TABLE:
         return judged[:1] or [comparison(runs.outcomes, metrics or COLUMNS).without_empty_columns()]
-    return runs.tables(*metrics) + judged
+    return runs.tables(*metrics) + judged + reproduction.tables(runs.grid)
 
 
 def show_verdict(runs: "Comparison") -> None:

@@ -1,5 +1,6 @@
 """Where results go; what an earlier command left there is replaced with ``--force`` only."""
 
+from itertools import count
 from pathlib import Path
 
 from volvelle.model.problems import Problem
@@ -24,6 +25,19 @@ def free_folder(folder: Path, *results: str, force: bool, scratch: bool = False)
 
         remark(f"note: replaces the earlier results in {folder}")
     return folder
+
+
+def own_folder(default: Path, *results: str, force: bool = False, resume: bool = False) -> Path:
+    """The folder of a command that names none: ``default``, ``default-2`` ..., the first without ``results``.
+
+    resume: the last of them that has results. force: ``default``.
+    """
+    last = folder = default
+    for number in count(2):
+        if force or not any(next(folder.glob(pattern), None) for pattern in results):
+            return last if resume else folder
+        last, folder = folder, default.with_name(f"{default.name}-{number}")
+    raise AssertionError
 
 
 def free_file(file: Path, *, force: bool) -> Path:

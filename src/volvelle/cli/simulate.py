@@ -58,18 +58,19 @@ def simulate(
 
     volvelle simulate october.csv --cluster 120x8 --policy srsf --out october-srsf
     """
-    from volvelle.cli.results import OF_RUN, free_folder
+    from volvelle.cli.results import OF_RUN, free_folder, own_folder
 
+    own = own_folder(DEFAULT_OUT, *OF_RUN, force=force)
     if from_snapshot is not None:
         chosen = {
             one: given[several][0] if given[several] else None
             for one, several in _PARTS_OF_SNAPSHOT.items()
         }
-        directory = free_folder(given["out"] or DEFAULT_OUT, *OF_RUN, force=force)
+        directory = free_folder(given["out"] or own, *OF_RUN, force=force)
         _go_on(from_snapshot, chosen, directory, output, given["metrics"] or (), png=png)
         return
     experiment = options.experiment(given)
-    directory = free_folder(experiment.out or DEFAULT_OUT, *OF_RUN, force=force)
+    directory = free_folder(experiment.out or own, *OF_RUN, force=force)
     _simulate(experiment, directory, output, keep_journal=journal, png=png)
 
 
@@ -126,7 +127,7 @@ def _go_on(
     from volvelle.metrics.catalogue import read_objective
     from volvelle.notebook.results import Run
     from volvelle.simulate import run_directory
-    from volvelle.simulate.onward import onward, setting_of
+    from volvelle.simulate.resumed import resumed, setting_of
     from volvelle.simulate.run_directory import RunRecord
 
     for column in metrics:
@@ -134,7 +135,7 @@ def _go_on(
     taken = read_snapshot(snapshot)
     given = {part: resolved(written) for part, written in chosen.items() if written is not None}
     setting = setting_of(taken, msgspec.structs.replace(taken.header.composition, **given))
-    simulation = onward(taken, setting)
+    simulation = resumed(taken, setting)
     run_directory.prepare(directory)
     jobs = len(simulation.outcomes)
     origin = {"name": snapshot.name, "jobs": jobs, "snapshot": str(snapshot), "now": taken.now}

@@ -311,7 +311,8 @@ def _print_submitted(
         "guessed": job["guessed"],
     }
     if at is not None or forecast["p50"] is not None:
-        text = formatting.format_forecast(forecast, local_now())
+        estimated = request.estimate is not None
+        text = formatting.format_forecast(forecast, local_now(), estimated=estimated)
         print(text + _format_deadline(share, request, job["submitted"]))
     _print_guarantee(job["guarantee"])
 
@@ -326,7 +327,7 @@ def _print_forecast(forecast: dict[str, Any], request: "JobRequest", output: For
     from volvelle.cli.moments import local_now
 
     now = local_now()
-    text = formatting.format_forecast(forecast, now)
+    text = formatting.format_forecast(forecast, now, estimated=request.estimate is not None)
     print(text + _format_deadline(forecast["deadline_share"], request, now.timestamp()))
     if forecast["reason"]:
         print(forecast["reason"])

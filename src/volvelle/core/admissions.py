@@ -17,22 +17,8 @@ from numpy.typing import NDArray
 from volvelle.core.dependents import Dependents, End
 from volvelle.core.events import JobSubmitted
 from volvelle.core.parts import KnownJob
-from volvelle.core.state import (
-    COME,
-    DEPENDS,
-    ELIGIBLE,
-    ENTERS,
-    GONE,
-    NO_PROGRESS,
-    NOW,
-    OBSTACLE,
-    QUEUED,
-    RETURNED,
-    Jobs,
-    State,
-)
+from volvelle.core.state import *
 
-_SUBMIT = Jobs.float_columns.index("submit")
 _QUEUED = (ENTERS, NO_PROGRESS)
 """Verdicts on arrivals that join the queue as they come; others do not, or have left it."""
 
@@ -45,7 +31,7 @@ class HeldJob(NamedTuple):
 
     def value(self, name: str) -> float:
         """One of its columns."""
-        return self.values[Jobs.float_columns.index(name)]
+        return self.values[PLACE[name]]
 
     @property
     def attempt(self) -> int:
@@ -130,7 +116,7 @@ class Admissions:
     def come_back(self, place: int) -> None:
         """Let an arrival that was after other jobs be in the admission queue, where it was submitted."""
         s = self._state
-        s.arrivals[_SUBMIT][place] = float(s.clock[NOW])
+        s.arrivals[PLACE["submit"]][place] = float(s.clock[NOW])
         insort(self.dependents.returned, place)
         s.count[RETURNED] += 1
 
@@ -143,7 +129,7 @@ class Admissions:
 
     @property
     def submissions(self) -> list[JobSubmitted]:
-        """Submissions in the admission queue, in order, and those of jobs that are after others."""
+        """Submissions in the admission queue, in order, and of jobs that are blocked on dependencies."""
         return [*self.waiting, *self.dependents.submissions()]
 
     def in_queue(self) -> Iterator[tuple[int | None, JobSubmitted]]:

@@ -12,7 +12,8 @@ from volvelle.core.dividing import divide
 from volvelle.core.entry import admit_all
 from volvelle.core.fill import TARGET, TARGET_TYPE, fill
 from volvelle.core.forward.decide import change
-from volvelle.core.forward.jobs import order_anew, settle_work
+from volvelle.core.forward.jobs import settle_work
+from volvelle.core.forward.ranking import order_anew
 from volvelle.core.limits import end_overrun
 from volvelle.core.mistakes import mistake_in
 from volvelle.core.placing import place_jobs
@@ -20,27 +21,7 @@ from volvelle.core.policy import Allocation, rank
 from volvelle.core.promises import keeps
 from volvelle.core.resources import IntColumn
 from volvelle.core.scheduler_state import SchedulerState
-from volvelle.core.state import (
-    ASK_ADMISSION,
-    ASK_DEPENDENCIES,
-    ASK_DIVISION,
-    ASK_LIMITS,
-    ASK_PLACEMENT,
-    ASK_POLICY,
-    ASK_PROMISES,
-    ASK_RATES,
-    DECISION,
-    DIRTY,
-    INFINITY,
-    JOBS,
-    MOMENTS,
-    NAMED_WAKE,
-    NODES_NAMED,
-    PHASE,
-    RANKED,
-    UNRATED,
-    Reason,
-)
+from volvelle.core.state import *
 from volvelle.core.view import View
 from volvelle.model.problems import Problem
 from volvelle.model.tolerances import GRANTED
@@ -184,7 +165,7 @@ def divide_cpus(scheduler: SchedulerState) -> list[int]:
 
 
 def _revoke_overdue(scheduler: SchedulerState) -> None:
-    """Forget promises to jobs that are through, and revoke those that are due; the admission learns."""
+    """Forget promises to jobs that have ended, and revoke overdue ones; the admission learns of both."""
     learn = scheduler.composition.admission.learn
     queue = {event.number for event in scheduler.admissions.waiting}
     for number, given in sorted(scheduler.promises.items()):

@@ -14,14 +14,13 @@ from volvelle.core.known_jobs import KnownJobs
 from volvelle.core.orders import remaining_work, work_done
 from volvelle.core.parts import Belief, Estimator
 from volvelle.core.resources import Resources
-from volvelle.core.state import ARRIVAL_COLUMNS, NOW, Jobs, State
+from volvelle.core.state import ARRIVAL_COLUMNS, NOW, PLACE, State
 from volvelle.core.view import JobView
 from volvelle.model.job import Job, JobSpec, Truth, rate_of
 from volvelle.model.job_schema import with_state
 from volvelle.model.overheads import Overheads
 from volvelle.model.throughput import Linear, PerType, Table
 
-_PLACE = {name: place for place, name in enumerate(Jobs.float_columns[:ARRIVAL_COLUMNS])}
 DECLARED_COLUMNS = tuple((one.about.state, one.number) for one in with_state(JobSpec))
 """The columns that repeat what is declared, and the attributes."""
 
@@ -102,9 +101,9 @@ class Beliefs:
             "true_unit_rate": math.nan,
             "true_table": -1.0,
         }.items():
-            values[_PLACE[name]] = float(value)
+            values[PLACE[name]] = float(value)
         for name, attribute in DECLARED_COLUMNS:
-            values[_PLACE[name]] = float(getattr(spec, attribute) or 0.0)
+            values[PLACE[name]] = float(getattr(spec, attribute) or 0.0)
         return values
 
     def true_columns(self, job: Job, *, reports: bool) -> tuple[float, float, float, float]:

@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from volvelle.core.facets import FollowsLoss, FollowsRegimes, ForeseesArrivals
+from volvelle.core.facets import FollowsLoss, FollowsRegimes, ForeseesArrivals, KnowsTheTruth
 from volvelle.core.parts import (
     Admission,
     Estimator,
@@ -29,7 +29,7 @@ class Composition(NamedTuple):
 
     @property
     def loss_every(self) -> float | None:
-        """Seconds between the reports of a job's loss that some part asks for; None: nobody does."""
+        """Seconds between the reports of a job's loss that some part asks for; None: no part does."""
         followed = self.estimator.loss_every if isinstance(self.estimator, FollowsLoss) else None
         asked = (followed, self.termination.loss_every)
         return min((every for every in asked if every is not None), default=None)
@@ -42,7 +42,9 @@ class Composition(NamedTuple):
     @property
     def foresees(self) -> bool:
         """Whether future arrivals are passed to the policy: it goes by them, and the estimator knows them."""
-        return isinstance(self.policy, ForeseesArrivals) and self.estimator.foretells
+        return isinstance(self.policy, ForeseesArrivals) and isinstance(
+            self.estimator, KnowsTheTruth
+        )
 
     @property
     def reports_every(self) -> float | None:

@@ -23,31 +23,12 @@ from volvelle.core.events import (
     TrainingReported,
 )
 from volvelle.core.execution import Execution, Trainer
-from volvelle.core.forward.advance import boundary
 from volvelle.core.forward.expected import expect
 from volvelle.core.forward.jobs import at_tick
+from volvelle.core.forward.moments import boundary
 from volvelle.core.handlers import fold
 from volvelle.core.scheduler_state import SchedulerState
-from volvelle.core.state import (
-    ASK_DIVISION,
-    ASK_NEWS,
-    ASK_NODES,
-    ASK_RATES,
-    AWAY,
-    CHANGED,
-    EVENTS,
-    INFINITY,
-    MILESTONE,
-    NODE_AT,
-    REPORT,
-    STOPPED,
-    SUBJECT,
-    SUBJECT_KIND,
-    SUBJECT_NUMBER,
-    SUBJECT_STAMP,
-    TUNING,
-    UNRATED,
-)
+from volvelle.core.state import *
 from volvelle.core.view import rows_by_submission
 from volvelle.model.cluster import NodeState
 
@@ -268,7 +249,7 @@ class Course:
             expect(s, tuning, TUNING, number, row, token, 0.0)
 
     def _tells(self, execution: Execution) -> bool:
-        """Whether a job has anything to report between its milestones that somebody asks for."""
+        """Whether a job has anything to report between its milestones that a part asks for."""
         truth, asked = execution.job.truth, self.scheduler.composition
         if truth.loss_curve:
             return asked.loss_every is not None
@@ -287,7 +268,7 @@ class Course:
         return float(jobs.true_done[row]) + float(jobs.true_rate[row]) * worked
 
     def _told(self, row: int) -> float:
-        """Work done in the unit in which it is declared and told."""
+        """Work done in the unit in which it is declared and reported."""
         jobs = self.scheduler.state.jobs
         done = float(jobs.true_done[row])
         if jobs.truly_asked[row] == 0.0:

@@ -76,7 +76,7 @@ class Decision(msgspec.Struct, frozen=True):
     ``slots[slot_offsets[i]:slot_offsets[i + 1]]`` by their cluster-wide numbers. ``wake_at`` replaces
     the wake-up asked for before; None asks for none. Where jobs share GPUs, ``partner[i]`` is the job
     with which job ``job[i]`` does, each holding one half of them (-1: none); else it is empty.
-    ``sharing`` says who has which CPUs and memory, where a policy divides them; elsewhere a job has what
+    ``sharing`` says which CPUs and memory jobs have, where a policy divides them; elsewhere a job has what
     its nodes have for as many GPUs. ``promises`` are those that were made or changed at this moment.
     ``notices`` are what the policy says of itself: that predictions do not hold, say.
     """

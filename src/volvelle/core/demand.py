@@ -1,8 +1,8 @@
 """What CPUs and memory a job wants for each of its GPUs, as far as is known of it (Synergy, OSDI'22).
 
 A job with a profile (`volvelle.model.sensitivity`) wants the least with which it runs at full rate. A job
-without one wants what its user declares (`JobSpec.cpus`, `JobSpec.memory_gb`), and of what nobody declares
-its proportional share. Nobody wants more than there is where it stands.
+without one wants what its user declares (`JobSpec.cpus`, `JobSpec.memory_gb`), and of what is not declared
+its proportional share. No job wants more than its nodes have.
 """
 
 from typing import NamedTuple

@@ -1,7 +1,7 @@
-"""Jobs that wait for other jobs: their submissions stand aside until those are through.
+"""Jobs that are blocked on dependencies, until the jobs that they depend on have ended.
 
 A job comes to the admission queue when the last of them has ended, and its think time has passed; one whose
-dependency cannot be met any more is turned away. Policies do not see jobs that stand aside. In a world that
+dependency cannot be met any more is turned away. Policies do not see blocked jobs. In a world that
 knows what comes, these are places in the table of arrivals (DEPENDS).
 """
 
@@ -68,14 +68,14 @@ def _hear(scheduler: SchedulerState, number: int, name: str) -> None:
 
 
 def _expect(scheduler: SchedulerState, number: int, time: float) -> None:
-    """Job ``number`` waits for nobody any more, and comes at ``time``."""
+    """Job ``number`` has no unmet dependency any more, and comes at ``time``."""
     clock = scheduler.state.clock
     heappush(scheduler.admissions.dependents.due, (time, number))
     clock[ELIGIBLE] = min(float(clock[ELIGIBLE]), time)
 
 
 def _come(scheduler: SchedulerState, number: int) -> None:
-    """Job ``number`` stands aside no longer."""
+    """Job ``number`` is blocked no longer."""
     dependent = scheduler.admissions.dependents.aside.pop(number)
     event = msgspec.structs.replace(dependent.event, time=scheduler.now)
     if dependent.held:

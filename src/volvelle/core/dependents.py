@@ -1,4 +1,4 @@
-"""Submissions that stand aside until the jobs that they are after are through, and how those ended."""
+"""Submissions that are blocked on dependencies, and how the jobs that they depend on ended."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -9,7 +9,7 @@ from volvelle.model.job import Dependency
 
 
 class Dependent(NamedTuple):
-    """A submission that stands aside.
+    """A submission that is blocked on dependencies.
 
     left: what it still waits for. since: seconds on the world's clock before which it does not come.
     place: in the table of arrivals, in a world that knows what comes. held: its user holds it meanwhile.
@@ -31,13 +31,13 @@ class End(NamedTuple):
 
 @dataclass
 class Dependents:
-    """The submissions that stand aside, by number; ids of jobs that were through, and how they ended.
+    """The blocked submissions, by number; ids of jobs that have ended, and how.
 
     A simulated world in which some job comes that is after others (``watched``) keeps for the whole run how
-    jobs ended. Elsewhere that is kept for one moment: whoever submits a job leaves out of what it is after
-    what was through before. followers: numbers, by the id of what they are after. news: ids of jobs that
-    have ended and that somebody is after. due: times and numbers of those that are to come, as a heap.
-    returned: places in the table of arrivals of those that stood aside and are in the admission queue,
+    jobs ended. Elsewhere that is kept for one moment: a submission leaves out of its dependencies
+    what had ended before. followers: numbers, by the id of what they depend on. news: ids of jobs that
+    have ended and that a blocked job depends on. due: times and numbers of those that are to come, as a heap.
+    returned: places in the table of arrivals of jobs that were blocked and are in the admission queue,
     ascending.
     """
 
@@ -62,5 +62,5 @@ class Dependents:
         )
 
     def submissions(self) -> Iterator[JobSubmitted]:
-        """Those that stand aside and are not held."""
+        """The blocked submissions that are not held."""
         return (one.event for one in self.aside.values() if not one.held)

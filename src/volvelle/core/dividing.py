@@ -1,4 +1,4 @@
-"""Who has which CPUs and memory, where a policy divides them (`volvelle.core.policy.Policy.divides`)."""
+"""The CPUs and memory of jobs, where a policy divides them (`volvelle.core.policy.Policy.divides`)."""
 
 import numpy as np
 
@@ -10,7 +10,7 @@ from volvelle.core.view import IntColumn, rows_by_submission
 
 
 def divide(scheduler: SchedulerState) -> list[int]:
-    """Let the policy divide CPUs and memory among the jobs that have GPUs; the rows that are to be told.
+    """Let the policy divide CPUs and memory among the jobs that have GPUs; the rows to be reported.
 
     Those are jobs that have other amounts than before, and all whose GPUs this decision changes.
     """

@@ -78,7 +78,7 @@ class Eligibility:
         return f"wants nodes of its own, and {spec.gpus:g} GPUs are no whole nodes with {have} each"
 
     def _whole(self, spec: JobSpec, bits: int) -> int:
-        """Those of these kinds, of equal nodes, of which some together have just its GPUs; as bits."""
+        """The kinds, as bits, whose nodes are equal and of which some have just its GPUs together."""
         for t, sizes in enumerate(self._node_gpus):
             if len(sizes) != 1 or spec.gpus % min(sizes) != 0:
                 bits &= ~(1 << t)

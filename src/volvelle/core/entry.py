@@ -9,24 +9,14 @@ from volvelle.core.forward.log import log_event
 from volvelle.core.mistakes import mistake_in
 from volvelle.core.parts import Fate, KnownJob, Verdict
 from volvelle.core.scheduler_state import SchedulerState
-from volvelle.core.state import (
-    DEMAND,
-    KERNEL,
-    LIMIT,
-    REJECTED,
-    TRUTH,
-    Jobs,
-    Reason,
-)
+from volvelle.core.state import *
 from volvelle.model.job import JobSpec
 from volvelle.model.problems import Problem
 from volvelle.model.tolerances import SAME_AMOUNT
 
-_SUBMIT = Jobs.float_columns.index("submit")
-
 
 def admit_all(scheduler: SchedulerState) -> None:
-    """Let the admission judge those that wait, in order, as far as it looks past jobs that wait on."""
+    """Let the admission judge waiting jobs in order, as far as it looks past jobs that wait on."""
     looks_past, waits = scheduler.composition.admission.looks_past, 0
     if scheduler.admissions.coming is not None:
         scheduler.admissions.pass_over()
@@ -92,9 +82,9 @@ def admit(scheduler: SchedulerState, event: JobSubmitted, place: int | None = No
         reject(scheduler, event, values)
     else:
         if event.profile is not None:
-            values[_SUBMIT] = event.profile.ended
+            values[PLACE["submit"]] = event.profile.ended
         if event.spec.after:
-            values[_SUBMIT] = event.time if place is None else _submitted(scheduler, place)
+            values[PLACE["submit"]] = event.time if place is None else _submitted(scheduler, place)
         if place is not None:
             for column in TRUTH:
                 values[column] = float(scheduler.state.arrivals[column][place])
@@ -102,7 +92,7 @@ def admit(scheduler: SchedulerState, event: JobSubmitted, place: int | None = No
 
 
 def _submitted(scheduler: SchedulerState, place: int) -> float:
-    return float(scheduler.state.arrivals[_SUBMIT][place])
+    return float(scheduler.state.arrivals[PLACE["submit"]][place])
 
 
 # ---------------------------------------------------------------------- coming and going

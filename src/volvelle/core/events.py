@@ -182,7 +182,7 @@ class Recomposed(msgspec.Struct, frozen=True, tag="recomposed", gc=False):
 
 
 class ArrivalsForetold(msgspec.Struct, frozen=True, tag="arrivals-foretold", gc=False):
-    """Jobs that will be submitted, as far as anybody knows: what was foretold before holds no longer.
+    """Announced arrivals: the jobs that will be submitted. An earlier announcement holds no longer.
 
     Columns in order of submission: their numbers, when they come, the GPUs they request, how long they take
     on these, their pools (index into the cluster's, -1 for none). Times and durations are seconds.

@@ -63,6 +63,14 @@ class ClaimsAmounts:
         raise NotImplementedError
 
 
+class PlacesAnew:
+    """A placement that places a job anew where it gets fewer GPUs; under others it keeps some of its own."""
+
+
+class KnowsTheTruth:
+    """An estimator that believes the truth of a job from the start, and knows which jobs will come."""
+
+
 class FollowsLoss:
     """An estimator that goes by the loss that jobs report."""
 
@@ -96,5 +104,5 @@ class ForeseesArrivals:
     """A policy that goes by which jobs will come, where the estimator knows that."""
 
     def expect(self, arrivals: ArrivalsForetold) -> None:
-        """The jobs that will come; those that came already are among them."""
+        """Take the jobs that will come; jobs that have come already are among them."""
         raise NotImplementedError

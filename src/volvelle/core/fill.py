@@ -72,7 +72,7 @@ def fill(
 
     ``matrix`` is (columns, jobs); ``capacity`` GPUs by type and ``quota`` by pool are left as they
     are. Jobs that may not be preempted keep what they hold (an elastic one at least ``least``) before
-    anybody is served. A gang takes GPUs of one type: the one it holds, else the first that will do.
+    any job is served. A gang takes GPUs of one type: the one it holds, else the first that will do.
     ``strict`` stops at the first job that does not fit; otherwise it is skipped.
     Returns (3, jobs): GPUs, their type (-1 none), and the `Reason` of those that get none.
     """

@@ -3,7 +3,7 @@
     Fork(scheduler) ─▶ under ─▶ admitting ─▶ with_arrivals ─▶ believing ─▶ until | finish_of
 
 What is believed becomes true, and the forward loop runs on a copy of the tables (PCS, OSDI'24, section 4).
-Jobs in the admission queue and jobs blocked on others come too, and nobody else, unless arrivals are given.
+Jobs in the admission queue and jobs blocked on others come too, and no other jobs, unless arrivals are given.
 Starts, restores and checkpoints cost what the scheduler believes, also those that are going on. Changes of
 batch sizes and planned changes of nodes are foreseen; crashes, failures of nodes and switches of the policy
 are not (`volvelle.core.forward.believe.fall_silent`).
@@ -25,45 +25,18 @@ from volvelle.core.entry import admit
 from volvelle.core.events import Event, JobSubmitted, NodeChanged
 from volvelle.core.execution import Execution
 from volvelle.core.forecast import Forecast
-from volvelle.core.forward.advance import begin_moment, wake_at
 from volvelle.core.forward.believe import fall_silent
+from volvelle.core.forward.moments import begin_moment, wake_at
 from volvelle.core.log import Batch
 from volvelle.core.parts import Belief, KnownJob
 from volvelle.core.play_out import Arrays, Arrivals, Ratios, can_play_out, true_work
 from volvelle.core.policy import Policy
 from volvelle.core.scheduler_state import SchedulerState
-from volvelle.core.state import (
-    AHEAD,
-    ARRIVAL_COLUMNS,
-    COME,
-    DECISION,
-    DEPENDS,
-    DIRTY,
-    ELIGIBLE,
-    ENTERS,
-    INFINITY,
-    LOG_FULL,
-    LOGGED_MOMENTS,
-    NEVER,
-    NO_PROGRESS,
-    OBSTACLE,
-    PAUSED,
-    PHASE,
-    PROMISED,
-    QUEUED,
-    RETURNED,
-    TRACKED,
-    TRACKED_FIRST,
-    TRACKED_LAST,
-    TRUTH,
-    WAKE,
-    Jobs,
-)
+from volvelle.core.state import *
 from volvelle.core.view import FloatColumn, JobView
 from volvelle.model.cluster import Cluster
 from volvelle.model.job import Job, JobSpec, Truth
 
-_PLACE = {name: place for place, name in enumerate(Jobs.float_columns[:ARRIVAL_COLUMNS])}
 _STRETCH, _STRETCHES = 256, 4096
 """Moments between two looks at which of several jobs are through, and how many such looks there are."""
 
@@ -128,7 +101,7 @@ class Fork:
     def until(self, jobs: int | Collection[int] | None = None) -> Forecast:
         """Starts and ends until these jobs are through (None: all).
 
-        Of several jobs, those that do not end within a million moments are missing.
+        Of several jobs, jobs that do not end within a million moments are missing.
         """
         foreseen = Forecast.of(JobView(self.scheduler.state, self.scheduler.now))
         if jobs is None or isinstance(jobs, int):
@@ -205,7 +178,7 @@ class Fork:
         return course
 
     def _go_on(self, ahead: SchedulerState) -> dict[int, Job]:
-        """Let jobs take longer or shorter; returns those of which only Python knows what happens next."""
+        """Let jobs take longer or shorter; returns the jobs of which only Python knows what happens next."""
         jobs = JobView(ahead.state, ahead.now)
         total = jobs.column("total")
         if self.ratios is not None:
@@ -222,9 +195,9 @@ class Fork:
         return running
 
     def _take_in(self, ahead: SchedulerState) -> dict[int, Job]:
-        """Write the table of arrivals: the queue, jobs blocked on others, and those that come later.
+        """Write the table of arrivals: the queue, jobs blocked on others, and later arrivals.
 
-        Returns those of which only Python knows what happens next.
+        Returns the jobs of which only Python knows what happens next.
         """
         s = ahead.state
         table = _Table(ahead)
@@ -290,11 +263,11 @@ class _Table:
         if isinstance(values, str):
             self._foretold[number] = values
             values = [0.0] * ARRIVAL_COLUMNS
-            values[_PLACE["number"]], values[_PLACE["gpus"]] = float(number), spec.gpus
+            values[PLACE["number"]], values[PLACE["gpus"]] = float(number), spec.gpus
             if spec.after and verdict != OBSTACLE:
                 verdict = DEPENDS
         submitted = spec.submit_time if event.profile is None else event.profile.ended
-        values[_PLACE["submit"]] = submitted
+        values[PLACE["submit"]] = submitted
         self._columns.append(values)
         self._verdict.append(verdict)
         self._known[number] = KnownJob(spec, truth)
@@ -304,11 +277,11 @@ class _Table:
         """Jobs that come later."""
         for place, (spec, believed) in enumerate(arrivals.known):
             column = arrivals.columns[:, place].copy()
-            column[_PLACE["total"]] *= column[_PLACE["scale"]]
-            column[_PLACE["scale"]] = 1.0
-            number, submit = int(column[_PLACE["number"]]), float(column[_PLACE["submit"]])
+            column[PLACE["total"]] *= column[PLACE["scale"]]
+            column[PLACE["scale"]] = 1.0
+            number, submit = int(column[PLACE["number"]]), float(column[PLACE["submit"]])
             truth = msgspec.structs.replace(
-                believed, failures=(), work=float(column[_PLACE["total"]])
+                believed, failures=(), work=float(column[PLACE["total"]])
             )
             self._columns.append(column)
             self._verdict.append(ENTERS)
@@ -323,7 +296,7 @@ class _Table:
             )
 
     def write(self, ratios: Ratios | None) -> dict[int, Job]:
-        """Let the scheduler know of them; returns those of which only Python knows what happens next."""
+        """Let the scheduler know of them; returns the jobs of which only Python knows what happens next."""
         ahead = self._ahead
         columns = np.asfortranarray(np.array(self._columns, dtype=np.float64).T)
         if not self.events:
@@ -337,7 +310,7 @@ class _Table:
             job = Job(spec, msgspec.structs.replace(believed, work=float(works[place])))
             if self._verdict[place] != OBSTACLE:
                 columns[TRUTH, place] = ahead.beliefs.true_columns(job, reports=reports)
-            if columns[_PLACE["truly_asked"], place]:
+            if columns[PLACE["truly_asked"], place]:
                 jobs[event.number] = job
         verdict = np.array(self._verdict, dtype=np.int64)
         ahead.notes.foretold = self._foretold

@@ -134,8 +134,8 @@ def replay(header: Header, entries: Iterable[Entry]) -> Scheduler:
     """The scheduler in the state that ``entries`` led to.
 
     Raises `Problem` at the first moment at which it decides otherwise than the journal says: the
-    code or a plugged-in part is not what it was. And for a pruned journal, which does not say who else was
-    there.
+    code or a plugged-in part is not what it was. And for a pruned journal, which does not say which other
+    jobs were there.
     """
     if header.pruned is not None:
         raise Problem(
@@ -159,7 +159,7 @@ def replay(header: Header, entries: Iterable[Entry]) -> Scheduler:
 def follow(header: Header, entries: Iterable[Entry]) -> Scheduler:
     """The scheduler in the state that ``entries`` led to, whatever it would have decided itself.
 
-    For a journal of another version, or of a policy that has changed: nobody is asked, all that was decided
+    For a journal of another version, or of a policy that has changed: no part is asked, all that was decided
     is taken for granted, and a policy with a memory of its own begins a new one.
     """
     scheduler = header.scheduler()

@@ -26,7 +26,7 @@ class KnownJobs(Mapping[int, KnownJob]):
         return copy
 
     def ask(self, source: Callable[[int], KnownJob], numbers: Container[int]) -> None:
-        """Jobs of these numbers, of which nothing is noted here, are those of ``source``."""
+        """Let ``source`` say what is known of jobs of these numbers that are not noted here."""
         before = self._source
         self._source = lambda number: (
             source(number) if before is None or number in numbers else before(number)

@@ -1,4 +1,4 @@
-"""Hard limits on how long jobs run: who has had GPUs for so long is ended at a checkpoint."""
+"""Hard limits on how long jobs run: a job whose time is over is ended at a checkpoint."""
 
 from volvelle.core.entry import drop
 from volvelle.core.forward.jobs import stop

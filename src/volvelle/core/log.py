@@ -1,4 +1,4 @@
-"""What happened, taken out of the log: arrays for who counts, events and decisions for who reads.
+"""The log, taken out of the state: as arrays to be counted, as events and decisions to be read.
 
 A `Batch` is a stretch of moments. The forward loop logs numbers; Python's own events, reasons and divisions
 of CPUs and memory stand beside them.
@@ -30,23 +30,7 @@ from volvelle.core.events import (
     JobSubmitted,
     WakeUp,
 )
-from volvelle.core.state import (
-    BEGAN,
-    CHECKPOINTED,
-    CONCLUDED,
-    FINISHED,
-    INFINITY,
-    LOGGED_DECISIONS,
-    LOGGED_EVENTS,
-    LOGGED_MOMENTS,
-    LOGGED_SLOTS,
-    MOMENTS,
-    OBJECT,
-    REJECTED,
-    SUBMITTED,
-    TIMED_OUT,
-    State,
-)
+from volvelle.core.state import *
 
 Submission = Callable[[float, int], JobSubmitted]
 """The event of a job's submission, by its time and the job's number."""
@@ -57,7 +41,7 @@ class Notes:
     """What Python adds to the log: events, why jobs were turned away or ended; divisions, promises,
     notices by moment.
 
-    foretold: why jobs are turned away of which that is known before they come. happened: when events were, by
+    foretold: reasons of rejections that are known before the jobs come. happened: when events were, by
     their rows, which were before the moment that heard of them.
     """
 
@@ -86,8 +70,8 @@ class Moment(NamedTuple):
 class Batch:
     """A stretch of moments. Events of moment i are those up to ``events_end[i]``, decisions likewise.
 
-    kind, number, attempt, value: of events. job, gpus, gpu_type, starts, partner: from when on who holds
-    what; slots up to ``slots_end``. first: number of the first moment.
+    kind, number, attempt, value: of events. job, gpus, gpu_type, starts, partner: of decisions, what a job
+    holds from then on; slots up to ``slots_end``. first: number of the first moment.
     """
 
     time: FloatArray

@@ -32,17 +32,17 @@ from volvelle.core.state import (
     KNOWN_COLUMNS,
     MEMORY,
     NOW,
+    PLACE,
     TABLES,
     Floats,
     Ints,
-    Jobs,
     Reason,
     Rules,
     State,
     array_of,
 )
 
-_CURVE = Jobs.float_columns.index("curve")
+_CURVE = PLACE["curve"]
 _ADVANCE = int, State, Rules, float, int
 _BELIEVE = None, State
 _FORESEE = int, State, State, Rules, Rules, Floats, Ints
@@ -55,7 +55,7 @@ PREDICTING_LOOP = foresee, _FORESEE
 _POLICY = float(Reason.POLICY)
 
 _columns = np.arange(KNOWN_COLUMNS)
-"""In the place of those that a policy looks at."""
+"""In the place of the columns that a policy looks at."""
 
 
 @kernel
@@ -173,14 +173,6 @@ class Machine:
         arrays = *words_of(predicted), *words_of(told)
         at = now.ctypes.data, then.ctypes.data
         return int(called(*PREDICTING_LOOP)(self._at, ahead._at, *at, *arrays))
-
-
-def machine_of(s: State) -> Machine:
-    """Machine code over a state, which is made anew where one of its arrays was replaced."""
-    if s.machine is None:
-        s.machine = Machine(s)
-    found: Machine = s.machine
-    return found
 
 
 _FIELDS = struct.Struct(

@@ -1,4 +1,4 @@
-"""Mistakes in somebody's own part: an error that names the file and line, in place of a traceback."""
+"""Mistakes in a user's own part: an error that names the file and line, in place of a traceback."""
 
 import sysconfig
 from pathlib import Path
@@ -6,7 +6,7 @@ from traceback import extract_tb
 
 import numpy as np
 
-from volvelle.model.problems import Problem
+from volvelle.model.problems import Problem, nearest
 
 _NOT_THEIRS = (
     Path(__file__).parents[1],
@@ -17,7 +17,7 @@ _NOT_THEIRS = (
 
 
 def mistake_in(part: str, error: Exception, asked: str) -> Problem | None:
-    """The `Problem` of a ``part`` of somebody's own that raised ``error`` when it was ``asked``.
+    """The `Problem` of a user's own ``part`` that raised ``error`` when it was ``asked``.
 
     None where the error came from code of ours: it keeps its traceback, and has a note.
     """
@@ -30,4 +30,7 @@ def mistake_in(part: str, error: Exception, asked: str) -> Problem | None:
         error.add_note(f"({part}: {asked})")
         return None
     place = f"{frames[-1].filename}, line {frames[-1].lineno}, in {frames[-1].name}"
-    return Problem(f"{part} failed in {place}: {type(error).__name__}: {error}", mend=asked)
+    meant = ""
+    if isinstance(error, AttributeError) and error.name:
+        meant = nearest(error.name, dir(error.obj))
+    return Problem(f"{part} failed in {place}: {type(error).__name__}: {error}{meant}", mend=asked)

@@ -20,9 +20,7 @@ from numpy.typing import NDArray
 
 from volvelle.core.compiled import kernel
 from volvelle.core.state import INFINITY, Floats, Ints, Jobs, State
-from volvelle.core.view import JobView
-from volvelle.model.job import JobSpec
-from volvelle.model.job_schema import with_state
+from volvelle.core.view import JobView, Stored
 from volvelle.model.problems import Problem
 
 Key = Callable[[Any, float], Any]
@@ -116,19 +114,8 @@ def total_seconds(jobs: Jobs, row: int, now: float) -> float:
     return _lasting(jobs.total[row] * jobs.scale[row], jobs.full_rate[row])
 
 
-_DECLARED = [one.about.state for one in with_state(JobSpec) if hasattr(JobView, one.about.state)]
-"""The declared attributes of a job, as policies read them: they do not change while the job is there."""
-_STORED = {
-    "number": "number",
-    "submit_time": "submit",
-    "gpus": "gpus",
-    "min_gpus": "least",
-    "max_gpus": "most",
-    "held": "held",
-    "pool": "pool",
-    "first_start": "first_start",
-    "preemptions": "preemptions",
-    **{name: name for name in _DECLARED},
+_STORED = {name: one.column for name, one in vars(JobView).items() if isinstance(one, Stored)} | {
+    "pool": "pool"
 }
 _WORKED_OUT = {
     "running": _running,
@@ -165,11 +152,13 @@ for _name, _formula in _WORKED_OUT.items():
     setattr(OneJob, _name, _worked_out(_formula))
 
 
-def wrong_keys(key: Key, what: str) -> Problem:
+def wrong_keys(
+    key: Callable[..., Any], what: str, *, mend: str = "a key gives one number for each job"
+) -> Problem:
     """What is said of a key that cannot be ordered by, with its place if it is written in Python."""
     code = getattr(key, "__code__", None)
     place = f"{code.co_filename}, line {code.co_firstlineno}, in {code.co_name}: " if code else ""
-    return Problem(f"{place}{what}", mend="a key gives one number for each job")
+    return Problem(f"{place}{what}", mend=mend)
 
 
 def interpreted_keys(key: Key) -> Callable[..., None]:
@@ -343,7 +332,7 @@ class _Trend:
 
 
 _TRENDS = {
-    **dict.fromkeys(("submit_time", "pool", *_DECLARED), _Trend(negative=True)),
+    **dict.fromkeys(("submit_time", "pool", "deadline", "priority"), _Trend(negative=True)),
     **dict.fromkeys(("number", "gpus", "min_gpus", "max_gpus", "held", "weight"), _Trend()),
     **dict.fromkeys(("preemptions", "total_seconds"), _Trend()),
     **dict.fromkeys(("attained_seconds", "attained_gpu_seconds", "work_done"), _Trend(rises=True)),

@@ -39,7 +39,7 @@ class JobPart(Part):
     """A part that decides about jobs by what they declare."""
 
     def lacks(self, spec: JobSpec) -> str:
-        """What it goes by, the job does not declare and nobody else can know, with what it does then.
+        """Name a needed attribute that the job does not declare and no default supplies, and the fallback.
 
         One clause for the user who submits the job; empty: nothing.
         """
@@ -47,7 +47,7 @@ class JobPart(Part):
 
 
 class Admission(JobPart):
-    """Who may enter: by a `limit` on what jobs request together, or each by a verdict (`judge`).
+    """The rule by which jobs enter: a `limit` on what they request together, or a verdict on each (`judge`).
 
     Jobs are judged in order of submission. The first that waits blocks the others, unless it `looks_past`.
     """
@@ -58,7 +58,7 @@ class Admission(JobPart):
     def limit(self, capacity: float) -> float | None:
         """The GPUs that admitted jobs may request together of ``capacity``, where that is all it goes by.
 
-        A job that alone requests more is admitted where nobody else is. None: `judge` is asked.
+        A job that alone requests more is admitted where no other job is. None: `judge` is asked.
         """
         return None
 
@@ -96,8 +96,6 @@ class Placement(JobPart):
     """Which GPUs. ``names_gpus`` False means GPUs are only counted."""
 
     names_gpus: ClassVar[bool] = True
-    shrinks_in_place: ClassVar[bool] = True
-    """Whether a job that gets fewer GPUs keeps some of its own; otherwise it is placed anew."""
     goes_by_spread: ClassVar[bool] = False
     """Whether it decides by how much slower gangs are on more nodes."""
 
@@ -111,11 +109,12 @@ class Placement(JobPart):
         )
 
     @property
-    def kernel(self) -> Callable[..., bool] | None:
+    def kernel(self) -> Callable[..., int] | None:
         """`choose` as a kernel that decides by free GPUs alone; None where there is more to it.
 
-        It is called with the free GPUs of each node, how many are wanted, and zeros, to which it writes how
-        many it takes of each node; it says whether it found a place.
+        It is called with the state, a GPU type and how many GPUs are wanted still, and returns the node whose
+        free GPUs are taken next, as many as are wanted; -1 where there is none
+        (`volvelle.core.forward.free_nodes`).
         """
         return None
 
@@ -145,14 +144,9 @@ class Belief(NamedTuple):
 
 
 class Estimator(JobPart):
-    """What we believe about a job. ``needs_truth``: it must be told (simulated worlds only)."""
+    """The beliefs about jobs. ``needs_truth``: they follow from the truth (in simulated worlds only)."""
 
     needs_truth: ClassVar[bool] = False
-    believes_truth: ClassVar[bool] = False
-    """Whether what it believes of a job at its submission is the truth."""
-
-    foretells: ClassVar[bool] = False
-    """Whether it knows which jobs will come."""
 
     def believe(self, job: JobSubmitted, seed: int) -> Belief:
         """The belief about ``job`` at its submission; ``seed`` is the run's."""
@@ -166,7 +160,7 @@ class Estimator(JobPart):
         """Seconds that a job has left on the GPUs it holds, by what it reports; None: as before.
 
         seconds_left: as believed so far. It remembers nothing of it: a live world asks whether a report is
-        news, and the scheduler is told only of those that are.
+        news, and passes only news to the scheduler.
         """
         return None
 

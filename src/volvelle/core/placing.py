@@ -23,7 +23,7 @@ from volvelle.core.view import rows_by_submission
 
 
 def place_jobs(scheduler: SchedulerState) -> None:
-    """Choose the GPUs of all jobs that start or resize; whoever finds none gets nothing."""
+    """Choose the GPUs of all jobs that start or resize; a job that finds none gets nothing."""
     s, placement, resources = scheduler.state, scheduler.composition.placement, scheduler.resources
     if isinstance(placement, PlacesBatches) and s.count[NODES_NAMED] == 0:
         _place_together(scheduler, placement)
@@ -117,7 +117,7 @@ def _goes_anywhere(scheduler: SchedulerState, row: int) -> bool:
 def _keeps_some(scheduler: SchedulerState, row: int) -> bool:
     """Whether a job that gets fewer GPUs holds some of its own now, where the placement lets it."""
     s = scheduler.state
-    if s.jobs.held[row] == 0.0 or not scheduler.composition.placement.shrinks_in_place:
+    if s.jobs.held[row] == 0.0 or not scheduler.rules.keeps_place:
         return False
     return keep_some(s, row, int(s.jobs.target[row]), int(s.jobs.target_type[row]))
 

@@ -5,45 +5,17 @@ scheduler (`volvelle.core.fork.Fork.in_arrays`), with the same numbers.
 """
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
-from volvelle.core.forward.advance import wake_at
 from volvelle.core.forward.believe import fall_silent
+from volvelle.core.forward.moments import wake_at
 from volvelle.core.parts import KnownJob
-from volvelle.core.scheduler_state import SchedulerState
-from volvelle.core.state import (
-    AHEAD,
-    ARRIVAL_COLUMNS,
-    ASKED,
-    COME,
-    ENTERS,
-    EXPECTED,
-    INFINITY,
-    JOBS,
-    NEVER,
-    NOW,
-    PHASE,
-    QUEUED,
-    ROWS_FULL,
-    THROUGH,
-    TIMED,
-    TRACKED,
-    TRACKED_FIRST,
-    TRACKED_LAST,
-    WAKE,
-    Jobs,
-    Rules,
-    State,
-)
+from volvelle.core.scheduler_state import SchedulerState, machine_of
+from volvelle.core.state import *
 from volvelle.core.view import FloatColumn, JobView
 from volvelle.model.tolerances import LEAST_DIVISOR
-
-if TYPE_CHECKING:
-    from volvelle.core.machine import Machine
-
-_PLACE = {name: place for place, name in enumerate(Jobs.float_columns[:ARRIVAL_COLUMNS])}
 
 Ratios = Callable[[FloatColumn], FloatColumn]
 """Given the shares of what is believed of jobs that they have done: what they truly take over that."""
@@ -93,8 +65,8 @@ def can_play_out(scheduler: SchedulerState) -> bool:
 
 def machine_code_knows(arrivals: FloatColumn) -> bool:
     """Whether machine code knows all that is believed to happen to these jobs, columns of arrivals."""
-    asked = np.isnan(arrivals[_PLACE["unit_rate"]]) & (arrivals[_PLACE["table"]] < 0.0)
-    return not (asked.any() or arrivals[_PLACE["time_limit"]].any())
+    asked = np.isnan(arrivals[PLACE["unit_rate"]]) & (arrivals[PLACE["table"]] < 0.0)
+    return not (asked.any() or arrivals[PLACE["time_limit"]].any())
 
 
 def rules_ahead(scheduler: SchedulerState) -> Rules:
@@ -124,7 +96,7 @@ class Arrays:
         s.clock[WAKE] = wake_at(s, rules)
         s.count[TRACKED] = 1
         s.count[TRACKED_FIRST] = s.count[TRACKED_LAST] = number
-        while (why := _machine_of(s).advance(rules, INFINITY, 1 << 62)) == ROWS_FULL:
+        while (why := machine_of(s).advance(rules, INFINITY, 1 << 62)) == ROWS_FULL:
             s.grow_rows()
         assert why == THROUGH, "machine code asked nobody"
         return float(s.clock[NOW]) if s.count[TRACKED] == 0 else INFINITY
@@ -134,26 +106,26 @@ class Arrays:
     ) -> None:
         """Let what is believed be true, and jobs come."""
         base = scheduler.state
-        _machine_of(s).believe()
+        machine_of(s).believe()
         while len(s.expected) < s.count[EXPECTED] + s.count[JOBS] + 8:
             s.grow_rows()
         here = base.arrivals[:, base.count[QUEUED] : base.count[COME]]
         here = here[:, base.verdict[base.count[QUEUED] : base.count[COME]] == ENTERS]
         coming = here if arrivals is None else np.concatenate([here, arrivals.columns], axis=1)
         coming = np.asfortranarray(coming)
-        coming[_PLACE["total"]] *= coming[_PLACE["scale"]]
-        coming[_PLACE["scale"]] = 1.0
-        work = coming[_PLACE["total"]]
+        coming[PLACE["total"]] *= coming[PLACE["scale"]]
+        coming[PLACE["scale"]] = 1.0
+        work = coming[PLACE["total"]]
         if ratios is not None:
             jobs = JobView(s, scheduler.now)
             jobs.write("true_work", true_work(jobs, ratios))
             work = work * ratios(np.zeros(len(work)))
-        coming[_PLACE["true_work"]] = work
-        coming[_PLACE["true_unit_rate"]] = coming[_PLACE["unit_rate"]]
-        coming[_PLACE["true_table"]] = coming[_PLACE["table"]]
-        coming[_PLACE["truly_asked"]] = 0.0
+        coming[PLACE["true_work"]] = work
+        coming[PLACE["true_unit_rate"]] = coming[PLACE["unit_rate"]]
+        coming[PLACE["true_table"]] = coming[PLACE["table"]]
+        coming[PLACE["truly_asked"]] = 0.0
         s.arrivals, s.verdict = coming, np.full(coming.shape[1], ENTERS)
-        machine = _machine_of(s)
+        machine = machine_of(s)
         machine.replaced("arrivals", "verdict")
         machine.expect_ends()
         s.count[QUEUED], s.count[COME] = 0, here.shape[1]
@@ -168,11 +140,5 @@ class Arrays:
             s = self._state = base.copy()
         else:
             s.become(base)
-            _machine_of(s).replaced("rates", "memory")
+            machine_of(s).replaced("rates", "memory")
         return s
-
-
-def _machine_of(s: State) -> "Machine":
-    from volvelle.core.machine import machine_of  # noqa: PLC0415 - loads llvmlite
-
-    return machine_of(s)

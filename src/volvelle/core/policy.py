@@ -1,4 +1,4 @@
-"""Policies: who gets how many GPUs now.
+"""Policies: how many GPUs each job gets now.
 
 A policy is written at one of three levels. An **order** is a key per job, smallest first; a shared fill
 turns it into allocations. An **allocation** says the GPUs of every job itself. A **plan** says them for
@@ -7,6 +7,7 @@ or, with ``round``, only at multiples of a period; a policy whose mind changes a
 (`Policy.time_varying`, `Policy.next_wake`).
 """
 
+import inspect
 import types
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -66,7 +67,7 @@ class Kernel(NamedTuple):
     zeros. To that it writes the GPUs of each job, their type, the `Reason` of those without GPUs (POLICY
     unless it writes another), and in which order jobs are placed (by submission unless it writes another).
     Returns a time at which to be asked again though nothing happens, seconds; infinite for none.
-    memory: numbers, its parameters first. Those that ``decide`` writes are remembered where the array is the
+    memory: numbers, its parameters first. What ``decide`` writes to it is remembered where the array is the
     policy's own, in a private attribute.
     rates: whether it looks at rates, which then have to be in the table for every job.
     group, groups: of a decision by groups (`volvelle.core.groups`), and how many there are. ``decide`` is
@@ -132,6 +133,8 @@ class Policy(JobPart):
     """Whether every job that fits the cluster is promised to finish while jobs keep arriving."""
     work_conserving: ClassVar[bool] = True
     """Whether no GPU stays idle at its decisions while a job that fits it waits."""
+    incumbent: ClassVar[bool] = False
+    """Whether it is a scheduler that sites have: comparisons hold others against it."""
     heeds_priority: ClassVar[bool] = False
     """Whether jobs of a higher priority are served before others."""
     goes_by_rates: ClassVar[bool] = False
@@ -223,7 +226,7 @@ class Policy(JobPart):
         """A job finished after ``gpu_seconds`` of service."""
 
     def hear(self, report: TrainingReported) -> None:
-        """A job told how its training goes."""
+        """A job reported how its training goes."""
 
     def why(self, number: int) -> str:
         """Why job ``number`` waits since the last decision, in words; empty: as its `Reason` says."""
@@ -275,6 +278,8 @@ class OrderPolicy(Policy):
     def __pydantic_init_subclass__(cls, **kwargs: Any) -> None:
         """An order that does not say whether it needs durations needs them if its key reads them."""
         super().__pydantic_init_subclass__(**kwargs)
+        if "key" in vars(cls):
+            _check_arguments(cls.key, "self", "jobs", "now")
         if "key" in vars(cls) and "needs_durations" not in vars(cls):
             cls.needs_durations = goes_by_durations(cls.key)
 
@@ -288,7 +293,7 @@ class OrderPolicy(Policy):
         return self.key
 
     def allocate(self, view: View) -> Allocation:
-        """Serve the jobs in order of `key`; where all can be served nobody asks for it."""
+        """Serve the jobs in order of `key`; it is not needed where all can be served."""
         if enough := all_served(view, elastic=self.elastic):
             return enough
         jobs = view.jobs.declaring(view.spec)
@@ -303,6 +308,15 @@ class OrderPolicy(Policy):
             strict=self.strict,
             elastic=self.elastic,
         )
+
+
+def _check_arguments(key: Callable[..., ArrayLike], *wanted: str) -> None:
+    """Raise `Problem` where ``key`` cannot be called with the arguments of an order."""
+    try:
+        inspect.signature(key).bind(*wanted)
+    except TypeError:
+        asked = f"{key.__name__}({', '.join(wanted)})"
+        raise wrong_keys(key, "a key has other arguments", mend=f"define {asked}") from None
 
 
 def kept_order(policy: Policy) -> Key | None:
@@ -361,6 +375,8 @@ def order(
     """Register a function from (jobs, now) to a key per job as the policy called ``name``."""
 
     def decorate(key: Callable[[JobView, float], ArrayLike]) -> type[OrderPolicy]:
+        _check_arguments(key, "jobs", "now")
+
         def method(self: OrderPolicy, jobs: JobView, now: float) -> ArrayLike:
             return key(jobs, now)
 

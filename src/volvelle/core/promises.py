@@ -25,7 +25,7 @@ class Margin:
     """The share by which jobs may take longer than is believed of them and keep their promises.
 
     It adapts: each broken promise adds to it, each that is kept takes a little away (Gibbs and Candès,
-    NeurIPS'21). In the long run that comes to half of ``broken``, which leaves room for those that break
+    NeurIPS'21). In the long run that comes to half of ``broken``, which leaves room for promises that break
     before the margin is known. least: its first and lowest value. step: what a broken promise adds.
     """
 

@@ -1,7 +1,7 @@
-"""A journal without jobs that were over long ago: what became of all others stays in it, word for word.
+"""A journal without jobs that were over long ago; all that concerns other jobs stays in it, word for word.
 
-What is left can be followed (`volvelle.core.journal.follow`) and measured, and not replayed: whoever decided
-then knew the jobs that are gone.
+A pruned journal can be followed (`volvelle.core.journal.follow`) and measured, and not replayed: the policy
+that decided then knew the jobs that are gone.
 """
 
 from collections.abc import Mapping, Set
@@ -22,7 +22,7 @@ from volvelle.core.journal import Entry
 
 
 class Survey:
-    """Who came and who left, in entries of a journal that are taken one after the other."""
+    """The jobs that came and left in the entries of a journal, which are taken one after the other."""
 
     def __init__(self) -> None:
         self._submitted: dict[int, JobSubmitted] = {}

@@ -1,4 +1,4 @@
-"""Why jobs wait: worked out when somebody asks."""
+"""The reasons why jobs wait, worked out on demand."""
 
 import numpy as np
 

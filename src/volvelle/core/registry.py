@@ -151,9 +151,13 @@ class Catalogue(Generic[N]):
         if name in self._brought:
             importlib.import_module(self._brought.pop(name))
         if name not in self._known:
+            several = name.split(",")
+            alone = " ".join(f"--{self.kind.split()[-1]} {one}" for one in several)
             raise Problem(
                 f"unknown {self.kind} {name!r}{nearest(name, self.names())}",
-                mend=f"see: volvelle list {self.plural}",
+                mend=f"name each alone: {alone}"
+                if set(several) <= set(self.names())
+                else f"see: volvelle list {self.plural}",
                 usage=True,
             )
         return self._known[name]
@@ -195,9 +199,12 @@ class Catalogue(Generic[N]):
                 )
             return found[name]
         if len(found) != 1:
+            register = f"write @{self.plural}.register above its class"
+            if self.kind == "policy":
+                register = "write @policy.order('NAME') above a function, or @policy.register above a class"
             raise Problem(
-                f"{path} defines {len(found)} {self.plural}: {', '.join(found) or 'none'}",
-                mend=f"write {path}:NAME" if found else f"register a {self.kind} in it",
+                f"{path} defines {', '.join(found) or f'no {self.kind}'}",
+                mend=f"write {path}:NAME" if found else register,
                 usage=True,
             )
         return next(iter(found.values()))

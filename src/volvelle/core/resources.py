@@ -5,6 +5,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from volvelle.core.forward.free_nodes import lay_out, note_free
 from volvelle.core.state import State
 from volvelle.core.stock import Stock
 from volvelle.model.cluster import Cluster, Node, NodeState
@@ -31,7 +32,7 @@ class _Layout(NamedTuple):
 class Resources:
     """Nodes and their GPUs. GPUs have cluster-wide numbers (slots), node after node.
 
-    ``named`` is False under a placement that only counts: nobody holds a slot then, and the scheduler counts
+    ``named`` is False under a placement that only counts: no job holds a slot then, and the scheduler counts
     GPUs by type.
     """
 
@@ -110,6 +111,7 @@ class Resources:
         at = self.index[name]
         self.node_states[at] = node_state
         self._state.nodes.up[at] = int(node_state is NodeState.UP)
+        note_free(self._state, at)
 
     def _append(self, nodes: tuple[Node, ...], states: list[NodeState]) -> None:
         known = len(self.nodes)
@@ -128,6 +130,7 @@ class Resources:
         for slot in range(first_new, slots):
             s.slots.owner[slot] = s.slots.next[slot] = -1
             s.slots.node[slot] = int(layout.slot_node[slot])
+        lay_out(s)
         if any(node.cpus or node.memory_gb for node in layout.nodes):
             self.stock = Stock.of(layout.nodes, np.arange(len(layout.nodes)))
             new = np.zeros((2, slots - self.given.shape[1]))
@@ -157,7 +160,7 @@ class Resources:
 
     @property
     def owner(self) -> IntColumn:
-        """The number of the job that holds each slot, -1 for nobody."""
+        """The number of the job that holds each slot, -1 for none."""
         return np.array(self._state.slots.owner, dtype=np.int64)
 
     def free_for(self, gpu_type: int) -> IntColumn:
@@ -210,8 +213,8 @@ class Resources:
     def share_of(self, slots: IntColumn, gpu_type: int) -> tuple[float, float]:
         """The CPUs and memory that go with each GPU of a job in proportion to its GPUs.
 
-        They stand on ``slots``, or somewhere among those of ``gpu_type`` where they are only counted.
-        Infinite where nobody says what there is.
+        They stand on ``slots``, or somewhere among GPUs of ``gpu_type`` where these are only counted.
+        Infinite where the nodes do not say what they have.
         """
         if self.stock is None:
             return np.inf, np.inf
@@ -240,7 +243,7 @@ class Resources:
         )
 
     def spare(self) -> FloatColumn:
-        """CPUs and memory that nobody holds, (2, nodes); needs `stock`."""
+        """CPUs and memory that no job holds, (2, nodes); needs `stock`."""
         assert self.stock is not None
         held = self.owner >= 0
         nodes = self.slot_node[held]

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 
 from volvelle.core.composition import Composition
+from volvelle.core.facets import PlacesAnew
 from volvelle.core.forward.groups import by_groups
 from volvelle.core.orders import Key, compilable_keys, goes_by_time, interpreted_keys, never_rises
 from volvelle.core.policy import Kernel, kept_order
@@ -41,7 +42,7 @@ def rules_of(
         time_varying=policy.time_varying,
         round=policy.round or 0.0,
         places=places,
-        keeps_place=placement.shrinks_in_place,
+        keeps_place=not isinstance(placement, PlacesAnew),
         divides=policy.divides,
     )
 
@@ -53,7 +54,7 @@ def _decides(
     simulated: bool,
     rates_are_known: Callable[[], bool],
 ) -> int:
-    """Who decides; the state knows their kernels afterwards."""
+    """The way in which decisions are made; the state has the kernels for it afterwards."""
     if key is not None:
         if not s.compiled:
             s.key = interpreted_keys(key)
@@ -79,7 +80,8 @@ def _decides(
 
 def _compiled(key: Key) -> Callable[..., None] | None:
     """``key`` as a kernel; None where it is beyond Numba."""
-    from volvelle.core.machine_code.loading import NotCompilable, address  # noqa: PLC0415 - llvmlite
+    from volvelle.core.machine_code.kinds import NotCompilable  # noqa: PLC0415 - llvmlite
+    from volvelle.core.machine_code.loading import address  # noqa: PLC0415 - llvmlite
     from volvelle.core.machine_code.words import KERNELS  # noqa: PLC0415 - as above
 
     keys = compilable_keys(key)

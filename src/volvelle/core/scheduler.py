@@ -15,7 +15,7 @@ from volvelle.core.answers import ANSWERS
 from volvelle.core.decision import Decision
 from volvelle.core.events import Event, JobSubmitted
 from volvelle.core.fork import Fork
-from volvelle.core.forward.advance import begin_moment
+from volvelle.core.forward.moments import begin_moment
 from volvelle.core.handlers import fold, follow
 from volvelle.core.scheduler_state import SchedulerState
 from volvelle.core.state import AHEAD, LIMITS, PHASE

@@ -14,10 +14,11 @@ from volvelle.core.decision import Decision
 from volvelle.core.eligibility import Eligibility
 from volvelle.core.events import Event
 from volvelle.core.forecast import LookAhead
-from volvelle.core.forward.advance import advance, jobs_left, room, wake_at
+from volvelle.core.forward.advance import advance
 from volvelle.core.forward.believe import believe, expect_ends
-from volvelle.core.forward.jobs import order_anew
 from volvelle.core.forward.log import log_event
+from volvelle.core.forward.moments import jobs_left, room, wake_at
+from volvelle.core.forward.ranking import order_anew
 from volvelle.core.grants import Grants
 from volvelle.core.known_jobs import KnownJobs
 from volvelle.core.log import Batch, Notes, drained
@@ -27,26 +28,7 @@ from volvelle.core.policy import Policy
 from volvelle.core.promises import Promises
 from volvelle.core.resources import Resources
 from volvelle.core.ruling import rules_of
-from volvelle.core.state import (
-    AHEAD,
-    CPUS,
-    EXPECTED,
-    INFINITY,
-    JOBS,
-    KERNEL,
-    LIMIT,
-    LOG_FULL,
-    LOGGED_EVENTS,
-    MEMORY,
-    MOMENTS,
-    NOW,
-    OBJECT,
-    ROWS_FULL,
-    Groups,
-    Jobs,
-    Rules,
-    State,
-)
+from volvelle.core.state import *
 from volvelle.core.view import JobView, View, rows_by_submission
 from volvelle.model.cluster import Cluster
 from volvelle.model.job import JobSpec
@@ -124,7 +106,7 @@ class SchedulerState(ABC):
             if not self.state.compiled:
                 why = advance(self.state, self.rules, until, moments)
             else:
-                why = _machine_of(self.state).advance(self.rules, until, moments)
+                why = machine_of(self.state).advance(self.rules, until, moments)
             if why != ROWS_FULL:
                 return why
             self.grow(why)
@@ -150,7 +132,7 @@ class SchedulerState(ABC):
         while len(s.expected) < s.count[EXPECTED] + s.count[JOBS] + 8:
             self.grow(ROWS_FULL)
         if s.compiled:
-            _machine_of(s).believe()
+            machine_of(s).believe()
         else:
             believe(s)
         if self.composition.loss_every is not None:
@@ -161,7 +143,7 @@ class SchedulerState(ABC):
     def expect_ends(self) -> None:
         """Expect the ends of jobs that run, by the truth about them."""
         if self.state.compiled:
-            _machine_of(self.state).expect_ends()
+            machine_of(self.state).expect_ends()
         else:
             expect_ends(self.state)
 
@@ -253,8 +235,7 @@ class SchedulerState(ABC):
 
     def _rates_are_known(self) -> bool:
         """Whether the rates of all jobs that are there or come are in tables."""
-        table = Jobs.float_columns.index("table")
-        coming = np.asarray(self.state.arrivals[table])
+        coming = np.asarray(self.state.arrivals[PLACE["table"]])
         here = JobView(self.state, self.now).column("table")
         told = self.admissions.prepared or self.admissions.coming is None
         return (
@@ -263,7 +244,7 @@ class SchedulerState(ABC):
 
     @property
     def learns(self) -> bool:
-        """Whether some part is to be told how long jobs that ended ran, or Python that they ended."""
+        """Whether ends of jobs are passed to Python: a part learns from them, or jobs depend on them."""
         if self.admissions.dependents.watched:
             return True
         estimator, policy = type(self.composition.estimator), type(self.composition.policy)
@@ -343,7 +324,7 @@ class SchedulerState(ABC):
     # ------------------------------------------------------------------ nodes
 
     def judge_nodes(self) -> None:
-        """Work out anew which jobs could run on the nodes there are."""
+        """Work out anew which jobs could run on the present nodes."""
         self.beliefs.eligibility = Eligibility(
             self.resources,
             self.limits,
@@ -368,7 +349,7 @@ class SchedulerState(ABC):
             self.state.pools.quota[index] = float(limit)
 
     def count_capacity(self) -> None:
-        """GPUs by type that take jobs, plus those that jobs still hold on draining nodes; CPUs, memory.
+        """Count GPUs by type that take jobs and those that jobs still hold on draining nodes, CPUs and memory.
 
         Jobs with a GPU on a draining node are pinned: they stay until they end.
         """
@@ -393,7 +374,11 @@ Answers = Mapping[int, Callable[[SchedulerState], object]]
 """The answers to questions of the forward loop, by question (ASK_...)."""
 
 
-def _machine_of(s: State) -> "Machine":
-    from volvelle.core.machine import machine_of  # noqa: PLC0415 - loads llvmlite
+def machine_of(s: State) -> "Machine":
+    """Machine code over a state, which is made anew where one of its arrays was replaced."""
+    from volvelle.core.machine import Machine  # noqa: PLC0415 - loads llvmlite
 
-    return machine_of(s)
+    if s.machine is None:
+        s.machine = Machine(s)
+    found: Machine = s.machine
+    return found

@@ -22,20 +22,7 @@ from volvelle.core.parts import KnownJob
 from volvelle.core.promises import Promises
 from volvelle.core.registry import Part
 from volvelle.core.scheduler import Scheduler
-from volvelle.core.state import (
-    ARRAYS,
-    CLOCKS,
-    COUNTERS,
-    DIRTY,
-    INFINITY,
-    LOGS,
-    NAMED_WAKE,
-    NOW,
-    OWN_ARRAYS,
-    TABLES,
-    State,
-    StateTable,
-)
+from volvelle.core.state import *
 from volvelle.model.cluster import Node, NodeState
 from volvelle.model.problems import Problem
 from volvelle.model.throughput import Linear, PerType, Table
@@ -120,7 +107,7 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
 
     @classmethod
     def of(cls, scheduler: Scheduler, volvelle: str) -> "Snapshot":
-        """Of a scheduler that is told of submissions as they come; ``volvelle`` is the version.
+        """Of a scheduler that learns of submissions as they come; ``volvelle`` is the version.
 
         Raises `Problem` where a part cannot write what it remembers.
         """

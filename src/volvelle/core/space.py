@@ -48,7 +48,7 @@ class Space:
 
     write: the policy's parameters there, as they are written. starts: points worth trying first.
     facts: what follows from a point and deserves to be read, as plain JSON values.
-    finer: around parameters as they are written, those of this space or of such a finer one: the space
+    finer: around parameters as they are written, parameters of this space or of such a finer one: the space
     in which each number that they stand for is free. They are its first start; others are places beside them
     that small steps do not lead to. None: there is none.
     """

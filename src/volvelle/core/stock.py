@@ -1,7 +1,7 @@
 """CPUs and memory: what nodes have of them, and where the GPUs stand that they are for.
 
 A `Stock` holds them by **place**: a node or, where GPUs are only counted, all nodes of a GPU type together.
-A node that does not say how many CPUs (or how much memory) it has counts as having enough for anybody.
+A node that does not say how many CPUs (or how much memory) it has counts as having enough for any job.
 Amounts are given out per GPU: each of a job's GPUs comes with the same, wherever it stands.
 """
 
@@ -21,7 +21,7 @@ CPUS, MEMORY = 0, 1
 
 
 class Stock(NamedTuple):
-    """CPUs and GB of memory at each place (2, places), infinite where nobody says; and its GPUs."""
+    """CPUs and GB of memory at each place (2, places), infinite where nodes do not say; and its GPUs."""
 
     capacity: FloatColumn
     gpus: FloatColumn

@@ -14,10 +14,20 @@ from volvelle.core.decision import Promise
 from volvelle.core.fill import ClusterNow
 from volvelle.core.lanes import borrowed
 from volvelle.core.resources import BoolColumn, FloatColumn, IntColumn, Resources
-from volvelle.core.state import COLUMNS, JOBS, KNOWN_COLUMNS, OLDEST, Jobs, State
+from volvelle.core.state import COLUMNS, JOBS, KNOWN_COLUMNS, OLDEST, PLACE, State
 from volvelle.model.job import JobSpec, Truth
 
 __all__ = ["BoolColumn", "FloatColumn", "IntColumn", "JobView", "View", "rows_by_submission"]
+
+
+class Stored:
+    """A column of `volvelle.core.state.Jobs` under the name that policies have for it."""
+
+    def __init__(self, column: str) -> None:
+        self.column = column
+
+    def __get__(self, jobs: "JobView", kind: type) -> FloatColumn:
+        return jobs.column(self.column)
 
 
 class JobView:
@@ -26,6 +36,29 @@ class JobView:
     What is believed (work, rates, remaining time) comes from the configured estimator. Columns are copies:
     what a policy writes to them changes nothing, but for its `own`.
     """
+
+    number = Stored("number")
+    """The order of submission: 0 for the first job of the run."""
+    submit_time = Stored("submit")
+    """Seconds."""
+    gpus = Stored("gpus")
+    """GPUs requested: the gang, or for an elastic job the number it would like."""
+    min_gpus = Stored("least")
+    """The fewest GPUs each job runs on."""
+    max_gpus = Stored("most")
+    """The most GPUs each job can use."""
+    held = Stored("held")
+    """GPUs held now."""
+    weight = Stored("weight")
+    """The share a job's user declared for it; 1 unless said otherwise."""
+    priority = Stored("priority")
+    """As a job's user declared it: the higher the sooner; 0 unless said otherwise."""
+    deadline = Stored("deadline")
+    """Until when its full reward is earned, in seconds since the run's start; infinite without one."""
+    first_start = Stored("first_start")
+    """When it first held a GPU, seconds; NaN before that."""
+    preemptions = Stored("preemptions")
+    """How often the scheduler took its GPUs away."""
 
     def __init__(self, state: State, now: float, rows: Any = None) -> None:
         self.now = now
@@ -69,11 +102,11 @@ class JobView:
         """See a stored column that was just written."""
         if self._matrix is not None:
             matrix, self._matrix = self._matrix, None
-            matrix[Jobs.float_columns.index(name)] = self.column(name)
+            matrix[PLACE[name]] = self.column(name)
             self._matrix = matrix
 
     def write(self, name: str, values: FloatColumn) -> None:
-        """Write a stored column: for who owns the state."""
+        """Write a stored column, on behalf of the state's owner."""
         column = getattr(self._jobs, name)
         if isinstance(self.rows, list):
             for row, value in zip(self.rows, values.tolist(), strict=True):
@@ -103,7 +136,7 @@ class JobView:
     def column(self, name: str) -> FloatColumn:
         """A column of `volvelle.core.state.Jobs`."""
         if self._matrix is not None:
-            stored: FloatColumn = self._matrix[Jobs.float_columns.index(name)].copy()
+            stored: FloatColumn = self._matrix[PLACE[name]].copy()
             return stored
         column = getattr(self._jobs, name)
         if isinstance(self.rows, list):
@@ -120,46 +153,6 @@ class JobView:
     def curve(self) -> IntColumn:
         """Where in `View.rates` each job's rates are; only to be read after asking for these."""
         return self.column("curve").astype(np.int64)
-
-    @property
-    def number(self) -> FloatColumn:
-        """The order of submission: 0 for the first job of the run."""
-        return self.column("number")
-
-    @property
-    def submit_time(self) -> FloatColumn:
-        """Seconds."""
-        return self.column("submit")
-
-    @property
-    def gpus(self) -> FloatColumn:
-        """GPUs requested: the gang, or for an elastic job the number it would like."""
-        return self.column("gpus")
-
-    @property
-    def min_gpus(self) -> FloatColumn:
-        """The fewest GPUs each job runs on."""
-        return self.column("least")
-
-    @property
-    def max_gpus(self) -> FloatColumn:
-        """The most GPUs each job can use."""
-        return self.column("most")
-
-    @property
-    def held(self) -> FloatColumn:
-        """GPUs held now."""
-        return self.column("held")
-
-    @property
-    def weight(self) -> FloatColumn:
-        """The share a job's user declared for it; 1 unless said otherwise."""
-        return self.column("weight")
-
-    @property
-    def priority(self) -> FloatColumn:
-        """As a job's user declared it: the higher the sooner; 0 unless said otherwise."""
-        return self.column("priority")
 
     @property
     def pool(self) -> IntColumn:
@@ -186,21 +179,6 @@ class JobView:
     def queue(self) -> NDArray[np.object_]:
         """The queue, account or tenant that it was submitted to, a text, also where no pool has that name."""
         return np.array([spec.pool for spec in self._specs], dtype=object)
-
-    @property
-    def deadline(self) -> FloatColumn:
-        """Until when its full reward is earned, in seconds since the run's start; infinite without one."""
-        return self.column("deadline")
-
-    @property
-    def first_start(self) -> FloatColumn:
-        """When it first held a GPU, seconds; NaN before that."""
-        return self.column("first_start")
-
-    @property
-    def preemptions(self) -> FloatColumn:
-        """How often the scheduler took its GPUs away."""
-        return self.column("preemptions")
 
     @property
     def running(self) -> BoolColumn:

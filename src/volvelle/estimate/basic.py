@@ -6,6 +6,7 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import Field, PrivateAttr
 
 from volvelle.core.events import JobSubmitted
+from volvelle.core.facets import KnowsTheTruth
 from volvelle.core.parts import Belief, Estimator, estimators
 from volvelle.model.job import JobSpec, Truth
 from volvelle.model.throughput import LINEAR
@@ -15,13 +16,11 @@ PositiveSeconds = Annotated[Seconds, Field(gt=0)]
 
 
 @estimators.register
-class Oracle(Estimator):
+class Oracle(Estimator, KnowsTheTruth):
     """The truth, which the simulated world discloses."""
 
     name: ClassVar[str] = "oracle"
     needs_truth: ClassVar[bool] = True
-    believes_truth: ClassVar[bool] = True
-    foretells: ClassVar[bool] = True
 
     def believe(self, job: JobSubmitted, seed: int) -> Belief:
         """The job as it is."""

@@ -1,7 +1,7 @@
 """How a job changes its batch size as it trains, as its user declares it (Shockwave, NSDI'23, section 5).
 
 A regime is a stretch of training at one batch size. A rule says which regimes can come, one after another;
-except by a schedule, nobody knows when.
+except by a schedule, at unknown times.
 """
 
 import itertools
@@ -16,7 +16,7 @@ class ScalingRule(StrEnum):
     ACCORDION = "accordion"  # a small size and a large one take turns
     GNS = "gns"  # it doubles, as gradients get noisier
     SCHEDULE = "schedule"  # an expert has set the epochs
-    SEQUENCE = "sequence"  # sizes in this order, nobody knows when
+    SEQUENCE = "sequence"  # sizes in this order, at unknown times
     UNKNOWN = "unknown"  # any size, at any time
 
 

@@ -5,76 +5,20 @@ file (see docs/reference/cluster-file.md).
 """
 
 import re
-from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
-from volvelle.model.node import Node as Node  # noqa: PLC0414 - a node belongs to a cluster
+from volvelle.model.node import FailureProcess as FailureProcess  # noqa: PLC0414 - parts of a cluster
+from volvelle.model.node import Node as Node  # noqa: PLC0414
+from volvelle.model.node import NodeChange as NodeChange  # noqa: PLC0414
 from volvelle.model.node import NodeKind
+from volvelle.model.node import NodeState as NodeState  # noqa: PLC0414
+from volvelle.model.pool import Pool as Pool  # noqa: PLC0414
+from volvelle.model.pool import Profiling as Profiling  # noqa: PLC0414
 from volvelle.model.problems import Problem
 from volvelle.model.toml import read_toml
-
-
-class Pool(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A share of the cluster that belongs to somebody: ``quota`` GPUs.
-
-    lends: what its jobs do not use may be lent to others, and its own jobs may borrow. Otherwise they hold at
-    most ``quota`` GPUs at once. weight: its budget under policies that share by budgets, which its jobs
-    divide by their own weights; None: each of its jobs has its own, as jobs of no pool.
-    """
-
-    name: str
-    quota: float
-    lends: bool = False
-    weight: float | None = None
-
-
-class NodeState(StrEnum):
-    """What a node does for the scheduler."""
-
-    UP = "up"
-    DRAINING = "draining"
-    DOWN = "down"
-    VACATED = "vacated"
-    """Planned only: its jobs are queued again from where they are, and it is down."""
-
-
-class NodeChange(msgspec.Struct, frozen=True):
-    """At ``time`` seconds, ``node`` becomes ``state``; a node whose first change is to up joins then."""
-
-    time: float
-    node: str
-    state: NodeState
-
-
-class FailureProcess(msgspec.Struct, frozen=True):
-    """Every node is up for Exponential(``mtbf_seconds``), then down for Exponential(``mttr_seconds``)."""
-
-    mtbf_seconds: float
-    mttr_seconds: float
-
-
-class Profiling(msgspec.Struct, frozen=True):
-    """A partition on which jobs run first, to be measured (Chronus, SoCC'21, section 3.2).
-
-    It is the last ``nodes`` of a cluster. With ``most_nodes`` it takes more from the scheduler's nodes where
-    that many jobs come, up to these, and gives them back: looked at every ``resize_every`` seconds. Each job
-    runs for ``seconds`` at most. ``user_gpus``: what one user's jobs may request together in each interval of
-    so many seconds (None: anything).
-    """
-
-    nodes: int
-    most_nodes: int | None = None
-    seconds: float = 300.0
-    resize_every: float = 3600.0
-    user_gpus: float | None = None
-
-    @property
-    def most(self) -> int:
-        """The most nodes it ever has."""
-        return self.nodes if self.most_nodes is None else self.most_nodes
 
 
 class Cluster(msgspec.Struct, frozen=True):
@@ -124,12 +68,12 @@ class Cluster(msgspec.Struct, frozen=True):
 
     @property
     def gpu_types(self) -> tuple[str, ...]:
-        """The GPU types there are, in the order of the nodes."""
+        """The GPU types, in the order of the nodes."""
         return tuple(dict.fromkeys(node.gpu_type for node in self.nodes))
 
     @property
     def kinds(self) -> tuple[NodeKind, ...]:
-        """The kinds of nodes there are: by GPU type, in the order of the nodes, those of few labels first.
+        """The kinds of nodes: by GPU type, in the order of the nodes, kinds of few labels first.
 
         So jobs without constraints take what jobs with constraints cannot use, where they have a choice.
         """
@@ -178,7 +122,7 @@ _GROUP = re.compile(r"(\d+)\s*[xX]\s*(\d+)(?::([\w.-]+))?")
 
 
 MOST_KINDS = 50
-"""Kinds of nodes that a cluster may have: those that will do for a job are bits of one number."""
+"""Kinds of nodes that a cluster may have: the kinds that suit a job are bits of one number."""
 
 MOST_NODES = 1_000_000
 """Nodes that a cluster may have: what is kept of each fits the memory of a workstation."""
@@ -226,7 +170,7 @@ def cluster_from(document: dict[str, Any], place: str) -> Cluster:
     """The cluster of a decoded TOML document; ``place`` names it in errors."""
     from volvelle.model.cluster_file import described  # noqa: PLC0415 - costs what it checks with
 
-    cluster = described(document, place)
+    cluster = Cluster(*described(document, place))
     check_cluster(cluster, place)
     return cluster
 

@@ -1,19 +1,11 @@
 """The cluster file (docs/reference/cluster-file.md): what may stand in it, and the cluster it describes."""
 
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
-from volvelle.model.cluster import (
-    Cluster,
-    FailureProcess,
-    Node,
-    NodeChange,
-    NodeState,
-    Pool,
-    Profiling,
-)
-from volvelle.model.node import read_labels
+from volvelle.model.node import FailureProcess, Node, NodeChange, NodeState, read_labels
+from volvelle.model.pool import Pool, Profiling
 from volvelle.model.problems import Problem
 from volvelle.model.validation import Seconds, describe_validation
 
@@ -84,10 +76,21 @@ class _ClusterFile(_Strict):
     changes: list[_ChangeEntry] = []
     failures: _FailureEntry | None = None
     profiling: ProfilingEntry | None = None
+    slurm: dict[str, Any] = {}
 
 
-def described(document: dict[str, Any], place: str) -> Cluster:
-    """The cluster of a decoded TOML document, whose parts may still contradict each other.
+class Described(NamedTuple):
+    """The fields of a `volvelle.model.cluster.Cluster`, which may still contradict each other."""
+
+    nodes: tuple[Node, ...]
+    pools: tuple[Pool, ...]
+    changes: tuple[NodeChange, ...]
+    failures: FailureProcess | None
+    profiling: Profiling | None
+
+
+def described(document: dict[str, Any], place: str) -> Described:
+    """The parts of the cluster of a decoded TOML document.
 
     Raises `Problem` naming the ``place``, the key and the mend.
     """
@@ -95,7 +98,7 @@ def described(document: dict[str, Any], place: str) -> Cluster:
         file = _ClusterFile.model_validate(document)
     except ValidationError as error:
         raise Problem(f"{place}: {describe_validation(error, _ClusterFile)}") from None
-    return Cluster(
+    return Described(
         tuple(node for group in file.nodes for node in _group_nodes(group)),
         tuple(Pool(**pool.model_dump()) for pool in file.pools),
         tuple(

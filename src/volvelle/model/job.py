@@ -126,6 +126,12 @@ class JobSpec(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     pool: Annotated[str, Attribute(
         "queue, account or tenant whose quota it uses", key="pool", flag="--pool",
         need=True)] = ""
+    queues: Annotated[tuple[str, ...], Attribute(
+        "queues (Slurm: partitions) that will do, if the policy has any", column="queue",
+        cell="; joined by |", separator="|")] = ()
+    qos: Annotated[str, Attribute("quality of service, if the policy has any")] = ""
+    nodes: Annotated[int, Attribute(
+        "nodes that share its GPUs evenly, if the policy heeds it; 0: any number")] = 0
     name: Annotated[str, Attribute(
         "for people, and for what past runs teach", key="name", flag="--name -n",
         panel=RUNNING)] = ""

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterable
+from enum import StrEnum
 from typing import NamedTuple
 
 import msgspec
@@ -57,3 +58,28 @@ def read_labels(written: Iterable[str]) -> tuple[str, ...]:
                 f"{label!r} is no label", mend="write nvlink or zone=a, several with commas"
             )
     return tuple(sorted(found))
+
+
+class NodeState(StrEnum):
+    """What a node does for the scheduler."""
+
+    UP = "up"
+    DRAINING = "draining"
+    DOWN = "down"
+    VACATED = "vacated"
+    """Planned only: its jobs are queued again from where they are, and it is down."""
+
+
+class NodeChange(msgspec.Struct, frozen=True):
+    """At ``time`` seconds, ``node`` becomes ``state``; a node whose first change is to up joins then."""
+
+    time: float
+    node: str
+    state: NodeState
+
+
+class FailureProcess(msgspec.Struct, frozen=True):
+    """Every node is up for Exponential(``mtbf_seconds``), then down for Exponential(``mttr_seconds``)."""
+
+    mtbf_seconds: float
+    mttr_seconds: float

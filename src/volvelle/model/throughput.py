@@ -130,7 +130,7 @@ class PerBatchSize(msgspec.Struct, frozen=True, tag="per-batch-size"):
 
 
 MOST_TABLE_GPUS = 1024
-"""GPUs beyond those that were measured, and beyond so many, are not believed to help."""
+"""GPUs beyond the measured number, and beyond so many, are not believed to help."""
 
 
 def through(points: Mapping[int, float], most: int) -> Linear | Table:

@@ -16,7 +16,7 @@ LEFT_GPUS = 1e-11
 """GPUs: what is left over when GPUs are divided among jobs, and is nothing."""
 
 GRANTED = 1e-6
-"""GPUs: how far the sum of what a policy grants may exceed the GPUs that there are."""
+"""GPUs: how far the sum of what a policy grants may exceed the GPUs of the cluster."""
 
 SAME_SHARE = 1e-9
 """Relative: shares, ratios and sums that differ by no more are the same."""

@@ -1,4 +1,4 @@
-"""What pydantic reads for us, and what it finds wrong in what somebody wrote, in our words.
+"""Fields that pydantic reads, and its errors in our words.
 
 Apart from `volvelle.model.units` and `volvelle.model.problems`: commands that ask a server do without
 pydantic, and are quicker so.
@@ -16,7 +16,10 @@ Seconds = Annotated[float, BeforeValidator(parse_duration)]
 """A field for durations: accepts what `parse_duration` does, holds seconds."""
 
 _LONGEST = 120
-"""Characters of a wrong value that are told: what is wrong with it is told after it."""
+"""Characters of a wrong value that a message shows, before it says what is wrong."""
+
+_UNKNOWN = ("extra_forbidden", "unexpected_keyword_argument")
+"""How pydantic calls a key that a model, or a dataclass, does not have."""
 
 
 def describe_validation(error: ValidationError, model: type[BaseModel]) -> str:
@@ -26,13 +29,13 @@ def describe_validation(error: ValidationError, model: type[BaseModel]) -> str:
 
 def telling(errors: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
     """The one of pydantic's errors to tell: an unknown key is often why another is missing."""
-    return next((one for one in errors if one["type"] == "extra_forbidden"), errors[0])
+    return next((one for one in errors if one["type"] in _UNKNOWN), errors[0])
 
 
 def describe_error(first: Mapping[str, Any], known: Iterable[str]) -> str:
     """One of pydantic's errors in one line, with the nearest of the ``known`` keys."""
     where = ".".join(str(part) for part in first["loc"])
-    if first["type"] == "extra_forbidden":
+    if first["type"] in _UNKNOWN:
         return f"unknown key {where!r}{nearest(str(first['loc'][-1]), known)}"
     if first["type"] == "missing":
         return f"key {where!r} is missing"

@@ -57,7 +57,8 @@ class Jobs(Columnar):
 
     def __repr__(self) -> str:
         name = self.workload.name
-        rows = f", {self.report}" if self.report is not None else ""
+        changed = self.report is not None and (self.report.dropped or self.report.repaired)
+        rows = f", {self.report}" if changed else ""
         return f"<{len(self):,} jobs of {name}{rows}>"
 
     def _repr_html_(self) -> str:

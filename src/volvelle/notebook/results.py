@@ -28,7 +28,7 @@ from volvelle.report.grid import Grid, GridRun
 from volvelle.report.owner import in_short
 from volvelle.report.run_report import write_run_report
 from volvelle.report.sentences import Sentence
-from volvelle.report.table import Table, as_columns, comparison, to_html, to_text
+from volvelle.report.table import Table, as_columns, comparison, to_html
 from volvelle.report.verdict import verdict
 from volvelle.report.whole import whole_report
 from volvelle.simulate.compare import ComparedRun
@@ -46,8 +46,6 @@ COLUMNS = (
     "utilisation",
 )
 """What is shown of runs unless told; columns without a number are left out."""
-
-_WIDTH = 120
 
 
 @dataclass(frozen=True, repr=False)
@@ -104,7 +102,7 @@ class Run(Columnar):
         return ax
 
     def __repr__(self) -> str:
-        return to_text(self.table(), width=_WIDTH)
+        return str(self.table())
 
     def _repr_html_(self) -> str:
         return to_html(self.table()) + _embedded(self.picture())
@@ -216,7 +214,7 @@ class Comparison(Columnar):
 
     def __repr__(self) -> str:
         said = ["\n".join(f"- {each}" for each in those) for those in (self.in_short, self.verdict)]
-        tables = [to_text(table, width=_WIDTH) for table in self.tables()]
+        tables = list(map(str, self.tables()))
         return "\n\n".join(filter(None, [*said, *tables]))
 
     def _repr_html_(self) -> str:

@@ -10,7 +10,7 @@ from volvelle.model.cluster import Cluster
 from volvelle.notebook.arrow import Columnar, HasArrow, axes_of
 from volvelle.notebook.jobs import Jobs, cluster_of, jobs_of
 from volvelle.notebook.runs import Part, experiment_of
-from volvelle.report.table import Table, as_columns, to_html, to_text
+from volvelle.report.table import Table, as_columns, to_html
 from volvelle.simulate.experiment import Experiment
 from volvelle.simulate.sources import Source
 from volvelle.tune.front import FRONT, Candidate, Front, read_evaluated
@@ -19,7 +19,6 @@ from volvelle.tune.search import Search, SearchProgress, algorithm_named
 from volvelle.tune.search import tune as search_front
 
 OBJECTIVES = ("jct:mean", "pred_error:p99")
-_WIDTH = 120
 
 
 @dataclass(frozen=True, repr=False)
@@ -58,7 +57,7 @@ class Tuned(Columnar):
         return ax
 
     def __repr__(self) -> str:
-        return to_text(self.table(), width=_WIDTH)
+        return str(self.table())
 
     def _repr_html_(self) -> str:
         return to_html(self.table())

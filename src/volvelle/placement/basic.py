@@ -6,9 +6,10 @@ from typing import ClassVar
 import numpy as np
 
 from volvelle.core.compiled import kernel
-from volvelle.core.parts import Placement, placements
+from volvelle.core.forward.free_nodes import ANY, MANY, bit_of, counts_of, first_node
+from volvelle.core.parts import Placement, placements, take_in_turn
 from volvelle.core.resources import IntColumn, Resources
-from volvelle.core.state import Ints
+from volvelle.core.state import State
 
 
 @placements.register
@@ -20,63 +21,48 @@ class Counted(Placement):
 
 
 class _ByFreeGpus(Placement):
-    """Base of placements that go by the free GPUs of nodes alone: subclasses name their `take`."""
+    """Base of placements that go by the free GPUs of nodes alone: subclasses name their `following`."""
 
-    take: ClassVar[Callable[[Ints, int, Ints], bool]]
+    following: ClassVar[Callable[[State, int, int], int]]
 
     @property
-    def kernel(self) -> Callable[..., bool] | None:
-        """`take`, unless a subclass chooses otherwise."""
+    def kernel(self) -> Callable[..., int] | None:
+        """`following`, unless a subclass chooses otherwise than it."""
         kind = type(self)
+        base = next(each for each in kind.__mro__ if "following" in vars(each))
         same = all(
-            getattr(kind, name) is getattr(_ByFreeGpus, name)
-            for name in ("choose", "choose_for", "pick")
+            getattr(kind, name) is getattr(base, name) for name in ("choose", "choose_for", "pick")
         )
-        return kind.take if same else None
-
-    def choose(self, free: IntColumn, gpus: int, resources: Resources) -> IntColumn | None:
-        """As `take` says."""
-        return taken(type(self).take, free, gpus)
-
-
-def taken(take: Callable[[Ints, int, Ints], bool], free: IntColumn, gpus: int) -> IntColumn:
-    """GPUs of each node that a kernel takes; there are enough."""
-    nodes = np.flatnonzero(free)
-    picked = [0] * len(nodes)
-    take(free[nodes].tolist(), gpus, picked)
-    all_picked = np.zeros(len(free), dtype=np.int64)
-    all_picked[nodes] = picked
-    return all_picked
+        return kind.following if same else None
 
 
 @kernel
-def take_first(usable: Ints, gpus: int, picked: Ints) -> bool:
-    """Take the first free GPUs, node after node."""
-    for node in range(len(usable)):
-        picked[node] = min(usable[node], gpus)
-        gpus -= picked[node]
-    return gpus == 0
+def next_free(s: State, gpu_type: int, gpus: int) -> int:
+    """The first node with free GPUs."""
+    return first_node(s, gpu_type, ANY, -1)
 
 
 @kernel
-def take_fewest_nodes(usable: Ints, gpus: int, picked: Ints) -> bool:
-    """Take the emptiest nodes whole until one node can hold the rest, which goes where it fits best."""
-    while gpus > 0:
-        best, emptiest = -1, -1
-        for node in range(len(usable)):
-            free = usable[node]
-            if free == 0 or picked[node] > 0:
-                continue
-            if free >= gpus and (best < 0 or free < usable[best]):
-                best = node
-            if emptiest < 0 or free > usable[emptiest]:
-                emptiest = node
-        node = best if best >= 0 else emptiest
-        if node < 0:
-            return False
-        picked[node] = min(usable[node], gpus)
-        gpus -= picked[node]
-    return True
+def next_of_fewest(s: State, gpu_type: int, gpus: int) -> int:
+    """The node with the fewest free GPUs of those that have enough, or else the emptiest."""
+    there = counts_of(s, gpu_type)
+    for count in range(gpus, MANY):
+        if there & bit_of(count) != 0:
+            return first_node(s, gpu_type, bit_of(count), -1)
+    if there & bit_of(MANY) == 0:
+        for count in range(MANY - 1, 0, -1):
+            if there & bit_of(count) != 0:
+                return first_node(s, gpu_type, bit_of(count), -1)
+        return -1
+    offered, best, emptiest = s.nodes.offered, -1, -1
+    node = first_node(s, gpu_type, bit_of(MANY), -1)
+    while node >= 0:
+        if offered[node] >= gpus and (best < 0 or offered[node] < offered[best]):
+            best = node
+        if emptiest < 0 or offered[node] > offered[emptiest]:
+            emptiest = node
+        node = first_node(s, gpu_type, bit_of(MANY), node)
+    return best if best >= 0 else emptiest
 
 
 @placements.register
@@ -84,7 +70,11 @@ class FirstFree(_ByFreeGpus):
     """The first free GPUs, node after node."""
 
     name: ClassVar[str] = "first-free"
-    take = take_first
+    following = next_free
+
+    def choose(self, free: IntColumn, gpus: int, resources: Resources) -> IntColumn | None:
+        """As `next_free` says."""
+        return take_in_turn(free, np.arange(len(free)), gpus)
 
 
 @placements.register
@@ -93,9 +83,22 @@ class Consolidated(_ByFreeGpus):
 
     name: ClassVar[str] = "consolidated"
     source: ClassVar[str] = "Tiresias (NSDI'19); Blox (EuroSys'24) section 4.3"
-    take = take_fewest_nodes
+    following = next_of_fewest
+
+    def choose(self, free: IntColumn, gpus: int, resources: Resources) -> IntColumn | None:
+        """As `next_of_fewest` says."""
+        return consolidate(free, gpus)
 
 
 def consolidate(free: IntColumn, gpus: int) -> IntColumn:
     """GPUs to take on each node so that ``gpus`` stand on the fewest nodes, the last the best fit."""
-    return taken(take_fewest_nodes, free, gpus)
+    emptiest = np.argsort(-free, kind="stable")
+    there = free[emptiest]
+    rests = gpus - (np.cumsum(there) - there)
+    whole = int(np.argmax(rests <= there))
+    enough = int(np.count_nonzero(there >= rests[whole]))
+    fits = there[enough - 1]
+    taken = np.zeros_like(free)
+    taken[emptiest[:whole]] = there[:whole]
+    taken[emptiest[max(whole, int(np.argmax(there == fits)))]] = rests[whole]
+    return taken

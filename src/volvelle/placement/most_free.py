@@ -8,17 +8,17 @@ from typing import ClassVar
 
 import numpy as np
 
+from volvelle.core.facets import PlacesAnew
 from volvelle.core.parts import Placement, placements, take_in_turn
 from volvelle.core.resources import IntColumn, Resources
 
 
 @placements.register
-class MostFree(Placement):
+class MostFree(Placement, PlacesAnew):
     """The nodes with the most free GPUs first, of equals the first."""
 
     name: ClassVar[str] = "most-free"
     source: ClassVar[str] = "Pollux (OSDI'21), simulator of the artifact"
-    shrinks_in_place: ClassVar[bool] = False
 
     def choose(self, free: IntColumn, gpus: int, resources: Resources) -> IntColumn | None:
         """Take the emptiest nodes whole until the rest fits on one."""

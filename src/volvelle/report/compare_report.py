@@ -6,7 +6,7 @@ from pathlib import Path
 from volvelle.metrics.catalogue import metrics
 from volvelle.metrics.outcomes import Outcomes
 from volvelle.metrics.summary import Summary, summarise
-from volvelle.report import against, run_charts
+from volvelle.report import against, reproduction, run_charts
 from volvelle.report.charts import Drawing, write_pngs
 from volvelle.report.compositions import baseline_of
 from volvelle.report.grid import Grid
@@ -77,6 +77,11 @@ def write_compare_report(
         sections.append(Section("short", "In short", listed(map(str, short))))
     if grid is not None and (said := verdict(grid, reference, price)):
         sections.append(Section("verdict", "Verdict", listed(map(str, said))))
+    side_by_side = _side_by_side(runs, columns, grid, summaries, reference)
+    sections.append(Section("comparison", "Side by side", side_by_side))
+    if grid is not None and (beside := reproduction.tables(grid)):
+        html = "".join(map(to_html, beside))
+        sections.append(Section("reproduction", "Beside the record", html))
     if grid is not None:
         (directory / TIDY).write_text(to_csv(grid.tidy()), encoding="utf-8")
         if len(grid.rates) > 1:
@@ -89,7 +94,7 @@ def write_compare_report(
         sections.append(
             Section("against", f"Against {reference}", figure(drawings["harm"], "harm") + html)
         )
-    if few := len(runs) <= _MOST_RUNS:
+    if len(runs) <= _MOST_RUNS:
         drawings |= _each_run(runs)
         figures = {name: figure(drawing, name) for name, drawing in drawings.items()}
         sections += [
@@ -98,9 +103,6 @@ def write_compare_report(
             ),
             Section("load", "The cluster over time", figures["utilisation"] + figures["queue"]),
         ]
-    side_by_side = _side_by_side(runs, columns, grid, summaries, reference)
-    sections.append(Section("comparison", "Side by side", side_by_side))
-    if few:
         sections += [
             Section(f"by-{grouping}", f"By {words}", folded(_groups_html(summaries, grouping)))
             for grouping, words in _GROUPINGS.items()
@@ -134,21 +136,18 @@ def _side_by_side(
         baseline = baseline_of(grid, reference)
         said += f" Small figures: the difference from {baseline}."
     star = note(said)
-    if grid is None or grid.is_plain:
-        table = comparison(runs, columns or DEFAULT_COLUMNS, "All jobs").without_empty_columns()
-        return to_html(table.against(baseline)) + star + _unfinished_note(summaries)
-    tables = grid.tables(columns, DEFAULT_COLUMNS)
-    each = f"Every run is a row of {TIDY}."
+    if grid is None:
+        tables = [comparison(runs, columns or DEFAULT_COLUMNS).without_empty_columns()]
+    else:
+        tables = grid.tables(columns, DEFAULT_COLUMNS)
+        if not grid.is_plain:
+            star += note(f"Every run is a row of {TIDY}.")
     if len(runs) > _MOST_RUNS:
-        each += (
-            " They are too many to be drawn one by one: volvelle report FOLDER/runs/NAME draws one."
+        star += note(
+            "They are too many to be drawn one by one: volvelle report FOLDER/runs/NAME draws one."
         )
-    return (
-        "".join(to_html(each.against(baseline)) for each in tables)
-        + star
-        + note(each)
-        + _unfinished_note(summaries)
-    )
+    html = "".join(to_html(each.against(baseline)) for each in tables)
+    return html + star + _unfinished_note(summaries)
 
 
 def _unfinished_note(summaries: Mapping[str, Summary]) -> str:

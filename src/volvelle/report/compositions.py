@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from volvelle.core.policy import policies
+from volvelle.core.policy import Policy, policies
 from volvelle.metrics import series
 from volvelle.metrics.catalogue import read_objective
 from volvelle.metrics.outcomes import RECORDED, Outcomes, Steps
@@ -52,6 +52,20 @@ class Composition:
         """Whether it is what the trace recorded."""
         return self.runs[0].parts.get("policy", "") == RECORDED
 
+    @property
+    def is_incumbent(self) -> bool:
+        """Whether its policy is the scheduler that the site has."""
+        policy = self._policy
+        return policy is not None and policy.incumbent
+
+    @property
+    def _policy(self) -> Policy | None:
+        """Its policy; None where that is of another installation, or in a file that is gone."""
+        try:
+            return policies.make(self.runs[0].parts.get("policy", ""))
+        except Problem:
+            return None
+
     def beside(self, seed: int) -> Outcomes:
         """The run of this seed; what was recorded is the same under all."""
         found = (run.outcomes for run in self.runs if run.seed == seed or self.is_recorded)
@@ -70,10 +84,8 @@ class Composition:
     @property
     def needs_durations(self) -> bool:
         """Whether its policy reads how long jobs take."""
-        try:
-            return policies.make(self.runs[0].parts.get("policy", "")).needs_durations
-        except Problem:  # of another installation, or a file that is gone
-            return True
+        policy = self._policy
+        return policy is None or policy.needs_durations
 
     @property
     def preempts(self) -> bool:
@@ -127,10 +139,11 @@ def baseline_of(grid: Grid, reference: str | None = None) -> str:
 
 
 def baseline(judged: Sequence[Composition], reference: str | None) -> Composition:
-    """What the others are held against: ``reference``, what was recorded, fifo, or the first."""
-    recorded = next((one for one in judged if one.is_recorded), None)
-    if reference is None and recorded is not None:
-        return recorded
+    """What the others are held against: ``reference``, the incumbent, the record, fifo, or the first."""
+    for usual in (lambda one: one.is_incumbent, lambda one: one.is_recorded):
+        found = next(filter(usual, judged), None)
+        if reference is None and found is not None:
+            return found
     wanted = policies.make(reference or _DEFAULT_BASELINE).label
     for one in judged:
         known = [each for each in one.written if each.partition(":")[0] in policies.all()]

@@ -42,6 +42,8 @@ _YES_OR_NO = frozenset(
 )
 """Metrics that are 0 or 100 percent for a job: only their mean says anything."""
 
+_IN_TILES = ("utilisation", "makespan")
+
 _GROUP_COLUMNS = (
     ("jct", "mean"),
     ("jct", "p50"),
@@ -161,9 +163,13 @@ def _summary_html(summary: Summary) -> str:
     run = ", ".join(
         f"{metrics.get(name).title} {format_cell(value, metrics.get(name).unit)}"
         for name, value in summary.run.items()
-        if not math.isnan(value)
+        if not math.isnan(value) and name not in _IN_TILES
     )
-    return note(f"{text} {_sentence(run)}.") + to_html(summary_table(summary))
+    said = [f"{text}{f' {_sentence(run)}.' if run else ''}"]
+    finished = summary.total.statuses[JobStatus.FINISHED.value]
+    if 0 < summary.submitted == summary.total.jobs == finished:
+        said = [f"{_sentence(run)}."] if run else []
+    return "".join(map(note, said)) + to_html(summary_table(summary))
 
 
 def _promises_html(outcomes: Outcomes) -> str:

@@ -122,9 +122,13 @@ class BestChange(NamedTuple):
             return f"The best change: none of these finishes jobs earlier than {self.baseline}."
         waits, before = format_cell(self.wait, "s"), format_cell(self.wait_before, "s")
         after, was = format_cell(self.jct, "s"), format_cell(self.jct_before, "s")
+        less = change(self.jct, self.jct_before)
+        ends = f"finish after {after} instead of {was} ({less})"
+        if after == was:
+            ends = f"take {less} time to finish"
         return (
             f"The best change: {self.run}. Jobs would wait {waits} on average instead of {before}, "
-            f"and finish after {after} instead of {was} ({change(self.jct, self.jct_before)})."
+            f"and {ends}."
         )
 
 
@@ -189,7 +193,7 @@ class Loses(NamedTuple):
         if not self.worst:
             return f"{said}, but no user, pool or size of job as a whole."
         named = [f"{name} (+{format_cell(100.0 * more, '%')})" for name, more in self.worst]
-        return f"{said}; as a whole {listed(named)} {'loses' if len(named) == 1 else 'lose'}."
+        return f"{said}; as a whole: {listed(named)}."
 
 
 class Costs(NamedTuple):
@@ -213,6 +217,8 @@ class Costs(NamedTuple):
         if self.price is None:
             return f"{said}."
         money = self.price * self.gpu_hours
+        if same(self.gpu_hours, self.of_baseline):
+            return f"{said}; at {self.price:g} each that is {money:,.0f}."
         saved = self.price * (self.of_baseline - self.gpu_hours)
         which = "less" if saved >= 0.0 else "more"
         return f"{said}; at {self.price:g} each that is {money:,.0f}, {abs(saved):,.0f} {which}."
@@ -261,6 +267,28 @@ class PartOfTheLoad(NamedTuple):
         )
 
 
+class Reproduces(NamedTuple):
+    """Waits under ``run``, the site's own scheduler as it is simulated, beside those in the trace.
+
+    wait, recorded: means in seconds. median, p90: by how many seconds starts are off.
+    """
+
+    run: str
+    wait: float
+    recorded: float
+    median: float
+    p90: float
+
+    def __str__(self) -> str:
+        waits, before = format_cell(self.wait, "s"), format_cell(self.recorded, "s")
+        median, p90 = format_cell(self.median, "s"), format_cell(self.p90, "s")
+        return (
+            f"{self.run} beside the record: jobs wait {waits} on average, {before} recorded; half of them "
+            f"start within {median} of the recorded time, nine of ten within {p90}. Smaller differences "
+            "between policies say little."
+        )
+
+
 class Unjudged(NamedTuple):
     """Runs that left jobs unfinished which others finished."""
 
@@ -287,6 +315,7 @@ class Unheld(NamedTuple):
 
 Sentence = (
     PartOfTheLoad
+    | Reproduces
     | Alike
     | FreeStops
     | Best

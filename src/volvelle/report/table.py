@@ -64,6 +64,10 @@ class Column:
         return f"{self.title} ({unit})" if unit else self.title
 
 
+_PAGE = 120
+"""Characters of a line where no terminal says how many fit."""
+
+
 @dataclass(frozen=True)
 class Table:
     """Rows of cells under columns; a missing or NaN number is shown as ``-``.
@@ -76,6 +80,9 @@ class Table:
     rows: tuple[tuple[Cell, ...], ...]
     note: str = ""
     baseline: int | None = None
+
+    def __str__(self) -> str:
+        return to_text(self, width=_PAGE)
 
     def text(self, row: int, column: int) -> str:
         """The cell as a person reads it."""

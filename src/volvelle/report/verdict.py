@@ -17,6 +17,7 @@ from volvelle.metrics.labels import Labels
 from volvelle.metrics.outcomes import FloatColumn, Outcomes
 from volvelle.report.compositions import Composition, baseline, judge
 from volvelle.report.grid import Grid
+from volvelle.report.reproduction import reproduces
 from volvelle.report.sentences import (
     CONTESTS,
     Alike,
@@ -47,8 +48,8 @@ def verdict(
 ) -> tuple[Sentence, ...]:
     """Sentences on the runs of ``grid``; none where these are over several rates, or only one.
 
-    Runs are judged against the policy ``reference``; without one against the trace's own record, where it is
-    a run of the grid, against fifo, or the first.
+    Runs are judged against the policy ``reference``; without one against the scheduler that the site has or
+    the trace's own record, where they are runs of the grid, against fifo, or the first.
     ``price``: of a GPU-hour.
     """
     if len(grid.rates) > 1 or len(grid.labels) < 2:
@@ -57,7 +58,7 @@ def verdict(
     if not judged:
         return ()
     most = judged[0].finished
-    said: list[Sentence] = [] if part is None else [part]
+    said: list[Sentence] = [one for one in (part, reproduces(grid)) if one is not None]
     said += [Alike(one.alike) for one in all_of_them if len(one.alike) > 1]
     if len(judged) > 1:
         said += _judged(judged, baseline(judged, reference), price)
@@ -82,7 +83,10 @@ def _judged(
     free = [one for one in judged if one.preempts and one.stops_for_free]
     if first := next((one for one in free if any(one.label in runs for runs in wins)), None):
         yield FreeStops(first.label)
+    told: dict[tuple[str, ...], list[Win]] = {}
     for runs, those in wins.items():
+        told.setdefault((baseline.label,) if baseline.label in runs else runs, []).extend(those)
+    for runs, those in told.items():
         yield Best(runs, baseline.label, tuple(those))
     quickest = min(judged, key=lambda one: one.figure("jct:mean"))
     if same(quickest.figure("jct:mean"), baseline.figure("jct:mean")):

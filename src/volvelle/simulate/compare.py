@@ -1,7 +1,7 @@
 """Several runs on the same jobs, in parallel processes, each leaving a run directory.
 
 At Ctrl-C the parent tells the workers through shared memory to stop, so that what is done so far is written;
-who takes longer than `_PATIENCE_SECONDS` for that is killed. Results do not depend on the number of workers.
+a worker that takes longer than `_PATIENCE_SECONDS` for that is killed. Results do not depend on their number.
 """
 
 import json
@@ -30,7 +30,7 @@ COMPARISON = "compare.json"
 _Made = tuple[RunStatus, Summary | None]
 """What a worker says of a run: how it ended, and its summary where it was made."""
 
-_PATIENCE_SECONDS = 0.6  # of who pressed Ctrl-C
+_PATIENCE_SECONDS = 0.6  # after Ctrl-C
 
 
 @dataclass(frozen=True)
@@ -84,7 +84,7 @@ def compare(
 
     workers: processes (default: one for each CPU we may use).
     resume: keep finished runs of the same configuration that are there already.
-    progress: told jobs done and jobs in all, a few times a second. made: told the runs that are over
+    progress: called with jobs done and jobs in all, a few times a second. made: called with finished runs
     whenever these are more, while others go on.
     Ctrl-C stops early: finished runs are kept, the others are marked interrupted. Raises `Problem`
     before anything runs where the parts do not go together.

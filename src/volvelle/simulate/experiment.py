@@ -96,7 +96,7 @@ class Experiment(ExperimentFile):
         """The workload of every seed and rate, and where it comes from. Raises `Problem`.
 
         A trace is read once: under all seeds it is the same, unless its jobs are submitted anew at a
-        rate. ``read`` is told now and then how many rows were read.
+        rate. ``read`` is called now and then with the rows read.
         """
         if (self.trace is None) == (self.generate is None):
             raise Problem(
@@ -193,7 +193,9 @@ class Experiment(ExperimentFile):
             labels = composition.build().written
             told = [
                 label if resolved(written) == written else written
-                for kind, written, label in zip(_PARTS, chosen, _fields(labels), strict=True)
+                for kind, written, label in zip(
+                    _PARTS, chosen, msgspec.structs.astuple(labels), strict=True
+                )
                 if len(parts[kind]) > 1 or (kind == "policies" and synthesis is None)
             ]
             name = " + ".join(told if synthesis is None else [SYNTHESIZER, *told])
@@ -258,16 +260,6 @@ class PlannedRun:
     def workload(self) -> WorkloadKey:
         """Which workload it runs."""
         return WorkloadKey(self.setting.seed, self.rate)
-
-
-def _fields(composition: WrittenComposition) -> Sequence[str]:
-    return (
-        composition.policy,
-        composition.placement,
-        composition.admission,
-        composition.estimator,
-        composition.termination,
-    )
 
 
 def _validated(document: dict[str, Any], place: str) -> Experiment:

@@ -8,17 +8,15 @@ from volvelle.core.fork import Fork
 from volvelle.core.parts import Belief, KnownJob
 from volvelle.core.play_out import Arrivals, machine_code_knows
 from volvelle.core.scheduler_state import SchedulerState
-from volvelle.core.state import ARRIVAL_COLUMNS, Jobs
+from volvelle.core.state import ARRIVAL_COLUMNS, PLACE
 from volvelle.core.view import FloatColumn
 from volvelle.simulate.resample import Arrival, RecentPast
-
-_NUMBER, _SUBMIT = (Jobs.float_columns.index(name) for name in ("number", "submit"))
 
 _FEW = 4
 """Futures where Python is asked, which takes its time for each."""
 
 _ARRIVALS, _FEW_ARRIVALS = 3000, 300
-"""The most in a future that machine code plays out, and in others. After them nobody comes any more, and long
+"""The most in a future that machine code plays out, and in others. After them no job comes any more, and long
 jobs are through too early: 300 are five days of many a cluster, and jobs may take twenty."""
 
 
@@ -34,7 +32,7 @@ def finishes(
 ) -> FloatColumn | None:
     """When job ``number`` is through in each of the play-outs; None where the past does not say.
 
-    horizon: seconds that it takes if nobody comes. next_number: of the next job to be submitted.
+    horizon: seconds that it takes if no other job comes. next_number: of the next job to be submitted.
     """
     if not past.enough:
         return None
@@ -48,8 +46,8 @@ def finishes(
     for _ in range(play_outs):
         drawn, seconds = past.coming(horizon, most, rng)
         coming = columns[:, drawn]
-        coming[_NUMBER] = np.arange(next_number, next_number + len(drawn))
-        coming[_SUBMIT] = fork.scheduler.now + seconds
+        coming[PLACE["number"]] = np.arange(next_number, next_number + len(drawn))
+        coming[PLACE["submit"]] = fork.scheduler.now + seconds
         arrivals = Arrivals(coming, [known[which] for which in drawn.tolist()])
         times.append(fork.with_arrivals(arrivals).finish_of(number))
     return np.array(times) if np.isfinite(times).all() else None

@@ -18,7 +18,7 @@ JOURNAL = "journal.jsonl"
 
 
 class PastRun(NamedTuple):
-    """What an experiment takes over from a run, unless it is told otherwise: by the names of its fields.
+    """Defaults that an experiment takes over from a run, by the names of its fields.
 
     cluster: with what happened to its nodes. last: as it was at the end of the journal, without that: the
     nodes that were up then, or all of them where none was.

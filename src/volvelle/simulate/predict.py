@@ -29,9 +29,9 @@ from volvelle.core.state import (
     NEWCOMERS_CAME,
     NODE_AT,
     OBJECT,
+    PLACE,
     ROWS_FULL,
     THROUGH,
-    Jobs,
 )
 from volvelle.estimate.statements import SHARES, Statements
 from volvelle.metrics.outcomes import FloatColumn
@@ -92,7 +92,7 @@ class Predictor:
         """Of jobs that report their loss: what they had done at the last report, at which they may end."""
 
     def take(self, batch: Batch, submission: Submission) -> None:
-        """Learn from the jobs that finished, and from those that had not by then."""
+        """Learn from the jobs that finished, and from jobs that had not by then."""
         over = (batch.kind == FINISHED) | (batch.kind == CONCLUDED)
         numbers = np.where(over, batch.number, -1)
         for place in (batch.kind == OBJECT).nonzero()[0].tolist():
@@ -120,7 +120,7 @@ class Predictor:
         self._past.finished(seconds / self._believed_seconds.pop(number))
 
     def __call__(self, world: World) -> None:
-        """Predict for those who came."""
+        """Predict for the jobs that came."""
         policy = world.scheduler.composition.policy
         if policy is not self._policy:  # also where it was recomposed
             self._policy, self._past = policy, RecentPast()
@@ -240,13 +240,13 @@ def run_and_predict(world: World) -> FloatColumn | None:
     admits_all = s.clock[LIMIT] == INFINITY and scheduler.admissions.prepared
     if not can_play_out(scheduler) or not admits_all or s.clock[NODE_AT] < INFINITY:
         return None
-    truly_asked = s.arrivals[Jobs.float_columns.index("truly_asked")]
+    truly_asked = s.arrivals[PLACE["truly_asked"]]
     if truly_asked.any() or not machine_code_knows(s.arrivals):
         return None
     from volvelle.core.machine import Machine  # noqa: PLC0415 - loads llvmlite
 
     scheduler.apply_rules(pauses=NEWCOMERS_CAME)
-    predicted = np.full(len(world.coming.jobs), np.nan)
+    predicted = np.full(len(world.arrivals.jobs), np.nan)
     known, why = np.zeros(1, dtype=np.int64), ROWS_FULL
     while why in (ROWS_FULL, LOG_FULL):
         machine = Machine(scheduler.state)

@@ -2,7 +2,7 @@
 
 Every job runs there for a limited time, in order of submission, by the rules of
 `volvelle.profiling.partition`. One that ends meanwhile, done or crashed, never comes to the scheduler.
-Of the others the scheduler is told how long they will take (`JobProfile`), and begins them anew. The user is
+The others are begun anew by the scheduler, which then knows how long they take (`JobProfile`). The user is
 taken to have declared how many iterations there are.
 
 Nothing there depends on what the scheduler does, so this stage is worked out before it::
@@ -48,7 +48,7 @@ class ProfiledWorkload:
 
     workload, profiles: the jobs that go on, in the order in which they come. rows: which of the ``whole``
     workload they are. cluster: what the scheduler has; its nodes change where the partition does. profiled: a
-    row for each job of the whole. crashed: those that crashed there.
+    row for each job of the whole. crashed: whether each crashed there.
     """
 
     whole: Workload
@@ -60,7 +60,7 @@ class ProfiledWorkload:
     crashed: BoolColumn
 
     def outcomes(self, main: Outcomes, tracked: BoolColumn, until: float | None) -> Outcomes:
-        """What became of all jobs, where ``main`` is what became of those that came to the scheduler."""
+        """The outcomes of all jobs; ``main`` has those of the jobs that came to the scheduler."""
         end = main.end_time
         if until is None:
             end = max(end, float(self.profiled.end.max()))
@@ -111,7 +111,7 @@ class ProfiledWorkload:
 
 
 def _told_to(told: Promised, number: int) -> Promised:
-    """The same told to the job with another number."""
+    """The same promise, made to the job with another number."""
     promise = msgspec.structs.replace(told.promise, number=number)
     return msgspec.structs.replace(told, promise=promise)
 
@@ -225,7 +225,7 @@ class _SimulatedPartition:
             self._start(now)
 
     def profile(self, row: int) -> JobProfile:
-        """What the scheduler is told of a job that goes on."""
+        """The profile of a job that goes on to the scheduler."""
         seconds = float(self.seconds[row])
         measured = None if math.isnan(seconds) else seconds
         return JobProfile(float(self.start[row]), float(self.end[row]), measured)

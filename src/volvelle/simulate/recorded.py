@@ -41,7 +41,7 @@ def recorded_outcomes(workload: Workload, reason: list[str], cluster: Cluster) -
     """What became of the jobs by the trace's own account, which it must give of each.
 
     A start before the submission counts as one at it. ``reason``: why a job could never run on ``cluster``,
-    nothing of those that could. Capacity is the cluster's.
+    empty for a job that could. Capacity is the cluster's.
     """
     ran = [job.recorded for job in workload.jobs if job.recorded is not None]
     assert len(ran) == len(workload)

@@ -1,9 +1,9 @@
-"""The recent past, and what may come drawn from it: who else arrives, and how far off beliefs are.
+"""The recent past, and futures drawn from it: further arrivals, and errors of beliefs.
 
 Arrivals are resampled in blocks of consecutive ones with their gaps, of any length up to the whole past, so
 that bursts of any length stay bursts. What comes now goes on first: the latest arrivals come again, as often
 as not twice as many as came already. How long jobs really take, over what was believed of them, is drawn from
-what was seen of those that finished; of a job under way only what is still possible.
+what was seen of finished jobs; of a job under way only what is still possible.
 """
 
 import math

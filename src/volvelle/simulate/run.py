@@ -1,13 +1,9 @@
 """Simulate a workload under a composition: the scheduler and the simulated world, put together."""
 
-import signal
-import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from types import FrameType
 from typing import NamedTuple
 
 import numpy as np
@@ -27,8 +23,9 @@ from volvelle.model.job import JobSpec, Truth
 from volvelle.model.overheads import Overheads
 from volvelle.model.problems import Problem
 from volvelle.model.throughput import LINEAR
-from volvelle.simulate.coming import Coming
+from volvelle.simulate.arrivals import ArrivalTable
 from volvelle.simulate.experiment_file import PLAY_OUTS
+from volvelle.simulate.interrupt import asked_to_stop
 from volvelle.simulate.predict import Predictor, Refreshed
 from volvelle.simulate.profiling import ProfiledWorkload, profile
 from volvelle.simulate.synthesis import SYNTHESIZER, Synthesis
@@ -39,7 +36,6 @@ from volvelle.workload.workload import Workload
 
 _PREDICTED = 13
 """The cost of a job and its prediction over that of the job: 0.4 s instead of 0.03 s for 600 jobs."""
-_PATIENCE_SECONDS = 0.5  # of who pressed Ctrl-C
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,7 +50,7 @@ class Setting:
     says). What is drawn of them follows from the seed.
     play_outs: with how many futures like the recent past P50 and P90 are found; 0: with none, from
     past errors alone.
-    synthesis: choose policy and admission anew now and then; those of ``composition`` rule until then.
+    synthesis: choose policy and admission anew now and then; the parts of ``composition`` rule until then.
     """
 
     cluster: Cluster
@@ -127,7 +123,7 @@ def simulate(
     journal: keep one in memory (True), or write it to this path while the simulation goes on.
     progress: called every few hundred moments. KeyboardInterrupt ends the simulation early with what
     is done so far. Raises `Problem` where the parts do not go together.
-    Where the cluster has a profiling partition, jobs run there first; the journal is of those that go on.
+    Where the cluster has a profiling partition, jobs run there first; the journal is of the jobs that go on.
     """
     check(workload, setting)
     came, then = _Came(workload), setting
@@ -207,7 +203,7 @@ def _run(
     with asked_to_stop() as stopped:
         world = World(
             scheduler,
-            Coming(
+            ArrivalTable(
                 scheduler,
                 workload.jobs if users is None else users.first,
                 profiles=came.profiles,
@@ -215,7 +211,6 @@ def _run(
             ),
             watchers,
             tick=setting.tick,
-            until=INFINITY if setting.until is None else setting.until,
             tracked=setting.tracked,
             director=None
             if synthesis is None
@@ -224,12 +219,14 @@ def _run(
             compiled=_pays(len(workload), setting, scheduler) if compiled is None else compiled,
         )
         try:
-            world.run(_EachPause(stopped, progress, len(workload), predictor), pauses=pauses)
+            each_pause = _EachPause(stopped, progress, len(workload), predictor)
+            until = INFINITY if setting.until is None else setting.until
+            world.run(each_pause, pauses=pauses, until=until)
         except KeyboardInterrupt:
             interrupted = True
     cpu_seconds = time.process_time() - began
     if users is not None:
-        workload = Workload(world.coming.jobs, workload.name)
+        workload = Workload(world.arrivals.jobs, workload.name)
     world.let_arrivals_go()
     outcomes = recorder.outcomes(workload.durations, None, workload.single_gpu_seconds)
     gaps = scheduler.composition.policy.solver_gaps
@@ -288,49 +285,6 @@ class _EachPause:
             self._report(
                 Progress(world.now, world.submitted, world.in_system, self._jobs, world.moments)
             )
-
-
-@contextmanager
-def asked_to_stop() -> Iterator[Callable[[], bool]]:
-    """Whether Ctrl-C was pressed: noted at first, so that no moment is left half done.
-
-    Pressed again it interrupts at once; so is, after `_PATIENCE_SECONDS`, a part that is being asked. Where
-    somebody else handles SIGINT, or outside the main thread, nothing is changed and the answer is always no.
-    """
-    asked = False
-    alarms = hasattr(signal, "setitimer")  # not on Windows
-    before = signal.getsignal(signal.SIGALRM) if alarms else None
-
-    def note(signal_number: int, frame: FrameType | None) -> None:
-        nonlocal asked
-        asked = True
-        signal.signal(signal.SIGINT, signal.default_int_handler)
-        if alarms:
-            signal.signal(signal.SIGALRM, _interrupt_answer)
-            signal.setitimer(signal.ITIMER_REAL, _PATIENCE_SECONDS, _PATIENCE_SECONDS)
-
-    ours = (
-        threading.current_thread() is threading.main_thread()
-        and signal.getsignal(signal.SIGINT) is signal.default_int_handler
-    )
-    if ours:
-        signal.signal(signal.SIGINT, note)
-    try:
-        yield lambda: asked
-    finally:
-        if ours:
-            signal.signal(signal.SIGINT, signal.default_int_handler)
-        if asked and alarms:
-            signal.setitimer(signal.ITIMER_REAL, 0.0)
-            signal.signal(signal.SIGALRM, before or signal.SIG_DFL)
-
-
-def _interrupt_answer(signal_number: int, frame: FrameType | None) -> None:
-    """Interrupt a part that is being asked: elsewhere a moment would be left half done."""
-    while frame is not None and frame.f_code is not Scheduler.answer.__code__:
-        frame = frame.f_back
-    if frame is not None:
-        raise KeyboardInterrupt
 
 
 def _tracked(workload: Workload, setting: Setting) -> BoolColumn:

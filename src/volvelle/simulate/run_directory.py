@@ -94,18 +94,11 @@ class RunRecord(msgspec.Struct, frozen=True, kw_only=True):
         return cls(
             name=name,
             workload=workload,
-            cluster=setting.cluster,
-            composition=setting.composition,
-            overheads=setting.overheads.model_dump(),
-            seed=setting.seed,
-            tick=setting.tick,
-            until=setting.until,
-            tracked=setting.tracked,
-            predict=setting.predict,
-            refresh=setting.refresh,
-            play_outs=setting.play_outs,
-            synthesis=setting.synthesis,
-            users=None if setting.users is None else setting.users.model_dump(mode="json"),
+            **vars(setting)
+            | {
+                "overheads": setting.overheads.model_dump(),
+                "users": None if setting.users is None else setting.users.model_dump(mode="json"),
+            },
             started=datetime.now(UTC).isoformat(timespec="seconds"),
             versions=_versions(),
         )
@@ -250,7 +243,7 @@ def read_outcomes(
 ) -> Outcomes:
     """What became of the jobs: from outcomes.npz, or folded from the journal. Raises `Problem`.
 
-    specs: those of the workload, where they are at hand and need not be read.
+    specs: of the workload, where they are at hand and need not be read.
     """
     path = directory / OUTCOMES
     if path.is_file():

@@ -15,7 +15,7 @@ from volvelle.model.units import HOUR
 from volvelle.workload.workload import Workload
 
 Read = Callable[[int], None]
-"""Told now and then how many rows were read."""
+"""Called now and then with the number of rows read."""
 
 
 @dataclass(frozen=True)
@@ -78,7 +78,7 @@ def generated(
 ) -> Source:
     """The workload of a generator. Raises `Problem`.
 
-    ``gpus`` are the cluster's, for which the load is meant where the generator is not told.
+    ``gpus`` are the cluster's, for which the load is meant where the generator names no other number.
     ``jobs_per_hour`` sets the rate of submission in place of the generator's own.
     """
     from volvelle.workload.generators import generators  # noqa: PLC0415

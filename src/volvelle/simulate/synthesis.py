@@ -49,7 +49,7 @@ class ForeseenObjective(NamedTuple):
     measure: str
 
     def of(self, ahead: Forecast, submitted: Mapping[int, float]) -> float:
-        """Its value in a forecast, over the jobs ``submitted`` by number; infinite for who never ends."""
+        """Its value in a forecast, over jobs ``submitted`` by number; infinite where one never ends."""
         times = ahead.finish if self.what == "jct" else ahead.start
         values: FloatColumn = np.array([times.get(n, math.inf) - at for n, at in submitted.items()])
         return of_jobs(values, self.measure)[0] if len(values) else 0.0

@@ -5,7 +5,7 @@ import math
 import numpy as np
 
 from volvelle.core.decision import IntArray
-from volvelle.core.forward.advance import boundary
+from volvelle.core.forward.moments import boundary
 from volvelle.core.resources import Resources
 from volvelle.model.goodput import Goodput
 from volvelle.model.training import Passes, Training

@@ -1,7 +1,7 @@
 """Users who submit again when their jobs are through: the world's side of closed loops.
 
 They watch the run. When the last job of a batch has left the system (it ended, or was turned away), the batch
-that follows it is submitted after the time its user thinks. What a user will do is known to nobody before
+that follows it is submitted after the time its user thinks. What a user will do is unknown before
 that: forecasts, which are worlds of their own, have no users.
 """
 
@@ -14,7 +14,7 @@ from volvelle.workload.habits import UserBatch
 
 
 class Users:
-    """Who submits ``batches``, each once that which it follows is through."""
+    """Users that submit ``batches``, each when the batch that it follows has ended."""
 
     def __init__(self, batches: Sequence[UserBatch]) -> None:
         self._batches = batches
@@ -31,12 +31,12 @@ class Users:
 
     @property
     def first(self) -> list[Job]:
-        """The jobs that wait for nobody, by submission."""
+        """The jobs that follow no other batch, by submission."""
         jobs = [job for batch in self._batches if batch.after is None for job in batch.jobs]
         return sorted(jobs, key=lambda job: job.spec.submit_time)
 
     def record(self, time: float, events: tuple[Event, ...], decision: Decision) -> None:
-        """One moment: who is through, and what follows."""
+        """One moment: the jobs that have ended, and the batches that follow."""
         through = [one.number for one in decision.rejected]
         through += [one.number for one in decision.concluded]
         for event in events:

@@ -40,9 +40,9 @@ class Workers(ProcessPoolExecutor):
         self._others = {process.pid for process in multiprocessing.active_children()}
 
     def end(self, futures: "Iterable[Future[Any]]" = (), patience: float = 0.0) -> None:
-        """Start nothing any more, and kill who still works after ``patience`` seconds.
+        """Start nothing any more, and kill workers that are still busy after ``patience`` seconds.
 
-        ``futures`` are those that are waited for; of who is killed they fail with `BrokenProcessPool`.
+        ``futures`` are awaited; futures of killed workers fail with `BrokenProcessPool`.
         """
         waited = [future for future in futures if not future.cancel()]
         if wait(waited, patience).not_done or not waited:

@@ -16,7 +16,7 @@ from volvelle.core.events import (
     JobSubmitted,
 )
 from volvelle.core.execution import Execution
-from volvelle.core.forward.advance import boundary, jobs_left, next_moment
+from volvelle.core.forward.moments import boundary, jobs_left, next_moment
 from volvelle.core.log import Batch
 from volvelle.core.scheduler import Scheduler
 from volvelle.core.state import (
@@ -41,7 +41,7 @@ from volvelle.core.state import (
     TRACKED_LAST,
     UNTIL,
 )
-from volvelle.simulate.coming import Coming
+from volvelle.simulate.arrivals import ArrivalTable
 from volvelle.simulate.nodes import node_changes
 from volvelle.simulate.trainer import Trainer
 from volvelle.simulate.users import Users
@@ -51,7 +51,7 @@ _MOMENTS, _FEW = 4096, 64
 
 
 class Watcher(Protocol):
-    """Whoever wants to know each moment of a run."""
+    """A watcher that takes each moment of a run."""
 
     def record(self, time: float, events: tuple[Event, ...], decision: Decision) -> None:
         """One moment: what happened and what was decided."""
@@ -59,7 +59,7 @@ class Watcher(Protocol):
 
 
 class Recording(Protocol):
-    """Whoever wants to know all moments of a run, many at once."""
+    """A watcher that takes many moments of a run at once."""
 
     def take(self, batch: Batch, submission: Callable[[float, int], JobSubmitted]) -> None:
         """A stretch of moments."""
@@ -67,10 +67,10 @@ class Recording(Protocol):
 
 
 class Director(Protocol):
-    """Whoever steers the scheduler while it runs, as an operator would: through events."""
+    """A composition switcher: it steers the scheduler while it runs, as an operator would, through events."""
 
     every: float
-    """Seconds; it is asked at multiples of this, as long as there are jobs."""
+    """Seconds; it is asked at multiples of this, as long as jobs are left."""
 
     def choose(self, scheduler: Scheduler, now: float) -> Sequence[Event]:
         """What else is to happen at ``now``; ``scheduler`` has not decided yet."""
@@ -78,44 +78,42 @@ class Director(Protocol):
 
 
 class World:
-    """A cluster on which the jobs of ``coming`` really happen.
+    """A cluster on which the jobs of ``arrivals`` really happen.
 
     scheduler: at the start, or anywhere in between. tick: ends of jobs are noticed at multiples of it (None:
-    at once). until: the world ends at this time. tracked: first and last number of the jobs that are waited
-    for (None: all). director: steers the scheduler. users: who submits again; ``coming`` is what they do
+    at once). tracked: first and last number of the jobs that are waited for (None: all). director:
+    switches the composition. users: submit again when their jobs end; ``arrivals`` then has what they do
     first, open-ended. compiled: let machine code do it.
     """
 
     def __init__(
         self,
         scheduler: Scheduler,
-        coming: Coming,
+        arrivals: ArrivalTable,
         watchers: Sequence[Watcher | Recording] = (),
         *,
         tick: float | None = None,
-        until: float = INFINITY,
         tracked: tuple[int, int] | None = None,
         director: Director | None = None,
         users: Users | None = None,
         compiled: bool = False,
     ) -> None:
         self.scheduler = scheduler
-        self.coming = coming
+        self.arrivals = arrivals
         self._users = users
         self._watchers = watchers if users is None else [*watchers, users]
-        self._until = until
         self._director = director
-        scheduler.notes.foretold = coming.foretold
-        if coming.prepared:
-            scheduler.known.ask(coming.known, coming)
+        scheduler.notes.foretold = arrivals.foretold
+        if arrivals.prepared:
+            scheduler.known.ask(arrivals.known, arrivals)
         if compiled:
             scheduler.compile()
         scheduler.admissions.foresee(
-            coming.submission,
-            coming.arrivals,
-            coming.verdict,
-            prepared=coming.prepared,
-            foretold=coming.foretold,
+            arrivals.submission,
+            arrivals.columns,
+            arrivals.verdict,
+            prepared=arrivals.prepared,
+            foretold=arrivals.foretold,
         )
         s = scheduler.state
         s.count[TRACKED] = -1
@@ -127,13 +125,13 @@ class World:
         self._course = Course(scheduler, self._execution_of, nodes, tick=tick)
         s.count[ENDLESS] = int(cluster.failures is not None)
         composition = scheduler.composition
-        self._foretells = composition.foresees and len(coming.jobs) > 0
+        self._foretells = composition.foresees and len(arrivals.jobs) > 0
         s.clock[DIRECT_AT] = s.clock[NOW] if self._foretells else self._first_direction()
         scheduler.apply_rules(simulated=True, tick=tick or 0.0, pauses=NEVER)
         self._answers = self._course.answers | {ASK_DIRECTOR: lambda _: self._ask_director()}
 
     def _execution_of(self, number: int) -> Execution:
-        job = self.coming.job(number)
+        job = self.arrivals.job(number)
         tuned = self.scheduler.composition.policy.tunes_batch_size
         return Execution(job, None if job.training is None else Trainer(job.training, tuned=tuned))
 
@@ -144,8 +142,9 @@ class World:
         on_pause: Callable[["World"], None] | None = None,
         *,
         pauses: int = EVERY_MOMENT,
+        until: float = INFINITY,
     ) -> None:
-        """Let time pass until every job is through, or nothing can happen any more.
+        """Let time pass until every job is through, nothing can happen any more, or it is ``until``.
 
         on_pause: called after each moment, or as ``pauses`` says (NEVER: now and then).
         """
@@ -157,7 +156,7 @@ class World:
         pause_after = self._next_pause()
         try:
             while True:
-                why = scheduler.run(self._answers, self._until, pause_after - self.moments)
+                why = scheduler.run(self._answers, until, pause_after - self.moments)
                 if why in (THROUGH, UNTIL):
                     break
                 if why == LOG_FULL:
@@ -172,10 +171,10 @@ class World:
         finally:
             self.hand_over()
         if why == UNTIL:
-            scheduler.now = self._until
+            scheduler.now = until
             for watcher in self._watchers:
                 if hasattr(watcher, "end"):
-                    watcher.end(self._until)
+                    watcher.end(until)
 
     def _next_pause(self) -> int:
         return self.moments + (_FEW if self.scheduler.rules.decides == ASKED else _MOMENTS)
@@ -197,30 +196,32 @@ class World:
         """Let users react to what the moment brought."""
         if self._users is None or not (jobs := self._users.submit()):
             return
-        scheduler, coming = self.scheduler, self.coming
+        scheduler, arrivals = self.scheduler, self.arrivals
         s = scheduler.state
-        verdict = np.array(s.verdict, dtype=np.int64)  # the scheduler notes there who is gone
-        coming.verdict = verdict
-        coming.insert(scheduler, jobs, int(s.count[COME]))
-        scheduler.admissions.expect(coming.arrivals, coming.verdict)
+        verdict = np.array(
+            s.verdict, dtype=np.int64
+        )  # the scheduler notes there which jobs are gone
+        arrivals.verdict = verdict
+        arrivals.insert(scheduler, jobs, int(s.count[COME]))
+        scheduler.admissions.expect(arrivals.columns, arrivals.verdict)
         composition = scheduler.composition
         if composition.foresees:
             self._foretells = True
             s.clock[DIRECT_AT] = self.now
 
     def let_arrivals_go(self) -> None:
-        """Forget the table of arrivals, which is large, where nobody comes any more."""
+        """Forget the table of arrivals, which is large, where no job comes any more."""
         s = self.scheduler.state
         dependents = self.scheduler.admissions.dependents
         nobody = s.count[QUEUED] == len(s.verdict) and not dependents.returned
         if s.compiled and nobody and not dependents.aside:
-            self.coming.arrivals = np.zeros((ARRIVAL_COLUMNS, 0), order="F")
-            self.coming.verdict = np.zeros(0, dtype=np.int64)
-            self.scheduler.admissions.expect(self.coming.arrivals, self.coming.verdict)
+            self.arrivals.columns = np.zeros((ARRIVAL_COLUMNS, 0), order="F")
+            self.arrivals.verdict = np.zeros(0, dtype=np.int64)
+            self.scheduler.admissions.expect(self.arrivals.columns, self.arrivals.verdict)
             s.count[COME] = s.count[QUEUED] = 0
 
     def _submission(self, time: float, number: int) -> JobSubmitted:
-        return self.coming.submission(number, time)
+        return self.arrivals.submission(number, time)
 
     @property
     def now(self) -> float:
@@ -252,21 +253,21 @@ class World:
         """Whether nothing more happens at this moment."""
         return next_moment(self.scheduler.state) > self.now
 
-    # ------------------------------------------------------------------ who steers
+    # ------------------------------------------------------------------ steering
 
     def _first_direction(self) -> float:
         return INFINITY if self._director is None else self._director.every
 
     def _ask_director(self) -> None:
-        """Let whoever steers the scheduler do so; a date that nobody was there for is passed over.
+        """Let the director choose; a date at which no job was there is passed over.
 
-        At the first moment a scheduler that is to know what comes is told.
+        At the first moment future arrivals are announced to a policy that goes by them.
         """
         s, director = self.scheduler.state, self._director
         if self._foretells:
             self._foretells = False
             s.count[EVENTS] += 1
-            self._course.happen(self.coming.foretell(self.now))
+            self._course.happen(self.arrivals.foretell(self.now))
             s.clock[DIRECT_AT] = self._first_direction()
         if director is None:
             return

@@ -7,14 +7,9 @@ from hypothesis import strategies as st
 from volvelle.core.fork import Fork
 from volvelle.core.parts import Admission, admissions
 from volvelle.simulate.world import World
-from volvelle.testing.audit import Audit
+from volvelle.testing.audit import audited
 from volvelle.testing.journals import check_replay
-from volvelle.testing.machine_code import (
-    check_predictions,
-    check_search,
-    check_synthesis,
-    small_setting,
-)
+from volvelle.testing.machine_code import check_machine_code, small_setting
 from volvelle.testing.promises import Promises, on_random
 from volvelle.testing.scenario import Scenario, happen, state_of
 from volvelle.testing.strategies import EVERYTHING, scenarios
@@ -32,11 +27,7 @@ def nothing_is_given_twice_and_no_job_waits_for_ever(admission: str) -> None:
     """The audit of whole runs, after which no job is left."""
 
     def check(scenario: Scenario, policy: str) -> None:
-        scenario = scenario.under(policy, admission=admission)
-        audit = Audit(scenario)
-        run = happen(scenario, audit)
-        audit.close(run.outcomes)
-        assert run.world.in_system == 0
+        assert audited(scenario.under(policy, admission=admission)).world.in_system == 0
 
     on_random(12, check, **DRAWN)
 
@@ -75,7 +66,4 @@ def a_forecast_at_any_moment_leaves_the_scheduler_alone(admission: str) -> None:
 @admission_promises.promise()
 def machine_code_predicts_and_measures_the_same(admission: str) -> None:
     """Predictions, the choices of a synthesizer and figures of a search, compiled and interpreted."""
-    setting = small_setting(admission=admission)
-    check_predictions(setting)
-    check_synthesis(setting, "las:round=30", admission)
-    check_search(setting)
+    check_machine_code(small_setting(admission=admission), admission=admission)

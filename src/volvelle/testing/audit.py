@@ -28,9 +28,10 @@ from volvelle.core.events import (
 from volvelle.metrics.outcomes import Outcomes
 from volvelle.model.cluster import NodeState
 from volvelle.model.node import NodeKind
+from volvelle.simulate.world import Director
 from volvelle.testing.ledger import TOLERANCE, Amounts, Holding, Ledger
 from volvelle.testing.lives import Lives
-from volvelle.testing.scenario import Scenario
+from volvelle.testing.scenario import Run, Scenario, happen
 
 
 class Audit:
@@ -89,7 +90,7 @@ class Audit:
         self._check_slots(before)
 
     def _check_dependencies(self, number: int) -> None:
-        """A job gets GPUs only after those that it depends on are through, and well where that is asked."""
+        """A job gets GPUs only after its dependencies have ended, and ended well where that is asked."""
         for one in self.ledger.jobs[number].spec.after:
             assert self.now >= self.ended_at[one.job] + one.think_seconds
             other = next(n for n, job in enumerate(self.ledger.jobs) if job.spec.id == one.job)
@@ -197,7 +198,7 @@ class Audit:
         books.holdings.append(holding)
 
     def _share(self, time: float, decision: Decision, sharing: Sharing) -> None:
-        """Note who is given which CPUs and memory."""
+        """Note the CPUs and memory that jobs are given."""
         told = sharing.job.tolist()
         assert told, "nothing is said where nothing changes"
         assert len(set(told)) == len(told) == len(sharing.cpus) == len(sharing.memory_gb)
@@ -306,6 +307,14 @@ class Audit:
     def close(self, outcomes: Outcomes) -> None:
         """Check whole lives, when the run is over."""
         Lives(self.ledger).check(outcomes)
+
+
+def audited(scenario: Scenario, director: Director | None = None) -> Run:
+    """Let ``scenario`` happen under audit."""
+    audit = Audit(scenario)
+    run = happen(scenario, audit, director=director)
+    audit.close(run.outcomes)
+    return run
 
 
 def _rank(event: Event) -> int:

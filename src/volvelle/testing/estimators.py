@@ -9,12 +9,7 @@ from volvelle.core.parts import Estimator, estimators
 from volvelle.model.cluster import parse_cluster
 from volvelle.model.job import Job
 from volvelle.simulate.world import World
-from volvelle.testing.machine_code import (
-    check_predictions,
-    check_search,
-    check_synthesis,
-    small_setting,
-)
+from volvelle.testing.machine_code import check_machine_code, small_setting
 from volvelle.testing.promises import Promises, on_random
 from volvelle.testing.scenario import Scenario, happen, linear_job
 from volvelle.testing.strategies import KNOWN, scenarios
@@ -106,7 +101,4 @@ def the_truth_is_ignored(estimator: str) -> None:
 @estimator_promises.promise()
 def machine_code_predicts_and_measures_the_same(estimator: str) -> None:
     """Predictions, the choices of a synthesizer and figures of a search, compiled and interpreted."""
-    setting = small_setting(estimator=estimator)
-    check_predictions(setting)
-    check_synthesis(setting, "las:round=30", "accept-all")
-    check_search(setting)
+    check_machine_code(small_setting(estimator=estimator))

@@ -1,4 +1,4 @@
-"""An auditor's ledger: who was decided to hold what from when, and what came of it.
+"""An auditor's ledger: the holdings that were decided, and what came of them.
 
 Filled by `audit` from events and decisions alone, as the run goes; read by `lives` when it is over.
 """
@@ -15,7 +15,7 @@ from volvelle.testing.scenario import Scenario
 TOLERANCE = 1e-9
 
 Amounts = tuple[float, float]
-"""CPUs and GB of memory; infinite where nobody says what there is."""
+"""CPUs and GB of memory; infinite where nodes do not say what they have."""
 
 
 @dataclass
@@ -75,5 +75,5 @@ class Ledger:
         return {self.node_of[slot] for slot in slots}
 
     def gpus_of(self, kind: NodeKind) -> int:
-        """How many GPUs of nodes of a kind there are, up or down."""
+        """The GPUs of all nodes of a kind, up or down."""
         return sum(node.gpus for node in self.cluster.nodes if node.kind == kind)

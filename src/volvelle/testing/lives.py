@@ -119,7 +119,7 @@ class Lives:
                 last[slot] = holding.free_at
 
     def _check_work(self, number: int, books: Books) -> None:
-        """Every holding advanced the job by its true rates; who finished did exactly its work."""
+        """Every holding advanced the job by its true rates; a finished job did exactly its work."""
         spec, truth = self.ledger.jobs[number].spec, self.ledger.jobs[number].truth
         work = 0.0
         failures = iter(books.failures)

@@ -37,7 +37,7 @@ def _job(number: int) -> Job:
         submit=6.0 * number,
         gpus=1.0 + number % 4,
         seconds=20.0 + 13.0 * (number % 5),
-        most=4.0 if number % 3 == 0 else None,
+        max_gpus=4.0 if number % 3 == 0 else None,
         pool="ab"[number % 2],
     )
     work = plain.truth.work
@@ -93,12 +93,21 @@ def check_synthesis(where: Setting, policy: str, admission: str) -> None:
 
 
 def check_search(where: Setting) -> None:
-    """The figures of a search, without predictions and with, are those of a run."""
+    """The figures of a search, without predictions and with, equal the figures of a run."""
     plain = simulate(WORKLOAD, replace(where, predict=True, play_outs=0), compiled=False).outcomes
     for names in (("jct:mean",), ("jct:mean", "pred_error:p99")):
         objectives = [read_objective(name) for name in names]
         expected = [objective.of(plain) for objective in objectives]
         np.testing.assert_allclose(evaluate(WORKLOAD, where, objectives), expected, rtol=1e-9)
+
+
+def check_machine_code(
+    where: Setting, policy: str = "las:round=30", admission: str = "accept-all"
+) -> None:
+    """Predictions, the choices of a synthesizer and the figures of a search."""
+    check_predictions(where)
+    check_synthesis(where, policy, admission)
+    check_search(where)
 
 
 def check_journals(policy: str) -> None:

@@ -12,13 +12,8 @@ from volvelle.core.facets import PlacesBatches
 from volvelle.core.parts import Placement, placements
 from volvelle.core.resources import Resources
 from volvelle.model.cluster import Cluster, Node
-from volvelle.testing.audit import Audit
-from volvelle.testing.machine_code import (
-    check_predictions,
-    check_search,
-    check_synthesis,
-    small_setting,
-)
+from volvelle.testing.audit import audited
+from volvelle.testing.machine_code import check_machine_code, small_setting
 from volvelle.testing.promises import Promises, on_random
 from volvelle.testing.resources import partly_taken
 from volvelle.testing.scenario import Scenario, happen
@@ -44,9 +39,7 @@ def gpus_are_distinct_of_the_type_and_on_nodes_that_take_jobs(placement: str) ->
     """The audit of whole runs under several policies."""
 
     def check(scenario: Scenario, policy: str) -> None:
-        scenario = scenario.under(policy, placement)
-        audit = Audit(scenario)
-        audit.close(happen(scenario, audit).outcomes)
+        audited(scenario.under(policy, placement))
 
     under = st.sampled_from(["srtf", "fifo-skip", "las:round=30"])
     on_random(40, check, scenario=scenarios(EVERYTHING), policy=under)
@@ -77,7 +70,7 @@ class Moves:
         self.moved: list[int] = []
 
     def record(self, time: float, events: Iterable[Event], decision: Decision) -> None:
-        """Compare the slots of each job in ``decision`` with those that it held before."""
+        """Compare the slots of each job in ``decision`` with the slots that it held before."""
         for event in events:
             if isinstance(event, JobFailed):
                 self.held.pop(event.number)
@@ -110,7 +103,4 @@ def a_job_whose_share_is_unchanged_keeps_its_gpus(placement: str) -> None:
 @placement_promises.promise()
 def machine_code_predicts_and_measures_the_same(placement: str) -> None:
     """Predictions, the choices of a synthesizer and figures of a search, compiled and interpreted."""
-    setting = small_setting(placement=placement)
-    check_predictions(setting)
-    check_synthesis(setting, "las:round=30", "accept-all")
-    check_search(setting)
+    check_machine_code(small_setting(placement=placement))

@@ -20,7 +20,7 @@ from volvelle.metrics.outcomes import JobStatus
 from volvelle.metrics.recorder import outcomes_of
 from volvelle.model.cluster import Cluster
 from volvelle.simulate.world import World
-from volvelle.testing.audit import Audit
+from volvelle.testing.audit import Audit, audited
 from volvelle.testing.machine_code import (
     COUNTED_AND_BY_NAME,
     check_journals,
@@ -107,7 +107,7 @@ def _nothing_is_given_twice_and_all_work_is_done(audit: Audit, run: Run) -> None
 
 
 def _the_same_seed_leaves_the_same_journal(scenario: Scenario, run: Run) -> None:
-    """Also where nobody looked and no fork was taken."""
+    """Journals are equal also where no watcher looked and no fork was taken."""
     assert happen(scenario).journal_bytes == run.journal_bytes
 
 
@@ -193,9 +193,7 @@ def two_that_share_gpus_hold_one_half_each(policy: str) -> None:
     """The audit holds where many jobs alike come to few GPUs."""
 
     def check(scenario: Scenario) -> None:
-        scenario = scenario.under(policy)
-        audit = Audit(scenario)
-        audit.close(happen(scenario, audit).outcomes)
+        audited(scenario.under(policy))
 
     on_random(8, check, scenario=scenarios(CROWDED))
 

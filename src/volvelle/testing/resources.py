@@ -5,6 +5,7 @@ from collections.abc import Iterable
 import numpy as np
 from hypothesis import strategies as st
 
+from volvelle.core.forward.free_nodes import note_free
 from volvelle.core.resources import Resources
 from volvelle.core.state import State
 from volvelle.model.cluster import Cluster
@@ -40,5 +41,7 @@ def partly_taken(cluster: Cluster, slots: Iterable[int]) -> Resources:
     resources = Resources(cluster, state)
     for slot in slots:
         state.slots.owner[slot] = 99
-        state.nodes.free[state.slots.node[slot]] -= 1
+        node = state.slots.node[slot]
+        state.nodes.free[node] -= 1
+        note_free(state, node)
     return resources

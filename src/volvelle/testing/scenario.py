@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import msgspec
 
@@ -19,7 +20,7 @@ from volvelle.model.cluster import Cluster
 from volvelle.model.job import Job, JobSpec, Truth
 from volvelle.model.overheads import Overheads
 from volvelle.model.throughput import Linear, Table
-from volvelle.simulate.coming import Coming
+from volvelle.simulate.arrivals import ArrivalTable
 from volvelle.simulate.run import Setting
 from volvelle.simulate.world import Director, Watcher, World
 from volvelle.workload.workload import Workload
@@ -149,14 +150,13 @@ def happen(
     recorder = Recorder(scenario.cluster)
     world = World(
         scheduler,
-        Coming(scheduler, scenario.jobs),
+        ArrivalTable(scheduler, scenario.jobs),
         [journal, recorder, *watchers],
         tick=scenario.setting.tick,
-        until=END_OF_PATIENCE,
         director=director,
         compiled=compiled,
     )
-    world.run(on_moment)
+    world.run(on_moment, until=END_OF_PATIENCE)
     assert world.now < END_OF_PATIENCE, "the run does not end"
     return Run(scheduler, journal, recorder.outcomes(scenario.workload.durations), world)
 
@@ -167,30 +167,11 @@ def linear_job(
     gpus: float,
     seconds: float,
     *,
-    least: float | None = None,
-    most: float | None = None,
-    types: tuple[str, ...] = (),
-    constraints: tuple[str, ...] = (),
-    exclusive: bool = False,
-    pool: str = "",
-    preemptible: bool = True,
     failures: tuple[float, ...] = (),
-    max_retries: int = 3,
+    **declared: Any,
 ) -> Job:
-    """A job of ``seconds`` on ``gpus`` GPUs whose every GPU adds the same."""
-    spec = JobSpec(
-        id=f"job-{number}",
-        submit_time=submit,
-        gpus=gpus,
-        min_gpus=least,
-        max_gpus=most,
-        gpu_types=types,
-        constraints=constraints,
-        exclusive=exclusive,
-        pool=pool,
-        preemptible=preemptible,
-        max_retries=max_retries,
-    )
+    """A job of ``seconds`` on ``gpus`` GPUs whose every GPU adds the same. declared: as in `JobSpec`."""
+    spec = JobSpec(id=f"job-{number}", submit_time=submit, gpus=gpus, **declared)
     return Job(spec, Truth(work=gpus * seconds, failures=failures))
 
 

@@ -9,14 +9,9 @@ from volvelle.core.fork import Fork
 from volvelle.core.parts import Termination, terminations
 from volvelle.metrics.outcomes import JobStatus
 from volvelle.simulate.world import World
-from volvelle.testing.audit import Audit
+from volvelle.testing.audit import audited
 from volvelle.testing.journals import check_replay
-from volvelle.testing.machine_code import (
-    check_predictions,
-    check_search,
-    check_synthesis,
-    small_setting,
-)
+from volvelle.testing.machine_code import check_machine_code, small_setting
 from volvelle.testing.promises import Promises, on_random
 from volvelle.testing.scenario import Scenario, happen
 from volvelle.testing.strategies import KNOWN, Features, scenarios
@@ -33,9 +28,7 @@ def nothing_is_given_twice_and_all_jobs_end(termination: str) -> None:
     """The audit of whole runs."""
 
     def check(scenario: Scenario, policy: str) -> None:
-        scenario = scenario.under(policy, termination=termination)
-        audit = Audit(scenario)
-        audit.close(happen(scenario, audit).outcomes)
+        audited(scenario.under(policy, termination=termination))
 
     on_random(40, check, scenario=LOSSES, policy=POLICIES)
 
@@ -89,7 +82,4 @@ def a_job_without_a_loss_runs_to_its_end(termination: str) -> None:
 @termination_promises.promise()
 def machine_code_predicts_and_measures_the_same(termination: str) -> None:
     """Predictions, the choices of a synthesizer and figures of a search, compiled and interpreted."""
-    setting = small_setting(termination=termination)
-    check_predictions(setting)
-    check_synthesis(setting, "las:round=30", "accept-all")
-    check_search(setting)
+    check_machine_code(small_setting(termination=termination))

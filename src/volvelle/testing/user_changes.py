@@ -41,7 +41,7 @@ acts = st.lists(
 
 
 class _Live:
-    """The scheduler of ``scenario``, what it was told and what it decided."""
+    """The scheduler of ``scenario``, the events it took and the decisions it made."""
 
     def __init__(self, scenario: Scenario) -> None:
         self.header = scenario.setting.header

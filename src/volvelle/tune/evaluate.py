@@ -8,7 +8,7 @@ import numpy as np
 from volvelle.metrics.catalogue import Objective
 from volvelle.metrics.outcomes import Outcomes
 from volvelle.metrics.recorder import Recorder
-from volvelle.simulate.coming import Coming
+from volvelle.simulate.arrivals import ArrivalTable
 from volvelle.simulate.predict import run_and_predict
 from volvelle.simulate.run import Setting, check, simulate
 from volvelle.simulate.world import World
@@ -45,7 +45,7 @@ def _predicted_outcomes(workload: Workload, setting: Setting) -> Outcomes | None
     check(workload, setting)
     scheduler = setting.header.scheduler()
     recorder = Recorder(setting.cluster)
-    world = World(scheduler, Coming(scheduler, workload.jobs), [recorder], compiled=True)
+    world = World(scheduler, ArrivalTable(scheduler, workload.jobs), [recorder], compiled=True)
     predicted = run_and_predict(world)
     if predicted is None:
         return None

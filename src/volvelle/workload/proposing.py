@@ -8,7 +8,7 @@ large as the trace says, or else as the widest job that a node of `MOST_OF_A_NOD
 import math
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -96,18 +96,33 @@ def _most_at_once(
 
 
 def proposed_cluster(types: Sequence[SeenType]) -> str:
-    """As in ``--cluster 6x8:a100,2x8:h100``; jobs of any type are left to the types that others name.
+    """As in ``--cluster 6x8:a100,2x8:h100``; jobs of any type go to the type that others want most.
 
     Nothing where a type's name does not go into such a line.
     """
     named = [one for one in types if one.gpu_type]
     if not all(_PLAIN.fullmatch(one.gpu_type) for one in named):
         return ""
+    of_any = [one for one in types if not one.gpu_type]
+    if named and of_any:
+        named[0] = _together(named[0], of_any[0])
     groups = [f"{one.nodes}x{one.node_gpus}:{one.gpu_type}" for one in named]
     if not named:
         [one] = types
         groups = [f"{one.nodes}x{one.node_gpus}"]
     return f"--cluster {','.join(groups)}"
+
+
+def _together(one: SeenType, other: SeenType) -> SeenType:
+    """The jobs of both on GPUs of the first one's type."""
+    return replace(
+        one,
+        jobs=one.jobs + other.jobs,
+        widths=tuple(sorted({*one.widths, *other.widths})),
+        gpus=one.gpus + other.gpus,
+        load=one.load + other.load,
+        most_on_node=max(one.most_on_node, other.most_on_node),
+    )
 
 
 def too_much_wanted(types: Sequence[SeenType], cluster: Cluster) -> list[tuple[SeenType, int]]:

@@ -22,6 +22,13 @@ MAPPED = ("volvelle", "parquet")
 """The formats whose columns can be mapped."""
 
 
+_SACCT = (
+    "sacct -a -X -P -o JobIDRaw,JobName,User,Account,Partition,QOS,Submit,Eligible,Start,End,ElapsedRaw,"
+    "TimelimitRaw,State,ReqTRES,AllocTRES,NNodes"
+)
+"""The command that writes a table with all that the reader of sacct knows."""
+
+
 def read_trace(
     path: Path | str,
     format: str | None = None,
@@ -103,6 +110,18 @@ def _guessed(
     name = sample.path.name
     if sample.binary:
         raise Problem(f"{name} is no text file", mend="give a CSV, JSON, .gz or Parquet file")
+    words = set(sample.lines[0].lower().replace("|", " ").split())
+    if (
+        words & {"jobid", "jobidraw"}
+        and words & {"state", "partition"}
+        and "," not in sample.lines[0]
+    ):
+        raise Problem(
+            f"{name} is Slurm's, without -P or the columns that say when jobs came and what they asked for",
+            mend=f"make it with: {_SACCT}",
+        )
+    if sample.lines[0].startswith("apiVersion:"):
+        raise Problem(f"{name} is YAML", mend="make it with: kubectl get jobs -A -o json")
     if len(sample.names) > 1 and not any(cell[:1] in "[{" for cell in sample.names):
         dates = suggested_dates(sample.lines[1:])
         line = suggested(sample.names) + (f" {dates}" if dates else "")

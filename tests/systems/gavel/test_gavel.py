@@ -328,7 +328,7 @@ def test_jobs_whose_rates_by_type_are_unknown_are_refused() -> None:
     [
         ("gavel-las", "1x2:a", blind_job),
         ("gavel-las:aware=false", "1x1:a,1x1:b", blind_job),
-        ("gavel-las", "1x1:a,1x1:b", lambda: linear_job(0, 0.0, 1.0, 60.0, types=("a",))),
+        ("gavel-las", "1x1:a,1x1:b", lambda: linear_job(0, 0.0, 1.0, 60.0, gpu_types=("a",))),
         ("gavel-las", "1x1:a,1x1:b", lambda: two_types(0, 1.0, 2.0)),
     ],
 )

@@ -130,7 +130,7 @@ def test_shares_are_weighted_max_min(queues: list[tuple[float, float]], capacity
 
 
 def test_guaranteed_shares_are_kept_and_fractions_given() -> None:
-    jobs = [linear_job(n, 0.0, 4.0, 10.0 ** (n + 1), least=1.0) for n in range(2)]
+    jobs = [linear_job(n, 0.0, 4.0, 10.0 ** (n + 1), min_gpus=1.0) for n in range(2)]
     outcomes = outcomes_of("pcs:thresholds=100,weights=4/1", "1x4", *jobs)
     assert shares_at(outcomes, 0.0) == pytest.approx({0: 3.2, 1: 0.8})
     assert outcomes.finish.tolist() == pytest.approx([12.5, 110.0])
@@ -167,7 +167,7 @@ def test_a_job_below_its_fewest_gpus_has_them_for_a_share_of_the_time() -> None:
     """Half of two GPUs, on which it does 1.5 units a second, for the time of the other job."""
     spec = JobSpec(id="0", submit_time=0.0, gpus=2.0)
     gang = Job(spec, Truth(work=150.0, throughput=Table((1.4, 1.5))))
-    other = linear_job(1, 0.0, 1.0, 100.0, most=2.0)
+    other = linear_job(1, 0.0, 1.0, 100.0, max_gpus=2.0)
     outcomes = outcomes_of("pcs:thresholds=100,weights=1/1", "1x2", gang, other)
     assert shares_at(outcomes, 0.0) == {0: 1.0, 1: 1.0}
     assert outcomes.finish.tolist() == pytest.approx([150.0, 100.0])
@@ -191,7 +191,9 @@ def workload(seed: int) -> list[Job]:
     rng = np.random.default_rng(seed)
     submit = np.cumsum(rng.exponential(20.0, 40))
     return [
-        linear_job(n, float(t), 1.0, float(rng.lognormal(4.0, 1.5)), most=float(rng.integers(1, 5)))
+        linear_job(
+            n, float(t), 1.0, float(rng.lognormal(4.0, 1.5)), max_gpus=float(rng.integers(1, 5))
+        )
         for n, t in enumerate(submit)
     ]
 
@@ -206,7 +208,9 @@ def test_one_queue_is_fifo(seed: int, whole: str) -> None:
 
 
 def test_equal_weights_of_own_queues_are_max_min_fair() -> None:
-    jobs = [linear_job(n, 0.0, 1.0, 10.0 ** (n + 1), most=most) for n, most in enumerate([1, 8, 8])]
+    jobs = [
+        linear_job(n, 0.0, 1.0, 10.0 ** (n + 1), max_gpus=most) for n, most in enumerate([1, 8, 8])
+    ]
     outcomes = outcomes_of("pcs:own_queues=true", "1x8", *jobs)
     assert shares_at(outcomes, 0.0) == {0: 1.0, 1: 3.5, 2: 3.5}
 
@@ -229,7 +233,7 @@ def narrow(job: Job) -> Job:
 @pytest.mark.parametrize("weights", ["3/1", "1/1", "9/1"])
 def test_whole_gpus_keep_the_shares_over_time(weights: str) -> None:
     """Three gangs of two, always wanting all of three GPUs, in two queues."""
-    jobs = [linear_job(0, 0.0, 2.0, 20_000.0), linear_job(1, 0.0, 3.0, 200_000.0, least=1.0)]
+    jobs = [linear_job(0, 0.0, 2.0, 20_000.0), linear_job(1, 0.0, 3.0, 200_000.0, min_gpus=1.0)]
     policy = f"pcs:thresholds=100000,weights={weights},whole=true,turn=10"
     outcomes = outcomes_of(policy, "1x3", *jobs)
     first, second = map(float, weights.split("/"))

@@ -315,7 +315,7 @@ class TestPolicy:
         assert spread > 0
 
     def test_jobs_without_tables_share_by_throughput(self) -> None:
-        jobs = [linear_job(n, 0.0, 2.0, 200.0, least=1.0, most=8.0) for n in range(2)]
+        jobs = [linear_job(n, 0.0, 2.0, 200.0, min_gpus=1.0, max_gpus=8.0) for n in range(2)]
         run = under_pollux(*jobs, cluster="1x8")
         assert run.outcomes.finish.max() < 2 * 400 / 8 + 300
 

@@ -68,7 +68,7 @@ EXAMPLES = [FIGURE_1, FIGURE_15A, FIGURE_15B, FIGURE_15C]
 
 def run(policy: str) -> Run:
     jobs = [
-        linear_job(number, 0.0, gpus, seconds / gpus, least=1.0, most=gpus)
+        linear_job(number, 0.0, gpus, seconds / gpus, min_gpus=1.0, max_gpus=gpus)
         for number, (gpus, seconds) in enumerate(
             zip([3.0, 2.0, 2.0], SECONDS_ON_ONE.tolist(), strict=True)
         )

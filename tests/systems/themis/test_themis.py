@@ -258,8 +258,8 @@ def test_a_lease_that_ends_as_a_job_comes_counts_but_not_as_one_ends() -> None:
 def test_the_job_that_is_furthest_behind_has_all_it_can_use_first() -> None:
     """At 10 s the waiting job is at rho = (10 + 40/4) / (40/2) = 1, the other at (10 + 1) / (...)."""
     jobs = [
-        linear_job(0, 0.0, 4.0, 30.0, least=1.0, most=4.0),
-        linear_job(1, 1.0, 4.0, 10.0, least=1.0, most=4.0),
+        linear_job(0, 0.0, 4.0, 30.0, min_gpus=1.0, max_gpus=4.0),
+        linear_job(1, 1.0, 4.0, 10.0, min_gpus=1.0, max_gpus=4.0),
     ]
     scenario = Scenario.of(parse_cluster("1x4"), jobs, policy="themis:lease=10")
     outcomes = happen(scenario).outcomes
@@ -282,14 +282,14 @@ def test_a_filter_offers_gpus_to_the_share_of_jobs_that_is_worst_off(
     filter: str, served: set[int]
 ) -> None:
     """The earlier a job came, the further it is behind; on 4 GPUs each can use all of them."""
-    jobs = [linear_job(n, 0.0, 4.0, 100.0 + n, least=1.0, most=4.0) for n in range(4)]
+    jobs = [linear_job(n, 0.0, 4.0, 100.0 + n, min_gpus=1.0, max_gpus=4.0) for n in range(4)]
     policy = f"themis:lease=10,filter={filter},by=share"
     segments = happen(Scenario.of(parse_cluster("1x4"), jobs, policy=policy)).outcomes.segments
     assert set(segments.job[segments.start == 0.0].tolist()) == served
 
 
 def test_no_job_is_leased_gpus_it_has_no_work_for() -> None:
-    jobs = [linear_job(0, 0.0, 4.0, 5.0, least=1.0, most=4.0)]
+    jobs = [linear_job(0, 0.0, 4.0, 5.0, min_gpus=1.0, max_gpus=4.0)]
     for policy, gpus in (("themis:lease=10,filter=1", 2.0), ("themis:lease=10", 4.0)):
         outcomes = happen(Scenario.of(parse_cluster("1x4"), jobs, policy=policy)).outcomes
         assert outcomes.segments.gpus.tolist() == [gpus]

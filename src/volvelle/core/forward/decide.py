@@ -1,4 +1,4 @@
-"""A decision: who is to hold how many GPUs of which type.
+"""A decision: the GPUs that each job is to hold, and their type.
 
 An order serves jobs one after another: each gets all it can use of what those before it left, at least its
 fewest, or nothing. `serve_in_order` finds what changes by looking at running jobs and at the first waiting
@@ -8,7 +8,7 @@ job of each class; `volvelle.core.fill` says the same of all jobs at once.
 import math
 
 from volvelle.core.compiled import kernel
-from volvelle.core.forward.jobs import place_by_key, work_out_key
+from volvelle.core.forward.ranking import place_by_key, work_out_key
 from volvelle.core.forward.waiting import first_waiting, type_for, wait, wait_no_more
 from volvelle.core.groups import sort_by_number
 from volvelle.core.state import *
@@ -25,7 +25,7 @@ def decide_by_order(s: State, rules: Rules, now: float) -> None:
 
 @kernel
 def serve_in_order(s: State, rules: Rules, now: float) -> None:
-    """Write what changes to `State.changed` and the targets of those rows; those that start wait no more."""
+    """Write changed rows to `State.changed`, with their targets; jobs that start wait no more."""
     jobs, count, ranked, bound = s.jobs, s.count, s.ranked, s.bound
     gangs, many = count[ELASTIC] == 0, count[RANKED]
     if count[WAITING] == 0 and gangs:
@@ -57,7 +57,7 @@ def serve_in_order(s: State, rules: Rules, now: float) -> None:
                 else:
                     waiting = first_waiting(s, not rules.strict)
         elif gangs and not blocked and count[CHANGED] == 0:
-            return  # those that run stay as they are
+            return  # running jobs stay as they are
         else:
             if not _serve_running(s, rules, ranked[i], gangs, blocked) and rules.strict:
                 blocked = True

@@ -3,12 +3,13 @@
 from typing import Any
 
 from volvelle.core.compiled import kernel
-from volvelle.core.forward.advance import advance, begin_moment, wake_at
+from volvelle.core.forward.advance import advance
 from volvelle.core.forward.believe import believe, expect_ends, fall_silent
 from volvelle.core.forward.jobs import leave
+from volvelle.core.forward.moments import begin_moment, wake_at
 from volvelle.core.state import *
 
-_NUMBER = Jobs.float_columns.index("number")
+_NUMBER = PLACE["number"]
 
 
 @kernel
@@ -17,7 +18,7 @@ def foresee(s: State, ahead: State, rules: Rules, future: Rules, predicted: Any,
 
     ahead: another state of the same size, in which what is believed is played out under the rules ``future``
     until the job in question is through. predicted: when each job will finish, by its place among the
-    arrivals. told[0]: for how many of them that is known. Everybody is admitted at once.
+    arrivals. told[0]: for how many of them that is known. All jobs are admitted at once.
     """
     while True:
         while told[0] < s.count[COME]:
@@ -37,7 +38,7 @@ def foresee(s: State, ahead: State, rules: Rules, future: Rules, predicted: Any,
 
 @kernel
 def _begin_play_out(s: State, ahead: State, future: Rules, i: int) -> int:
-    """Begin with what is believed once job ``i`` of the arrivals has come, and nobody after it."""
+    """Begin with what is believed once job ``i`` of the arrivals has come, and no job after it."""
     _become(ahead, s)
     count = ahead.count
     number = s.arrivals[_NUMBER][i]
@@ -67,7 +68,7 @@ def _begin_play_out(s: State, ahead: State, future: Rules, i: int) -> int:
 
 @kernel
 def _become(s: State, other: State) -> None:
-    """Have the numbers of another state of the same size, as far as nobody enters: of jobs that are there."""
+    """Have the numbers of another state of the same size, for a play-out without arrivals."""
     count, row = other.count, other.count[OLDEST]
     while row >= 0:
         _copy(s.jobs.floats, other.jobs.floats, row, row + 1)
@@ -80,6 +81,8 @@ def _become(s: State, other: State) -> None:
     _copy(s.expected.floats, other.expected.floats, 0, count[EXPECTED])
     _copy(s.releases.floats, other.releases.floats, 0, count[RELEASES])
     _copy(s.types.floats, other.types.floats, 0, len(s.types.free))
+    _copy(s.types.ints, other.types.ints, 0, len(s.types.free))
+    _copy(s.free_nodes.ints, other.free_nodes.ints, 0, len(s.free_nodes.node))
     _copy(s.pools.floats, other.pools.floats, 0, len(s.pools.left))
     _copy(s.nodes.ints, other.nodes.ints, 0, len(s.nodes.free))
     _copy(s.slots.floats, other.slots.floats, 0, len(s.slots.free_at))

@@ -1,11 +1,12 @@
-"""Who holds which GPUs, and when those that were given up are free in fact.
+"""The GPUs that jobs hold, and when GPUs that were given up are free in fact.
 
 GPUs have names (slots) where a placement chooses them. A job's slots are a list, linked in ascending order.
-Where GPUs are only counted, those that stopping jobs still hold come free later: a job that has to wait for
-some takes what comes free last before its start, so that whoever is next can have what is free already.
+Where GPUs are only counted, GPUs that stopping jobs still hold come free later: a job that has to wait for
+some takes what comes free last before its start, so that the next job can have what is free already.
 """
 
 from volvelle.core.compiled import kernel
+from volvelle.core.forward.free_nodes import first_node, note_free, pass_over, size_of
 from volvelle.core.state import *
 from volvelle.model.tolerances import SAME_AMOUNT
 
@@ -14,11 +15,13 @@ from volvelle.model.tolerances import SAME_AMOUNT
 
 @kernel
 def release(s: State, row: int) -> None:
-    """Let nobody hold the slots of the job in ``row``."""
+    """Free the slots of the job in ``row``."""
     slot = s.jobs.slot[row]
     while slot >= 0:
+        node = s.slots.node[slot]
         s.slots.owner[slot] = -1
-        s.nodes.free[s.slots.node[slot]] += 1
+        s.nodes.free[node] += 1
+        note_free(s, node)
         slot = s.slots.next[slot]
     s.jobs.slot[row] = -1
 
@@ -35,6 +38,14 @@ def delay(s: State, row: int, time: float) -> None:
 @kernel
 def hold_slot(s: State, row: int, last: int, slot: int) -> int:
     """Let the job in ``row`` hold ``slot`` behind ``last``, its last one so far (-1: none); returns it."""
+    _own(s, row, last, slot)
+    note_free(s, s.slots.node[slot])
+    return slot
+
+
+@kernel
+def _own(s: State, row: int, last: int, slot: int) -> int:
+    """As `hold_slot`, without a note of what its node has free."""
     s.slots.owner[slot] = int(s.jobs.number[row])
     s.nodes.free[s.slots.node[slot]] -= 1
     s.slots.next[slot] = -1
@@ -68,26 +79,45 @@ def place(s: State, rules: Rules, row: int) -> bool:
         return take_whole_nodes(s, row, gpus, gpu_type)
     if rules.keeps_place and s.jobs.held[row] > 0.0 and keep_some(s, row, gpus, gpu_type):
         return True
-    room = 0
-    usable, picked = s.nodes.usable, s.nodes.picked
-    for node in range(len(usable)):
-        usable[node] = 0
-        picked[node] = 0
-        if s.nodes.up[node] == 1 and s.nodes.type[node] == gpu_type:
-            usable[node] = s.nodes.free[node]
-            room += usable[node]
-    if room < gpus or not s.place(usable, gpus, picked):
+    if s.types.offered[gpu_type] < gpus:
         return False
-    last = -1
-    for node in range(len(picked)):
-        wanted = picked[node]
-        slot = s.nodes.slot[node]
+    picked, many, rest = s.nodes.picked, 0, gpus
+    while rest > 0:
+        node = s.place(s, gpu_type, rest)
+        if node < 0:
+            break
+        picked[many] = node
+        many += 1
+        rest -= s.nodes.offered[node]
+        pass_over(s, node)
+    if rest <= 0:
+        _hold_picked(s, row, many, rest)
+    for i in range(many):
+        note_free(s, picked[i])
+    return rest <= 0
+
+
+@kernel
+def _hold_picked(s: State, row: int, many: int, rest: int) -> None:
+    """Let the job in ``row`` hold what the picked nodes have free, but for -``rest`` GPUs of the last."""
+    nodes, picked, last = s.nodes, s.nodes.picked, -1
+    left = picked[many - 1]
+    for i in range(1, many):
+        node, at = picked[i], i
+        while at > 0 and picked[at - 1] > node:
+            picked[at] = picked[at - 1]
+            at -= 1
+        picked[at] = node
+    for i in range(many):
+        node = picked[i]
+        wanted, slot = nodes.offered[node], nodes.slot[node]
+        if node == left:
+            wanted += rest
         while wanted > 0:
             if s.slots.owner[slot] < 0:
-                last = hold_slot(s, row, last, slot)
+                last = _own(s, row, last, slot)
                 wanted -= 1
             slot += 1
-    return True
 
 
 @kernel
@@ -96,30 +126,21 @@ def take_whole_nodes(s: State, row: int, gpus: int, gpu_type: int) -> bool:
 
     Nodes of that kind have the same number of GPUs, of which ``gpus`` is a multiple.
     """
-    room = 0
-    for node in range(len(s.nodes.free)):
-        if _is_free(s, node, gpu_type):
-            room += s.nodes.free[node]
-    if room < gpus:
-        return False
-    node, last = 0, -1
+    picked, many, node = s.nodes.picked, 0, -1
     while gpus > 0:
-        if _is_free(s, node, gpu_type):
-            first = s.nodes.slot[node]
-            for slot in range(first, first + s.nodes.free[node]):
-                last = hold_slot(s, row, last, slot)
-                gpus -= 1
-        node += 1
+        node = first_node(s, gpu_type, s.types.sizes[gpu_type], node)
+        if node < 0:
+            return False
+        if s.nodes.offered[node] == size_of(s, node):
+            picked[many] = node
+            many += 1
+            gpus -= s.nodes.offered[node]
+    last = -1
+    for i in range(many):
+        first = s.nodes.slot[picked[i]]
+        for slot in range(first, first + s.nodes.offered[picked[i]]):
+            last = hold_slot(s, row, last, slot)
     return True
-
-
-@kernel
-def _is_free(s: State, node: int, gpu_type: int) -> bool:
-    """Whether nobody has a GPU of a node of this kind that takes jobs."""
-    if s.nodes.up[node] == 0 or s.nodes.type[node] != gpu_type:
-        return False
-    end = s.nodes.slot[node + 1] if node + 1 < len(s.nodes.slot) else len(s.slots.owner)
-    return bool(s.nodes.free[node] == end - s.nodes.slot[node])
 
 
 @kernel
@@ -159,7 +180,7 @@ def slots_free_at(s: State, row: int, now: float) -> float:
 
 @kernel
 def free_later(s: State, time: float, gpus: float, gpu_type: float, claim: float) -> None:
-    """Let ``gpus`` GPUs come free at ``time``, for the job with the number ``claim`` (-1: for anybody)."""
+    """Let ``gpus`` GPUs come free at ``time``, for the job with the number ``claim`` (-1: for any job)."""
     releases, i = s.releases, s.count[RELEASES]
     s.count[RELEASES] = i + 1
     while i > 0 and releases.at[i - 1] > time:

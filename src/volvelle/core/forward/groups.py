@@ -1,4 +1,4 @@
-"""Jobs in groups, each in order of submission, where a policy decides by groups: those that run and wait."""
+"""Jobs in groups, each in order of submission, where a policy decides by groups."""
 
 from collections.abc import Callable
 from functools import cache

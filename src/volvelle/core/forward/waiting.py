@@ -1,7 +1,7 @@
 """Jobs that wait: for each class of jobs that need the same, a pairing heap by (key, number).
 
 Keys stand still while jobs wait. Of a class only the first can be served next, so a decision looks at one job
-a class. A push costs a step, taking out any job costs steps that grow with the logarithm of those that wait.
+a class. A push costs a step, taking out any job costs steps that grow with the logarithm of their number.
 """
 
 from volvelle.core.compiled import kernel
@@ -54,7 +54,7 @@ def wait(s: State, row: int) -> None:
 
 @kernel
 def wait_no_more(s: State, row: int) -> None:
-    """Take the job in ``row`` out of those that wait."""
+    """Take the job in ``row`` out of the waiting jobs."""
     jobs = s.jobs
     k = jobs.kind[row]
     rest = _meld_children(s, row)
@@ -120,7 +120,7 @@ def _meld_children(s: State, row: int) -> int:
 
 @kernel
 def type_for(s: State, types: int, least: float, pool: int) -> int:
-    """The first GPU type of those with their bit set in ``types`` of which ``least`` are free, -1 for none.
+    """The first GPU type with its bit set in ``types`` of which ``least`` are free, -1 for none.
 
     By what is ``free`` and ``left`` to the pool in this decision.
     """
@@ -136,7 +136,7 @@ def type_for(s: State, types: int, least: float, pool: int) -> int:
 
 @kernel
 def first_waiting(s: State, fitting: bool) -> int:
-    """The row of the job that is served next of those that wait, or of those whose class fits; -1: none."""
+    """The row of the waiting job that is served next, or of the next whose class fits; -1: none."""
     best = -1
     classes = s.classes
     for k in range(s.count[CLASSES]):

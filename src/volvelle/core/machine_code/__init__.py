@@ -4,6 +4,7 @@
 |---|---|
 | `kernels` | which functions are kernels, which of them a kernel calls, and the stamp of their code |
 | `files` | object files: where they are kept, how they are read and written, which are removed |
+| `kinds` | signatures, kinds of arguments, errors |
 | `loading` | the address of a kernel's machine code; calls from Python |
 | `arrays` | calls from Python with arrays of NumPy |
 | `words` | the state as a block of words |

@@ -44,21 +44,11 @@ def announce(say: Callable[[], None]) -> None:
     _announcement = Announcement(say)
 
 
-def begun() -> None:
-    """A kernel is about to be compiled."""
-    _announcement.begun()
-
-
-def done() -> None:
-    """It is compiled."""
-    _announcement.done()
-
-
 @contextmanager
 def announcement() -> Iterator[None]:
     """Within, a kernel is compiled."""
-    begun()
+    _announcement.begun()
     try:
         yield
     finally:
-        done()
+        _announcement.done()

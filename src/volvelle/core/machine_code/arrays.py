@@ -10,34 +10,12 @@ import ctypes
 import struct
 from collections.abc import Callable, Iterator
 from functools import cache
-from typing import Any, NamedTuple, get_args
+from typing import Any, get_args
 
 import numpy as np
 
-from volvelle.core.machine_code.loading import Loaded, NoCompiler, loaded, raise_from
-
-HEADER = object.__basicsize__
-"""Bytes of a Python object before its own attributes."""
-
-
-class OtherKind(TypeError):  # noqa: N818 - never seen outside
-    """Arrays are of other kinds than machine code was made for."""
-
-
-class Array(NamedTuple):
-    """A kind of array. of: name of the kind of number. in_order: it lies in C order."""
-
-    of: str
-    dimensions: int
-    in_order: bool
-
-
-class Arguments(NamedTuple):
-    """Kinds of arguments: "float", "int", "bool", `Array`, or a named tuple's class and its kinds."""
-
-    kinds: tuple[Any, ...]
-    header: int = HEADER
-
+from volvelle.core.machine_code.kinds import Arguments, Array, NoCompiler, OtherKind
+from volvelle.core.machine_code.loading import Loaded, loaded, raise_from
 
 _FROM_BUFFER = ctypes.pythonapi.PyByteArray_FromStringAndSize
 _FROM_BUFFER.restype, _FROM_BUFFER.argtypes = ctypes.py_object, (ctypes.c_ssize_t, ctypes.c_ssize_t)

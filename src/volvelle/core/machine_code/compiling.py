@@ -24,9 +24,8 @@ from numba.core.compiler_lock import global_compiler_lock
 from numba.core.registry import cpu_target
 
 from volvelle.core.machine_code.announcing import announcement
-from volvelle.core.machine_code.arrays import Arguments
 from volvelle.core.machine_code.kernels import kernels_called
-from volvelle.core.machine_code.loading import ENTRY, RELEASE, NotCompilable
+from volvelle.core.machine_code.kinds import ENTRY, RELEASE, Arguments, NotCompilable
 from volvelle.core.machine_code.numba_arrays import entry_of, results_of
 from volvelle.core.machine_code.numba_types import numba_signature
 
@@ -172,7 +171,7 @@ def _to_numba(loop: Any) -> Any:
 
 @global_compiler_lock
 def object_of(loop: Callable[..., Any], signature: Any) -> bytes:
-    """The object file of ``loop`` for arguments of ``signature``, annotations or `arrays.Arguments`.
+    """The object file of ``loop`` for arguments of ``signature``, annotations or `kinds.Arguments`.
 
     Raises `NotCompilable`.
     """

@@ -1,4 +1,4 @@
-"""Object files: those that the package brings, and those that are kept in the user's cache folder.
+"""Object files that the package brings, and object files in the user's cache folder.
 
 The name of a file says of which loop it is, the stamp of its code and for which platform; in the cache folder
 also by which compiler it was made. Its first 32 bytes are the SHA-256 of the rest: a file that was cut or

@@ -22,24 +22,12 @@ import llvmlite.binding as llvm
 from volvelle.core.machine_code import files
 from volvelle.core.machine_code.announcing import announcement
 from volvelle.core.machine_code.kernels import stamp
-from volvelle.model.problems import Problem
-
-Signature = tuple[Any, ...]
-"""The types of a kernel's result and arguments, as annotations."""
-
-
-class NotCompilable(TypeError):  # noqa: N818 - no fault of a caller that can go without
-    """A kernel has no machine code, and none can be made of it."""
-
-
-class NoCompiler(Problem, NotCompilable):
-    """Numba, with which machine code would be made, is missing or of another version."""
-
+from volvelle.core.machine_code.kinds import ENTRY, RELEASE, NoCompiler, NotCompilable, Signature
 
 NUMBA = "0.61", "0.69"
 """Versions of Numba that compile: from the first on, before the second."""
 
-_HOW = "allocation.ll", "compiling.py", "numba_arrays.py", "numba_types.py", "words.py"
+_HOW = "allocation.ll", "compiling.py", "kinds.py", "numba_arrays.py", "numba_types.py", "words.py"
 _COMPILER = hashlib.sha256(
     b"".join(file.read_bytes() for file in map(Path(__file__).with_name, _HOW))
 ).hexdigest()
@@ -62,7 +50,7 @@ class Loaded(NamedTuple):
 
 
 def loaded(loop: Callable[..., Any], signature: Any) -> Loaded:
-    """The machine code of ``loop`` for arguments of ``signature``, annotations or `arrays.Arguments`.
+    """The machine code of ``loop`` for arguments of ``signature``, annotations or `kinds.Arguments`.
 
     It is loaded from an object file of the package or of the user, or compiled and kept. Raises
     `NotCompilable` where neither can be.
@@ -153,9 +141,6 @@ def _load(content: bytes) -> Loaded:
     entry, release = (engine.get_function_address(name) for name in (ENTRY, RELEASE))
     return Loaded(entry, release, tuple(results.decode().split()))
 
-
-ENTRY, RELEASE = "entry", "release"
-"""Names of the functions in an object file that are called from outside."""
 
 _RESULTS: dict[Any, Any] = {int: ctypes.c_int64, float: ctypes.c_double, None: ctypes.c_void_p}
 _WORDS = {float: (ctypes.c_double,), int: (ctypes.c_int64,), bool: (ctypes.c_bool,)}

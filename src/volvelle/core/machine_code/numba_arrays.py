@@ -14,7 +14,7 @@ from numba.core.imputils import impl_ret_borrowed
 from numba.extending import intrinsic
 from numba.np.arrayobj import make_array, populate_array
 
-from volvelle.core.machine_code.arrays import HEADER, Arguments, Array, OtherKind
+from volvelle.core.machine_code.kinds import HEADER, Arguments, Array, OtherKind
 
 _POINTERS = {"data": 0, "shape": 2, "steps": 3, "kind": 5, "flags": 6}
 """Words of an array object behind its header; its number of dimensions is the word after ``data``."""

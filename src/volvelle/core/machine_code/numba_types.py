@@ -20,7 +20,7 @@ from numba.extending import (
     overload_method,
 )
 
-from volvelle.core.machine_code.loading import Signature
+from volvelle.core.machine_code.kinds import Signature
 from volvelle.core.machine_code.words import KERNELS, PLACES, TABLE_WORDS, WORD
 from volvelle.core.state import (
     ARRAYS,

@@ -24,7 +24,7 @@ KERNELS: dict[str, tuple[Any, ...]] = {
     "key": (None, Jobs, Ints, int, int, float, Floats),
     "group": (int, State, int),
     "decide": (float, State),
-    "place": (bool, Ints, int, Ints),
+    "place": (int, State, int, int),
 }
 """Signatures of the kernels of policies and placements: `volvelle.core.policy`, `volvelle.core.parts`."""
 

@@ -41,6 +41,12 @@ export function moment(seconds) {
   return (days === 0 ? clock : days < 7 ? dayClock : date).format(seconds * 1000);
 }
 
+// "Tue 14:20–15:10": the day once, where it is the same.
+export function span(from, to) {
+  const first = moment(from), last = moment(to), day = first.lastIndexOf(" ") + 1;
+  return shownMoment === null && last.startsWith(first.slice(0, day)) ? `${first}–${last.slice(day)}` : `${first}–${last}`;
+}
+
 const STEPS = [60, 120, 300, 600, 900, 1800, 3600, 7200, 14400, 21600, 43200, 86400, 172800, 604800];
 
 // About `wanted` whole times between two moments, at most: on whole minutes, hours or days of the clock.

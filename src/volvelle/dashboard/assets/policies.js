@@ -24,6 +24,7 @@ export function policies(root, { cluster }) {
     for (const each of found.fronts) fronts.set(each.name, each);
     const options = found.fronts.map((each) => h("option", { value: each.name }, `${each.name}, ${moment(each.made)}`));
     kept.replaceChildren(h("option", { value: "" }, options.length ? "choose one" : "none yet"), ...options);
+    if (!options.length) shown.replaceChildren(note("None is kept yet: volvelle tune --live searches for policies with the jobs of this server, and writes front.json."));
     if (found.problems.length) sayError(new Error(found.problems.join("; ")));
   };
   kept.addEventListener("change", () => {
@@ -57,11 +58,12 @@ export function policies(root, { cluster }) {
   root.append(h("h1", {}, "Policies"),
     h("div", { class: "controls" },
       h("label", { class: "field" }, "Kept by the server", kept),
-      h("label", { class: "field" }, "or front.json, as volvelle tune wrote it", file)), keep, shown,
-    h("p", { class: "note" }, "Each point is best for some weight of the objectives: no other is better in all of them. Figures are means over the samples of the search."));
+      h("label", { class: "field" }, "or front.json, as volvelle tune wrote it", file)), keep, shown);
   list().catch(sayError);
   return { update: () => {} };
 }
+
+const note = (text) => h("p", { class: "note" }, text);
 
 // Of a point what the server keeps.
 const told = ({ written: policy, names, in_words: words, train }) => ({
@@ -84,7 +86,8 @@ function show({ objectives, points }, cluster) {
   const table = h("div", { class: "table", tabIndex: 0, role: "region", "aria-label": "Points of the front" }, h("table", {},
     h("thead", {}, h("tr", {}, heads.map((name) => h("th", { scope: "col" }, name)))), h("tbody", {}, rows)));
   const drawn = points.filter(({ values }) => values[0] !== null && values[1] !== null);
-  return objectives.length < 2 || !drawn.length ? [table] : [scatter(objectives, drawn), table];
+  const meaning = note("Each point is best for some weight of the objectives: no other is better in all of them. Figures are means over the samples of the search.");
+  return [...(objectives.length < 2 || !drawn.length ? [] : [scatter(objectives, drawn)]), table, meaning];
 }
 
 // The first two objectives.

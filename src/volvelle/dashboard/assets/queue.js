@@ -1,19 +1,20 @@
 // The queue: filters in the address, columns and order remembered by the browser.
 
 import { progressOf, progressText } from "./answer.js";
-import { counted, h, moment, now, number } from "./dom.js";
+import { counted, h, moment, now, number, span } from "./dom.js";
 import { changeJobs } from "./dialogs.js";
 import { Table } from "./table.js";
 
 const STATES = ["waiting", "held", "starting", "running", "stopping"];
 
-export const startOf = (job) => moment(job.started ?? job.predicted_start);
+// A start that was foreseen and has not come is still to come.
+export const startOf = (job) => moment(job.started ?? (job.predicted_start && Math.max(job.predicted_start, now())));
 
 // "16:30–16:50": P50 to P90.
 export function finishText(job) {
   if (!job.predicted_p50) return "not known yet";
   const p50 = moment(job.predicted_p50), p90 = moment(job.predicted_p90);
-  return !p90 ? `${p50} (P50)` : p90 === p50 ? p50 : `${p50}–${p90}`;
+  return !p90 ? `${p50} (P50)` : p90 === p50 ? p50 : span(job.predicted_p50, job.predicted_p90);
 }
 
 // Whether it may miss its guarantee, or without one its deadline.

@@ -33,7 +33,7 @@ export function shares(root, { go }) {
     ],
   });
   const poolPart = h("section", { hidden: true }, h("h2", {}, "Pools"), pools.element);
-  root.append(h("h1", {}, "Fair share"), h("h2", {}, "Users"), h("div", { class: "controls" }, users.tools), users.element, poolPart,
+  root.append(h("h1", {}, "Shares"), h("h2", {}, "Users"), h("div", { class: "controls" }, users.tools), users.element, poolPart,
     h("p", { class: "note" }, "GPU-hours of others are for operators. Held jobs do not count as waiting."));
   let read = 0, closed = false;
   const draw = async () => {

@@ -1,7 +1,7 @@
 // A job, asked about before it is submitted.
 
 import { post } from "./api.js";
-import { counted, h, moment } from "./dom.js";
+import { counted, h, moment, span } from "./dom.js";
 import { say, sayError } from "./dialogs.js";
 
 export function submit(root, { go }) {
@@ -48,7 +48,7 @@ function jobForm(go) {
     send.disabled = !command.value;
     const facts = [
       ["Starts", moment(found.start) || "not known"],
-      ["Finishes (P50–P90)", found.p50 ? `${moment(found.p50)}–${moment(found.p90) || "not known yet"}` : "not known"],
+      ["Finishes (P50–P90)", found.p50 ? (found.p90 ? span(found.p50, found.p90) : `${moment(found.p50)}–not known yet`) : "not known"],
       ["Before it", counted(found.ahead, "job")],
       ...(found.deadline_share === null ? [] : [["Deadline", `kept in ${Math.round(100 * found.deadline_share)} % of forecasts`]]),
       ...(found.guarantee ? [["Guarantee", found.guarantee.finish_by ? `by ${moment(found.guarantee.finish_by)}` : `none: ${found.guarantee.reason}`]] : []),

@@ -66,7 +66,7 @@ export class Table {
     const cells = this.shown.map((column) => {
       const way = this.sort === column.name ? "ascending" : this.sort === `-${column.name}` ? "descending" : null;
       const sort = () => this.sortBy(way === "ascending" ? `-${column.name}` : column.name);
-      return h("th", { role: "columnheader", scope: "col", class: column.number ? "number" : "", "aria-sort": way },
+      return h("th", { role: "columnheader", scope: "col", class: styleOf(column), "aria-sort": way },
         h("button", { type: "button", onclick: sort }, column.title));
     });
     if (this.select) {
@@ -132,7 +132,7 @@ export class Table {
     }
     for (const column of columns) {
       const holder = column.link ? h("a", { tabIndex: -1 }) : null;
-      const cell = h("td", { role: "gridcell", class: ["number", "wide", "line"].filter((each) => column[each]).join(" "), "data-title": column.plain ? null : column.title }, holder);
+      const cell = h("td", { role: "gridcell", class: styleOf(column), "data-title": column.plain ? null : column.title }, holder);
       row.element.append(cell);
       row.cells.push(holder ?? cell);
     }
@@ -217,6 +217,8 @@ export class Table {
     ];
   }
 }
+
+const styleOf = (column) => ["number", "wide", "line"].filter((each) => column[each]).join(" ");
 
 // Numbers, then texts; what is missing comes last either way.
 function compare(a, b, sign) {

@@ -22,6 +22,9 @@ function clusterForm(cluster) {
   const parts = () => ({ policy: policy.value, admission: admission.value });
   const section = form("Another cluster or policy, for the jobs that are here", fields, async () => {
     const question = parts();
+    if (!Number(count.value) && question.policy === cluster.policy && question.admission === cluster.admission) {
+      return [h("p", { class: "note" }, "Nothing would change: add nodes, or name another policy.")];
+    }
     if (Number(count.value)) question.nodes = { count: Number(count.value), gpus: Number(gpus.value), gpu_type: type.value };
     return effect(await post("/v1/forecast/cluster", question));
   });

@@ -11,7 +11,7 @@ from volvelle.core.state import INFINITY, Reason
 from volvelle.core.view import View
 from volvelle.incumbents.slurm.controller import Controller
 from volvelle.incumbents.slurm.entries import FOREVER
-from volvelle.incumbents.slurm.files import site_of_files
+from volvelle.incumbents.slurm.files import site_of
 from volvelle.incumbents.slurm.passes import backfill_pass, main_pass
 from volvelle.incumbents.slurm.planning import HELD_GPUS, NODE
 from volvelle.incumbents.slurm.reasons import explained
@@ -46,10 +46,12 @@ class Slurm(Policy):
     time_varying: ClassVar[bool] = True
     work_conserving: ClassVar[bool] = False
     needs_durations: ClassVar[bool] = False
+    incumbent: ClassVar[bool] = True
 
-    config: str = Field("", description="the site's slurm.conf; empty: one partition, first come")
-    accounts: str = Field(
-        "", description="what sacctmgr said of accounts and QOS, several files joined by +"
+    site: str = Field(
+        "",
+        description="the site: site.toml, slurm.conf or a folder of what Slurm's commands say;"
+        " empty: one partition, first come",
     )
 
     _rules: Rules | None = PrivateAttr(None)
@@ -116,12 +118,12 @@ class Slurm(Policy):
         nodes, rules = view.resources.nodes, self._rules
         if rules is None or (not self._given and len(nodes) > len(rules.hardware.nodes)):
             quotas = dict(zip(view.pools, view.quota.tolist(), strict=True))
-            site = site_of_files(self.config, self.accounts, nodes, quotas)
+            site = site_of(self.site, nodes, quotas)
             kinds = [
                 int(view.resources.node_type[view.resources.index[n.name]]) for n in site.nodes
             ]
             rules, self._controller = Rules(site, kinds), None
-            self._rules, self._given = rules, bool(self.config)
+            self._rules, self._given = rules, bool(self.site)
         if self._controller is None:
             self._controller = Controller.of(rules, view.now)
         return self._controller
@@ -149,7 +151,7 @@ class Slurm(Policy):
             entry = controller.entries.get(number)
             if entry is None:
                 spec = view.spec(number)
-                job = self._records.get(spec.id) or job_of_spec(spec, rules.site)
+                job = self._records.get(spec.id) or job_of_spec(spec, rules)
                 entry = entry_of(number, job, rules, view.now, dependencies(job, self._records))
                 entry.allowed = (kinds[row] >> node_types) & 1 == 1
                 controller.enter(entry)

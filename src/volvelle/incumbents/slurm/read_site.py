@@ -1,7 +1,7 @@
 """The site, from the answers of Slurm's commands or from ``slurm.conf``; what is missing becomes a remark."""
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -90,7 +90,7 @@ def read_site(texts: Mapping[str, str]) -> Site:
     config = Config(keys | _config(texts.get("config", "")))
     nodes = tuple(read_nodes(texts.get("node", ""))) or tuple(conf_nodes)
     partitions = tuple(_partitions(texts.get("partition", ""), nodes)) or tuple(
-        _placed(conf_partitions, nodes)
+        placed(conf_partitions, nodes)
     )
     for what, there, kind in (("nodes", nodes, "node"), ("partitions", partitions, "partition")):
         if not there:
@@ -109,7 +109,7 @@ def read_site(texts: Mapping[str, str]) -> Site:
         cluster=cluster,
         version=config.text("SLURM_VERSION"),
         config=config,
-        nodes=_in_partitions(nodes, partitions),
+        nodes=in_partitions(nodes, partitions),
         partitions=partitions,
         qos=qos,
         associations=with_usage(associations, texts),
@@ -215,10 +215,10 @@ def _cpus(own: Mapping[str, str]) -> float:
 
 
 def _partitions(text: str, nodes: tuple[Node, ...]) -> Iterator[Partition]:
-    return _placed([_partition(line) for line in records(text, "PartitionName")], nodes)
+    return placed([_partition(line) for line in records(text, "PartitionName")], nodes)
 
 
-def _placed(partitions: list[Partition], nodes: tuple[Node, ...]) -> Iterator[Partition]:
+def placed(partitions: Iterable[Partition], nodes: tuple[Node, ...]) -> Iterator[Partition]:
     """Partitions of ``ALL`` nodes have these by name."""
     names = tuple(node.name for node in nodes)
     return (replace(one, nodes=names) if one.nodes == ("ALL",) else one for one in partitions)
@@ -265,7 +265,7 @@ def _limit_memory(text: str | None) -> float | None:
     return memory(text) if text and text[0].isdigit() else None
 
 
-def _in_partitions(nodes: tuple[Node, ...], partitions: tuple[Partition, ...]) -> tuple[Node, ...]:
+def in_partitions(nodes: tuple[Node, ...], partitions: tuple[Partition, ...]) -> tuple[Node, ...]:
     """Nodes that say themselves in which partitions they are, as those of ``slurm.conf`` do not."""
     inside: dict[str, list[str]] = {}
     for partition in partitions:

@@ -7,7 +7,7 @@ from volvelle.incumbents.slurm.controller import Controller
 from volvelle.incumbents.slurm.entries import FOREVER, Entry
 from volvelle.incumbents.slurm.rules import Rules
 from volvelle.incumbents.slurm.shapes import CPUS, GPUS, Share
-from volvelle.incumbents.slurm.site import Job, Site
+from volvelle.incumbents.slurm.site import Job
 from volvelle.model.job import JobSpec
 
 _HELD = ("JobHeldUser", "JobHeldAdmin")
@@ -83,22 +83,24 @@ def on_nodes(entry: Entry, controller: Controller) -> list[Share]:
     return found
 
 
-def job_of_spec(spec: JobSpec, site: Site) -> Job:
-    """A job that only a trace declares: it goes to the default partition, with its user's QOS.
+def job_of_spec(spec: JobSpec, rules: Rules) -> Job:
+    """A job that only a trace declares: its queues are partitions, its pool is an account.
 
-    Its CPUs and memory are those of the first of its nodes where it has several. Its priority is what its
-    user adds (``--nice`` below 0).
+    Of a job that names no partition of the site, or no QOS, the default counts. Its limit is at most the
+    longest of its partitions, since it was accepted. Its priority is what its user adds (``--nice`` below 0).
     """
-    default = next((one.name for one in site.partitions if one.default), "")
-    partition = default or (site.partitions[0].name if site.partitions else "")
-    own = next(
-        (one for one in site.associations if one.account == spec.pool and one.user == spec.user),
-        None,
-    )
-    cpus, memory = max(spec.cpus, 1.0), spec.memory_gb * 1024.0
-    asked = {"cpu": cpus, "mem": memory, "node": 1.0, "gres/gpu": spec.gpus}
-    if len(spec.gpu_types) == 1:
-        asked[f"gres/gpu:{spec.gpu_types[0]}"] = spec.gpus
+    site, nodes = rules.site, max(spec.nodes, 1)
+    usual = next((one.name for one in site.partitions if one.default), site.partitions[0].name)
+    queues = tuple(one for one in spec.queues if one in rules.partitions) or (usual,)
+    longest = max(rules.partitions[one].max_seconds or FOREVER for one in queues)
+    limit = spec.time_limit_seconds or spec.estimate_seconds
+    cpus, memory = max(spec.cpus, float(nodes)), spec.memory_gb * 1024.0
+    asked = {"cpu": cpus, "mem": memory, "node": float(nodes), "gres/gpu": spec.gpus}
+    kind = f":{spec.gpu_types[0]}" if len(spec.gpu_types) == 1 else ""
+    if kind:
+        asked[f"gres/gpu{kind}"] = spec.gpus
+    evenly = spec.nodes > 0 and spec.gpus % nodes == 0.0
+    gpus = {f"gres/gpu{kind}": spec.gpus / nodes if evenly else spec.gpus}
     digits = re.match(r"\d+", spec.id)
     return Job(
         key=spec.id,
@@ -107,13 +109,18 @@ def job_of_spec(spec: JobSpec, site: Site) -> Job:
         name=spec.name,
         user=spec.user,
         account=spec.pool,
-        qos=own.default_qos if own is not None else "",
-        partitions=(partition,),
+        qos=spec.qos or rules.usual_qos.get((spec.pool, spec.user), ""),
+        partitions=queues,
         nice=-float(spec.priority),
-        limit_seconds=spec.time_limit_seconds or spec.estimate_seconds,
+        limit_seconds=limit and min(limit, longest),
+        least_nodes=nodes,
+        most_nodes=nodes,
         cpus=cpus,
+        tasks=nodes,
+        cpus_per_task=cpus / nodes,
         memory_per_cpu=memory / cpus or None,
         asked=asked,
-        per_job={"gres/gpu": spec.gpus},
+        per_node=gpus if evenly else {},
+        per_job={} if evenly else gpus,
         exclusive=spec.exclusive,
     )

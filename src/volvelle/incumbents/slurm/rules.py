@@ -30,6 +30,7 @@ class Rules:
         self.weights = Weights(site)
         self.partitions = {one.name: one for one in site.partitions}
         self.qos: Mapping[str, Qos] = {one.name: one for one in site.qos}
+        self.usual_qos = {(one.account, one.user): one.default_qos for one in site.associations}
         config = site.config
         self.preempts_by = config.text("PreemptType", "preempt/none").rpartition("/")[2]
         self.preempt_modes = config.words("PreemptMode")

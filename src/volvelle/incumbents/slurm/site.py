@@ -10,6 +10,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
+from pydantic import ConfigDict
+
+_STRICT = ConfigDict(extra="forbid")
 Tres = Mapping[str, float]
 """Amounts of trackable resources by Slurm's names; memory in MB."""
 
@@ -91,6 +94,8 @@ UNUSABLE = frozenset(
 class Partition:
     """A partition: a set of nodes, with its tier, limits and who may use it."""
 
+    __pydantic_config__ = _STRICT
+
     name: str
     nodes: tuple[str, ...] = ()
     tier: int = 1
@@ -125,6 +130,8 @@ class Partition:
 class Limits:
     """The limits that a QOS or an association sets. Amounts are of all jobs that run within its scope."""
 
+    __pydantic_config__ = _STRICT
+
     group: Tres = field(default_factory=dict)
     """``GrpTRES``."""
     group_jobs: int | None = None
@@ -152,6 +159,8 @@ class Limits:
 class Qos:
     """A quality of service."""
 
+    __pydantic_config__ = _STRICT
+
     name: str
     priority: float = 0.0
     preempts: frozenset[str] = frozenset()
@@ -167,6 +176,8 @@ class Qos:
 @dataclass(frozen=True, slots=True)
 class Association:
     """A place in the tree of accounts: an account (``user`` is empty) or a user of one."""
+
+    __pydantic_config__ = _STRICT
 
     account: str
     user: str = ""
@@ -190,6 +201,8 @@ class Association:
 class Reservation:
     """Nodes or licences that are kept from some moment to another."""
 
+    __pydantic_config__ = _STRICT
+
     name: str
     start: float
     end: float
@@ -207,6 +220,8 @@ class Reservation:
 @dataclass(frozen=True)
 class Site:
     """A cluster and the configuration of its scheduler."""
+
+    __pydantic_config__ = _STRICT
 
     cluster: str
     version: str = ""

@@ -47,7 +47,7 @@ class Container(NamedTuple):
         return cls(engine, image, directory, tuple(places), environment, tuple(devices))
 
     def command(self, program: Sequence[str]) -> list[str]:
-        """What runs ``program`` inside. Host network and shared memory are the node's, for ranks to meet."""
+        """The command that runs ``program`` inside, with the node's network and shared memory, for ranks."""
         if Path(self.engine).name in _APPTAINER:
             return self._apptainer(program)
         options = ["--rm", "--network=host", "--ipc=host", "--security-opt=label=disable"]

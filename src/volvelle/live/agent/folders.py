@@ -41,7 +41,7 @@ _ARCHIVED = {OUTPUT, "metrics.jsonl", _EXIT, _END}
 
 
 class AgentSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """What an agent is given at its start.
+    """Settings of an agent at its start.
 
     connect: HOST:PORT of the agents server, or a file that holds it. key: of the node. token: with which a
     node that has no key joins; empty: it has one. devices: the node's GPUs as CUDA_VISIBLE_DEVICES names

@@ -1,4 +1,4 @@
-"""The users of the system as whom jobs run, where the agent is root and is told to.
+"""The users of the system as whom jobs run, where the agent is root and has `run_as`.
 
 An agent's files stay its own: its folders can be passed through, and not be listed (0711). A job has its
 folder in ``work`` for itself, and in the attempt's folder the control block and the metrics file.
@@ -55,7 +55,7 @@ def job_user(run_as: Mapping[str, str], user: str) -> pwd.struct_passwd | None:
 
 
 def let_through(folder: Path) -> None:
-    """Let everybody pass through ``folder``, to what is theirs in it. Raises OSError."""
+    """Let everybody pass through ``folder``, to its own files in it. Raises OSError."""
     folder.chmod(folder.stat().st_mode & 0o7777 | 0o011)
 
 

@@ -21,7 +21,7 @@ from volvelle.live.messages import AttemptKey
 _INHERITED_VARIABLES = """
     PATH HOME USER LOGNAME SHELL LANG LC_ALL TZ TMPDIR LD_LIBRARY_PATH
 """.split()  # noqa: SIM905 - read as a list
-"""What a job inherits of its agent's environment."""
+"""Variables that a job inherits from its agent."""
 
 UPLOADED = "workdir"
 """Where in a job's folder the files are that were uploaded with it."""
@@ -99,7 +99,7 @@ def free_port() -> int:
 
 
 def _give(own: Path, folder: AttemptFolder, user: pwd.struct_passwd) -> None:
-    """Give the job what it writes; that it is done it says in its own folder. Raises OSError."""
+    """Give the job its files; the mark that it is done is in its own folder. Raises OSError."""
     let_through(folder.path)
     folder.metrics.touch()
     for path in (own, folder.control_block, folder.metrics):
@@ -108,7 +108,7 @@ def _give(own: Path, folder: AttemptFolder, user: pwd.struct_passwd) -> None:
 
 
 def _inherited(user: pwd.struct_passwd | None) -> dict[str, str]:
-    """What jobs have of the agent's environment, as ``user``."""
+    """Variables of the agent's environment that jobs have, as ``user``."""
     inherited = {name: os.environ[name] for name in _INHERITED_VARIABLES if name in os.environ}
     if user is not None:
         inherited |= {"HOME": user.pw_dir, "SHELL": user.pw_shell}

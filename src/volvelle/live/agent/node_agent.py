@@ -50,7 +50,7 @@ class NodeAgent:
         )
         self._work = Path(settings.work) if settings.work else folder.path
         self._problem = ""
-        """Why the node can start nothing, as the server was told."""
+        """The reason why the node can start nothing, as last sent to the server."""
         self._background: asyncio.TaskGroup
         self._lease = NodeLease(folder.lease)
         self._uploads = UploadFetcher(folder.path / "uploads", self._connection.send)
@@ -296,7 +296,7 @@ class NodeAgent:
                 self._connection.send(ended)
 
     async def _prune_repeatedly(self) -> None:
-        """Remove what attempts wrote after the retention time."""
+        """Remove files of attempts after the retention time."""
         retention = self._settings.retention_seconds
         clock = RetentionClock(self._folder.path / "clock")
         while True:

@@ -94,7 +94,7 @@ class ProgressReader:
 
 
 def _measure(numbers: dict[str, float] | None) -> TrainingMeasure | None:
-    """What a line says of the training; lines have floats only. Raises `msgspec.ValidationError`."""
+    """The metrics in a line of the training; lines have floats only. Raises `msgspec.ValidationError`."""
     if numbers is None:
         return None
     whole = {name: int(one) if one.is_integer() else one for name, one in numbers.items()}

@@ -13,7 +13,7 @@ A machine that is shut down sends SIGTERM to every process, also to this one, wh
 what ends then was interrupted.
 
 The supervisor is the child of a guard. Processes of the command that outlive a killed supervisor become
-children of the guard, which kills them, whatever they made of their environment and session.
+children of the guard, which kills them, also with another environment and session.
 """
 
 from __future__ import annotations
@@ -114,7 +114,7 @@ def supervise(command: Json) -> None:
 
 
 def _run(command: Json, program: list[str], record: Json, started: float) -> Json:
-    """Run one program to its end, and kill what is left of it. Returns the exit record."""
+    """Run one program to its end, and kill the processes that it left. Returns the exit record."""
     leader, code, error = _start(command, program)
     if not error:
         try:
@@ -133,7 +133,7 @@ def _run(command: Json, program: list[str], record: Json, started: float) -> Jso
 
 
 def _write_heading(text: str) -> None:
-    """Write to the output what follows."""
+    """Write the following lines to the output."""
     with open("output.log", "a", opener=_open_private) as output:
         output.write(f"==> {text} <==\n")
 

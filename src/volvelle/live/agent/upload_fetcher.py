@@ -13,7 +13,7 @@ _REPEAT_SECONDS = 5.0
 
 
 class UploadFetcher:
-    """Keeps in ``folder`` what was fetched. ``send``: to the server, if it is connected."""
+    """Keeps fetched uploads in ``folder``. ``send``: to the server, if it is connected."""
 
     def __init__(self, folder: Path, send: Callable[[FetchUpload], None]) -> None:
         self._uploads, self._send = Uploads(folder), send

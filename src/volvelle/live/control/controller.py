@@ -14,12 +14,10 @@ from typing import Any
 
 from volvelle.core.composition import Composition
 from volvelle.core.journal import Header
-from volvelle.core.scheduler import Scheduler
-from volvelle.core.snapshot import Snapshot
 from volvelle.live.control.clock import Clock, JournalClock
-from volvelle.live.control.composition_checks import check_recomposition
 from volvelle.live.control.config_drift import config_drift
 from volvelle.live.control.cycle import ControlCycle, PreparedCycle
+from volvelle.live.control.fork_queries import ForkQueries
 from volvelle.live.control.inbox import Inbox
 from volvelle.live.control.inputs import ControllerStarted, ForkRequest, Input, PendingRequest
 from volvelle.live.control.notifying import CycleNotifications
@@ -38,15 +36,6 @@ from volvelle.live.control.step_fits import StepFitter
 from volvelle.live.control.store_retry import StoreRetry
 from volvelle.live.forecasts.forecast_update import ForecastUpdate
 from volvelle.live.forecasts.forecaster import Forecaster
-from volvelle.live.forecasts.job_forecast import JobForecast
-from volvelle.live.forecasts.suggestions import Suggestions, suggest
-from volvelle.live.forecasts.what_if import (
-    ClusterForecast,
-    RecompositionEffect,
-    forecast_cluster,
-    forecast_recomposition,
-    forecast_request,
-)
 from volvelle.live.job_request import JobRequest
 from volvelle.live.messages import (
     AttemptEnded,
@@ -64,27 +53,23 @@ from volvelle.live.nodes.node_logs import NodeLogs
 from volvelle.live.notifications.delivery import TOLD_ONCE, Delivery
 from volvelle.live.notifications.settings import NotificationSettings
 from volvelle.live.records import RateMeasured
-from volvelle.live.scheduler_queries import job_numbers
 from volvelle.live.status.metrics import ControllerMetrics
 from volvelle.live.status.view import (
     ChangeEvent,
     ForecastPoint,
     HoldingView,
     JobState,
-    JobStatusView,
     LoadPoint,
     StatusView,
 )
 from volvelle.live.store import CycleBatch, Store, StoreFailed, Superseded
 from volvelle.model.cluster import NodeState, Pool
 from volvelle.model.job import JobSpec
-from volvelle.model.node import Node
 from volvelle.model.problems import Problem
 from volvelle.model.units import DAY
 
 _MAX_SLEEP_SECONDS = 60.0
 _MAX_PENDING = 20_000
-_FORK_TIMEOUT_SECONDS = 30.0
 
 
 @dataclass(frozen=True)
@@ -169,6 +154,10 @@ class Controller:
         self._unanswered: list[Future[Any]] = []
         self._published = threading.Condition()
         self._forecaster = Forecaster(calibration, state.epoch, self._inbox.put)
+        self.forks = ForkQueries(
+            state, self._clock, self._forecaster, self._inbox.put, header.volvelle
+        )
+        """Questions about what would be."""
         self._fitter = StepFitter(self._inbox.put)
         self._forecast_is_stale = True
         """Whether anything happened since the last forecast."""
@@ -303,10 +292,12 @@ class Controller:
     @property
     def health(self) -> Health:
         """Whether requests are handled."""
-        failing = (self._failure, self._store_retry.problem, self.disk_problem)
+        failure = self._failure or self.store.loss
+        failing = (failure, self._store_retry.problem, self.disk_problem)
         failures = [text for text in failing if text]
         others = (
             self._cycle.state.servers.problem,
+            self._all_down,
             self._clock.problem,
             self._forecaster.problem,
             self._fitter.problem,
@@ -316,7 +307,15 @@ class Controller:
         node_problems = [text for text in texts if text]
         of_store = (self._snapshots.problem, self._retention.problem)
         problems = (*failures, *filter(None, others), *node_problems, *filter(None, of_store))
-        return Health(self.is_ready, problems, self._failure)
+        return Health(self.is_ready and not failure, problems, failure)
+
+    @property
+    def _all_down(self) -> str:
+        """That no job can run, as no node is up or draining."""
+        nodes = self.status.nodes
+        if not nodes or any(node.state != NodeState.DOWN.value for node in nodes):
+            return ""
+        return f"all nodes are down ({len(nodes)}), so no job runs: start their agents"
 
     def _is_down(self, name: str) -> bool:
         """Whether a node is down, by what is stored."""
@@ -333,44 +332,6 @@ class Controller:
     def metrics(self) -> ControllerMetrics:
         """Metrics since the controller started."""
         return self._cycle.metrics
-
-    def forecast(self, request: JobRequest, user: str) -> JobForecast:
-        """The forecast for ``request`` if ``user`` submitted it now. Raises `Problem` if it can never run."""
-        fork = self._fork()
-        now, epoch = max(self._clock.now(), fork.now), self._cycle.state.epoch
-        calibration, measured = self._forecaster.calibration, self._cycle.state.measured
-        return forecast_request(fork, calibration, measured, request, user, now, epoch)
-
-    def forecast_recomposition(self, request: Recompose) -> RecompositionEffect:
-        """The first decision of another policy. Raises `Problem` if it cannot schedule these jobs."""
-        fork = self._fork()
-        check_recomposition(fork, request)
-        now = max(self._clock.now(), fork.now)
-        return forecast_recomposition(fork, request.policy, request.admission, now)
-
-    def forecast_cluster(self, request: Recompose, nodes: tuple[Node, ...]) -> ClusterForecast:
-        """All jobs with another policy or more ``nodes``. Raises `Problem` if these cannot be scheduled."""
-        fork = self._fork()
-        check_recomposition(fork, request)
-        now, epoch = max(self._clock.now(), fork.now), self._cycle.state.epoch
-        return forecast_cluster(fork, request.policy, request.admission, nodes, now, epoch)
-
-    def suggest(self, job: JobStatusView) -> Suggestions:
-        """Suggestions for a job that waits or is held."""
-        fork, forecaster = self._fork(), self._forecaster
-        if job.number not in job_numbers(fork):
-            return Suggestions((), None, True)  # it is over by now
-        now, epoch = self._clock.now(), self._cycle.state.epoch
-        return suggest(fork, forecaster.calibration, job, now, epoch, forecaster.last_seconds)
-
-    def snapshot(self) -> Snapshot:
-        """The whole state, for `volvelle simulate --from-snapshot`."""
-        return Snapshot.of(self._fork(), self._header.volvelle)
-
-    def _fork(self) -> Scheduler:
-        fork_request = ForkRequest(Future())
-        self._inbox.put(fork_request)
-        return fork_request.answer.result(timeout=_FORK_TIMEOUT_SECONDS)
 
     def events(self, after: int, timeout: float | None = None) -> list[ChangeEvent] | None:
         """Change events after journal entry ``after``, waiting for them up to ``timeout`` seconds.

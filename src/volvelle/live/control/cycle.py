@@ -15,7 +15,7 @@ from types import MappingProxyType
 from typing import Any
 
 from volvelle.core.events import Event, JobStopped, NodeChanged, WakeUp
-from volvelle.core.forward.advance import boundary
+from volvelle.core.forward.moments import boundary
 from volvelle.core.journal import Entry
 from volvelle.core.solver_clock import on_the_clock
 from volvelle.live.control.cycle_changes import CycleChanges

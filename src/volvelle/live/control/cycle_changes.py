@@ -1,10 +1,12 @@
 """Changes that one cycle collects before the scheduler decides: records, events, orders."""
 
 from volvelle.core.events import Event, JobSubmitted, NodeChanged
+from volvelle.live.control.gpu_ledger import Attempt
 from volvelle.live.control.state import ControllerState
 from volvelle.live.control.step_fits import StepFit
 from volvelle.live.messages import Order
 from volvelle.live.records import ControlRecord
+from volvelle.live.scheduler_queries import estimated_work
 from volvelle.model.cluster import NodeState
 
 
@@ -40,3 +42,8 @@ class CycleChanges:
         resources = self.state.scheduler.resources
         index = resources.index.get(name)
         return None if index is None else resources.node_states[index]
+
+    def estimated_work(self, attempt: Attempt) -> float:
+        """Units of work that the job has done by estimate, at least those at the attempt's start."""
+        estimated = estimated_work(self.state.scheduler, attempt.number, self.now)
+        return max(estimated, attempt.work)

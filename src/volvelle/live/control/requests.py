@@ -31,27 +31,23 @@ class Submit:
 
 
 @dataclass(frozen=True)
-class Cancel:
+class _OfJob:
+    """A request about a job."""
+
+    number: int
+    by: str = ""
+
+
+class Cancel(_OfJob):
     """End a job for good."""
 
-    number: int
-    by: str = ""
 
-
-@dataclass(frozen=True)
-class Hold:
+class Hold(_OfJob):
     """Keep a job from running until it is released; a running one stops at a checkpoint."""
 
-    number: int
-    by: str = ""
 
-
-@dataclass(frozen=True)
-class Release:
+class Release(_OfJob):
     """Let a held job run again."""
-
-    number: int
-    by: str = ""
 
 
 @dataclass(frozen=True)

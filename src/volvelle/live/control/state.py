@@ -32,7 +32,8 @@ from volvelle.live.control.batch_sizes import best_size
 from volvelle.live.control.gpu_ledger import Attempt, AttemptPhase, GpuLedger
 from volvelle.live.control.live_jobs import LiveJob
 from volvelle.live.control.profiling import LivePartition
-from volvelle.live.control.servers import Servers, Settling
+from volvelle.live.control.servers import Servers
+from volvelle.live.control.settling import Settling
 from volvelle.live.job_request import JobRequest
 from volvelle.live.measured_rates import MeasuredRates
 from volvelle.live.messages import (

@@ -3,7 +3,7 @@
 All dependencies are async: FastAPI runs others in a thread, at each request.
 """
 
-from typing import Annotated
+from typing import Annotated, Any
 
 from fastapi import Depends, Request
 from fastapi.openapi.models import HTTPBearer
@@ -20,39 +20,13 @@ from volvelle.live.http.session_table import KEY_HEADER, SessionTable, cookie_na
 from volvelle.live.store import Store
 
 
-async def _authenticator(request: Request) -> TokenAuthenticator:
-    authenticator: TokenAuthenticator = request.app.state.authenticator
-    return authenticator
+def _of_app(name: str) -> Any:
+    """The dependency on what the application keeps as ``name``."""
 
+    async def of_app(request: Request) -> Any:
+        return getattr(request.app.state, name)
 
-async def _controller(request: Request) -> Controller:
-    controller: Controller = request.app.state.controller
-    return controller
-
-
-async def _store(request: Request) -> Store:
-    store: Store = request.app.state.store
-    return store
-
-
-async def _forecast_threads(request: Request) -> ForecastThreads:
-    threads: ForecastThreads = request.app.state.forecasts
-    return threads
-
-
-async def _replay_threads(request: Request) -> ForecastThreads:
-    threads: ForecastThreads = request.app.state.replays
-    return threads
-
-
-async def _fronts(request: Request) -> FrontFolder:
-    fronts: FrontFolder = request.app.state.fronts
-    return fronts
-
-
-async def _queue_feed(request: Request) -> QueueFeed:
-    feed: QueueFeed = request.app.state.queue_feed
-    return feed
+    return Depends(of_app)
 
 
 class _BearerToken(SecurityBase):
@@ -117,10 +91,10 @@ async def _operator(principal: AnyPrincipal) -> Principal:
 
 
 OperatorPrincipal = Annotated[Principal, Depends(_operator)]
-TheController = Annotated[Controller, Depends(_controller)]
-TheAuthenticator = Annotated[TokenAuthenticator, Depends(_authenticator)]
-TheStore = Annotated[Store, Depends(_store)]
-TheForecastThreads = Annotated[ForecastThreads, Depends(_forecast_threads)]
-TheReplayThreads = Annotated[ForecastThreads, Depends(_replay_threads)]
-TheFronts = Annotated[FrontFolder, Depends(_fronts)]
-TheQueueFeed = Annotated[QueueFeed, Depends(_queue_feed)]
+TheController = Annotated[Controller, _of_app("controller")]
+TheAuthenticator = Annotated[TokenAuthenticator, _of_app("authenticator")]
+TheStore = Annotated[Store, _of_app("store")]
+TheForecastThreads = Annotated[ForecastThreads, _of_app("forecasts")]
+TheReplayThreads = Annotated[ForecastThreads, _of_app("replays")]
+TheFronts = Annotated[FrontFolder, _of_app("fronts")]
+TheQueueFeed = Annotated[QueueFeed, _of_app("queue_feed")]

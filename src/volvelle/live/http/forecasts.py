@@ -44,7 +44,7 @@ async def forecast(
     """The forecast for a job if it were submitted now. Nothing is submitted."""
     request.app.state.quota.check_priority(principal, job.priority)
     check_targets(job, controller)
-    found = await threads.run(principal, partial(controller.forecast, job, principal.user))
+    found = await threads.run(principal, partial(controller.forks.forecast, job, principal.user))
     return json_response(replace(found, notices=notices_of(job, principal.user, controller)))
 
 
@@ -64,7 +64,7 @@ async def why(
     measured = tuple(map(MeasuredRateView.of, rates))
     if job.state not in (JobState.WAITING, JobState.HELD):
         return json_response(JobExplanation(job, job.reason, measured=measured))
-    found = await threads.run(principal, partial(controller.suggest, job))
+    found = await threads.run(principal, partial(controller.forks.suggest, job))
     ahead = _jobs_ahead(controller.status, job)
     return json_response(
         JobExplanation(job, job.reason, ahead, found.after, found.changes, found.complete, measured)
@@ -112,7 +112,7 @@ async def forecast_cluster(
     added = question.nodes
     nodes = () if added is None else new_nodes(added.count, added.gpus, added.gpu_type)
     request = recomposition(question.policy, question.admission, controller)
-    work = partial(controller.forecast_cluster, request, nodes)
+    work = partial(controller.forks.forecast_cluster, request, nodes)
     return json_response(await threads.run(principal, work))
 
 

@@ -32,7 +32,7 @@ from volvelle.live.http.responses import (
     ListedToken,
     json_response,
 )
-from volvelle.live.job_request import PositiveDuration
+from volvelle.live.request_parts import PositiveDuration
 from volvelle.live.role import Role
 from volvelle.live.strict_model import StrictModel
 
@@ -93,7 +93,7 @@ async def forecast_policy(
 ) -> Response:
     """Which jobs another policy or admission would stop, start and resize at once. Nothing is changed."""
     request = recomposition(wanted.policy, wanted.admission, controller)
-    work = partial(controller.forecast_recomposition, request)
+    work = partial(controller.forks.forecast_recomposition, request)
     return json_response(await threads.run(principal, work))
 
 
@@ -122,7 +122,7 @@ async def download_journal(principal: OperatorPrincipal, store: TheStore) -> Fil
 )
 async def download_snapshot(principal: OperatorPrincipal, controller: TheController) -> Response:
     """The present state: what ``volvelle simulate --from-snapshot`` goes on from."""
-    snapshot = await run_in_threadpool(controller.snapshot)
+    snapshot = await run_in_threadpool(controller.forks.snapshot)
     return Response(snapshot.encode(), media_type="application/json")
 
 

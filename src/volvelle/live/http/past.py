@@ -18,7 +18,7 @@ from volvelle.live.http.errors import error_responses
 from volvelle.live.http.recomposition import WrittenPart, recomposition
 from volvelle.live.http.responses import json_response
 from volvelle.live.strict_model import StrictModel
-from volvelle.simulate.otherwise import HadOtherwise, had_otherwise
+from volvelle.simulate.counterfactual import Counterfactual, counterfactual
 
 router = APIRouter(prefix="/v1", tags=["forecasts"])
 
@@ -35,7 +35,7 @@ class PastQuestion(StrictModel):
 
 
 @router.post(
-    "/forecast/past", response_model=HadOtherwise, responses=error_responses(403, 409, 429)
+    "/forecast/past", response_model=Counterfactual, responses=error_responses(403, 409, 429)
 )
 async def forecast_past(
     question: PastQuestion,
@@ -48,14 +48,14 @@ async def forecast_past(
     request = recomposition(question.policy, question.admission, controller)
     end = time.monotonic() + threads.seconds
 
-    def work() -> HadOtherwise:
+    def work() -> Counterfactual:
         found = store.header()
         assert found is not None
         epoch = found[1]
         with TemporaryDirectory(prefix="volvelle-") as folder:
             journal = Path(folder) / "journal.jsonl"
             store.write_journal(journal)
-            return had_otherwise(
+            return counterfactual(
                 journal,
                 request.policy,
                 request.admission,

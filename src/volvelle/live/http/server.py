@@ -114,9 +114,9 @@ def serve(
         ) from None
     server.run([bound])
     if failure := controller.health.failure:
-        raise Problem(
-            failure, mend="jobs run on; start volvelle serve again, and it takes them over"
-        )
+        back = "put the store or a backup back, " if store.loss else ""
+        mend = f"jobs run on; {back}start volvelle serve again, and it takes them over"
+        raise Problem(failure, mend=mend)
 
 
 def _allow_descriptors(more: int) -> None:

@@ -1,13 +1,12 @@
 """The server into which agents dial, in a thread of its own.
 
-It authenticates agents, passes their messages to the `AttemptCoordinator`, and sends what the coordinator has
-for them. Nothing waits for an agent: one that does not read is disconnected, comes back, and then receives
-the present state.
+It authenticates agents, passes their messages to the `AttemptCoordinator`, and sends the coordinator's
+messages to them. Nothing waits for an agent: one that does not read is disconnected, comes back, and then
+receives the present state.
 """
 
 import asyncio
 import contextlib
-import math
 import ssl
 import sys
 import threading
@@ -15,15 +14,12 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future
-from dataclasses import dataclass
 from types import MappingProxyType
-
-import msgspec
 
 from volvelle.live.agent import wire
 from volvelle.live.agent.node_key import prove_verifier, transcript_of
-from volvelle.live.agent.processes import since_boot
 from volvelle.live.messages import AttemptKey, JournalPosition, NodeLost, Order, Report
+from volvelle.live.nodes.agent_connection import AgentConnection, difference
 from volvelle.live.nodes.attempt_coordinator import AttemptCoordinator
 from volvelle.live.nodes.current_agents import CurrentAgents
 from volvelle.live.nodes.log_fetcher import LogFetcher
@@ -46,49 +42,17 @@ _LEASE_MARGIN_SECONDS = 2 * wire.SILENCE_SECONDS
 """After a lease has expired by our clock: supervisors check once a second, and killing takes time."""
 
 
-@dataclass
-class _Connection:
-    """The connected agent of a node. identity, start: see `wire.Hello`.
-
-    refused: the last other start that asked for the node meanwhile, and when it did first. behind: least
-    seconds from a ping's time on the agent's clock to its arrival on ours, the quickest ping's.
-    """
-
-    identity: str
-    start: str
-    verifier: str
-    writer: asyncio.StreamWriter
-    refused: tuple[str, float] = ("", 0.0)
-    behind: float = math.inf
-
-    def pinged(self, ping: wire.Ping) -> None:
-        """A ping has arrived."""
-        self.behind = min(self.behind, since_boot() - ping.at)
-
-    def dated(self, message: wire.FromAgent) -> wire.FromAgent:
-        """A message whose ``ago`` is from now: it may have waited while this server was stopped."""
-        if isinstance(message, wire.PastEnds):
-            return wire.PastEnds(tuple(map(self._dated, message.ends)))
-        return self._dated(message) if isinstance(message, wire.TaskEnded) else message
-
-    def _dated(self, end: wire.TaskEnded) -> wire.TaskEnded:
-        if end.ago is None or end.sent is None:
-            return end
-        on_its_way = max(since_boot() - end.sent - self.behind, 0.0)
-        return msgspec.structs.replace(end, ago=end.ago + on_its_way)
-
-
 class AgentsServer:
     """Listens at ``host``:``port`` (0: any) for the agents of ``nodes`` and of those that are ``leaving``.
 
     keys: an agent is accepted for the node whose key it has, for as long as that is valid.
     lease_seconds: how long an agent without contact lets its jobs run; after that and a margin its node is
     reported lost. 0: for ever; then the caller has to know when a node is lost, and call `node_lost`.
-    current_agents: the last agent of each node. An agent with another folder does not know what the last one
-    started, and is accepted only once that has ended and the node ``is_down`` by the journal: else orders
-    that were carried out would be repeated to it. Without leases it is on the same machine, and has ended
-    what ran there (`run_agent`). None: there is never another folder.
-    position: how far the journal is written, which agents are told to remember. placed: see
+    current_agents: the last agent of each node. An agent with another folder does not know the attempts of
+    the last one, and is accepted only once these have ended and the node ``is_down`` by the journal: else
+    orders that were carried out would be repeated to it. Without leases it is on the same machine, and has
+    ended the jobs there (`run_agent`). None: the folder of a node never changes.
+    position: how far the journal is written, for agents to remember. placed: see
     `AttemptCoordinator`. uploads: working directories of jobs; None: there are none.
     """
 
@@ -118,7 +82,7 @@ class AgentsServer:
         self._position, self._is_down, self._uploads = position, is_down, uploads
         self._orders: deque[Order] = deque()
         self._coordinator = AttemptCoordinator(nodes, report, self._send_to_agent, leaving, placed)
-        self._connections: dict[str, _Connection] = {}
+        self._connections: dict[str, AgentConnection] = {}
         self._writers: set[asyncio.StreamWriter] = set()
         self._strangers: dict[asyncio.StreamWriter, None] = {}
         """Connections of which it is not known yet whose they are, the oldest first."""
@@ -317,8 +281,8 @@ class AgentsServer:
         expected = self._nodes.get(hello.node.name)
         if expected is None:
             return f"the cluster has no node {hello.node.name!r}"
-        if difference := _difference(expected, hello.node):
-            return f"node {expected.name!r} is to have {difference}"
+        if differs := difference(expected, hello.node):
+            return f"node {expected.name!r} is to have {differs}"
         connection = self._connections.get(expected.name)
         if connection is not None and connection.identity != hello.identity:
             return f"another agent is connected for node {expected.name!r}"
@@ -326,7 +290,7 @@ class AgentsServer:
             return self._copied_folder(expected.name, connection, hello.start)
         return ""
 
-    def _copied_folder(self, name: str, connection: _Connection, start: str) -> str:
+    def _copied_folder(self, name: str, connection: AgentConnection, start: str) -> str:
         """Why the agent of ``start`` is refused for good; empty while the connected one may have ended.
 
         A connection can outlive its agent by a while. One that has spoken since ``start`` asked has not.
@@ -392,7 +356,7 @@ class AgentsServer:
             self._current_agents.record(name, hello.identity)
         if before := self._connections.get(name):
             before.writer.transport.abort()
-        connection = self._connections[name] = _Connection(
+        connection = self._connections[name] = AgentConnection(
             hello.identity, hello.start, verifier, writer
         )
         self._last_contact[name] = time.monotonic()
@@ -427,19 +391,3 @@ class AgentsServer:
                 del self._connections[name]
                 self._coordinator.node_disconnected(name)
                 self._log_fetcher.node_disconnected(name)
-
-
-def _difference(expected: Node, stated: Node) -> str:
-    """What a node is to have and what its agent says instead; empty where they agree.
-
-    An agent that names no labels agrees with any.
-    """
-    if (expected.gpus, expected.gpu_type) != (stated.gpus, stated.gpu_type):
-        return (
-            f"{expected.gpus} GPUs of type {expected.gpu_type!r}, "
-            f"the agent has {stated.gpus} of {stated.gpu_type!r}"
-        )
-    if stated.labels and expected.labels != stated.labels:
-        labels = [", ".join(node.labels) or "none" for node in (expected, stated)]
-        return f"labels {labels[0]}, the agent has {labels[1]}"
-    return ""

@@ -2,8 +2,8 @@
 
 No sockets and no clock: orders and messages of agents go in; reports and messages to agents come out. For
 each node it mirrors what the agent reported (`NodeSession`); for each attempt it keeps the orders
-(`CoordinatedAttempt`). After every change it settles the attempts concerned from these two. So the order of
-messages does not matter, nor whether one is repeated or lost.
+(`CoordinatedAttempt`). After every change the attempts concerned are settled from these two
+(`AttemptSettler`). So the order of messages does not matter, nor whether one is repeated or lost.
 """
 
 import sys
@@ -15,12 +15,10 @@ from types import MappingProxyType
 import msgspec
 
 from volvelle.live.agent import wire
-from volvelle.live.agent.wire import NodeTask, StartTask, TaskEnded, TaskStarted
+from volvelle.live.agent.wire import NodeTask, TaskEnded, TaskStarted
 from volvelle.live.messages import (
-    AttemptEnded,
     AttemptKey,
     AttemptProgress,
-    AttemptStarted,
     EndsTold,
     Forget,
     JournalPosition,
@@ -34,19 +32,20 @@ from volvelle.live.messages import (
     Start,
     Stop,
     TellEnds,
-    UnknownEnded,
 )
+from volvelle.live.nodes.attempt_settler import AttemptSettler
 from volvelle.live.nodes.coordinated_attempt import (
+    UNHEARD_OF,
     CoordinatedAttempt,
     attempt_end,
-    combine_ends,
     lost_task,
+    unknown_end,
 )
 from volvelle.live.nodes.node_session import NodeSession
 from volvelle.model.node import Node
 
 _MAX_TASKS = 1000
-"""Tasks of a node beyond which no more are believed that this server has not placed there."""
+"""Limit of the tasks of a node that are believed without having been placed there by this server."""
 
 _MAX_REASON = 2000
 """Characters of the reason of an end that are kept."""
@@ -54,16 +53,14 @@ _MAX_REASON = 2000
 _ENDS_AT_A_TIME = 100
 """Jobs of which a node is asked at once how they ended."""
 
-_UNHEARD_OF = "no node knows of it"
-
 
 class AttemptCoordinator:
     """Coordinates attempts on ``nodes`` and on those that are ``leaving``.
 
     ``report`` goes to the controller, ``send`` to the agent of a connected node. placed: the nodes of
-    attempts from before. What an agent reports on attempts of other nodes than its own is refused. What it
-    reports on attempts that were neither placed nor ordered can be of a store that was set back since: the
-    controller hears of it, it counts for the agent's own node alone, and it is bounded.
+    attempts from before. Reports of an agent on attempts of other nodes than its own are refused. Reports on
+    attempts that were neither placed nor ordered can be of a store that was set back since: they are passed
+    to the controller, count for the agent's own node alone, and are bounded.
     """
 
     def __init__(
@@ -78,6 +75,7 @@ class AttemptCoordinator:
         self._refused: set[str] = set()
         self._sessions = {node.name: NodeSession(node) for node in nodes}
         self._sessions |= {node.name: NodeSession(node, leaving=True) for node in leaving}
+        self._settler = AttemptSettler(self._sessions, report, send)
         self._attempts: dict[AttemptKey, CoordinatedAttempt] = {}
         self._latest: dict[tuple[int, str], int] = {}
         """The latest attempt that was ordered, by number and identity: older ones are not started."""
@@ -97,12 +95,12 @@ class AttemptCoordinator:
                 self._start(key, order)
             case Stop():
                 if key not in self._attempts and not self._is_ours(key):
-                    self._report(attempt_end(key, Outcome.LOST, _UNHEARD_OF))
+                    self._report(attempt_end(key, Outcome.LOST, UNHEARD_OF))
                     return
                 attempt = self._attempts.setdefault(key, CoordinatedAttempt(key))
                 if attempt.stop is None or order.kill:
                     attempt.stop = order
-                self._settle(attempt, repeat=True)
+                self._settler.settle(attempt, repeat=True)
             case Forget():
                 self._forget(key)
             case SetBatchSize():
@@ -142,7 +140,7 @@ class AttemptCoordinator:
                 reason = f"there is no node {name}"
                 attempt.end = attempt.end or attempt_end(key, Outcome.LOST, reason)
         attempt.started = False
-        self._settle(attempt, repeat=True)
+        self._settler.settle(attempt, repeat=True)
 
     def _forget(self, key: AttemptKey) -> None:
         known = self._attempts.get(key)
@@ -243,7 +241,7 @@ class AttemptCoordinator:
         self._sessions[name].connected = False
 
     def node_lost(self, name: str, reason: str) -> None:
-        """A node was reported lost, and with certainty all that ran there has ended."""
+        """A node was reported lost; all its processes have ended with certainty."""
         session = self._sessions[name]
         session.connected, session.reported = False, True
         for attempt in list(self._attempts_on(name)):
@@ -260,13 +258,19 @@ class AttemptCoordinator:
     def in_use(self, name: str) -> bool:
         """Whether an attempt is on a node, or is to be started there."""
         return any(
-            (attempt.end is None and not attempt.unknown) or name in self._running_nodes(attempt)
+            (attempt.end is None and not attempt.unknown)
+            or name in self._settler.running_nodes(attempt)
             for attempt in self._attempts_on(name)
         )
 
     def may_be_in_use(self, name: str) -> bool:
         """Whether an attempt may be on a node; always true before its agent has reported."""
         return not self._sessions[name].reported or self.in_use(name)
+
+    def _settle_on(self, name: str) -> None:
+        for attempt in list(self._attempts.values()):
+            if name in attempt.nodes or not attempt.nodes:
+                self._settler.settle(attempt)
 
     # ------------------------------------------------------------------ messages of agents
 
@@ -276,7 +280,7 @@ class AttemptCoordinator:
             case TaskStarted() | TaskEnded():
                 if self._accept(name, message):
                     attempt = self._attempts[message.task.key]
-                    self._settle(attempt, repeat=isinstance(message, TaskEnded))
+                    self._settler.settle(attempt, repeat=isinstance(message, TaskEnded))
             case AttemptProgress():
                 known = self._attempt_on(name, message)
                 if known is not None and known.end is None:
@@ -289,19 +293,19 @@ class AttemptCoordinator:
                 if known := self._coordinated(name, message):
                     known.signal = message
                     known.signal_sent = {name}
-                    self._settle(known)
+                    self._settler.settle(known)
             case wire.ExitAt():
                 if known := self._coordinated(name, message):
                     known.exit_at, known.exit_confirmed = message.iteration, {name}
-                    self._settle(known)
+                    self._settler.settle(known)
             case wire.ExitConfirmed():
                 known = self._attempt_on(name, message)
                 if known is not None and known.exit_at == message.iteration:
                     known.exit_confirmed.add(name)
-                    self._forward_exit(known)
+                    self._settler.forward_exit(known)
 
     def _past_ends(self, name: str, ends: Iterable[TaskEnded]) -> None:
-        """A node has told ends that were forgotten; those of placed attempts count as new ones do."""
+        """A node has listed forgotten ends; the ends of placed attempts count as new ones do."""
         session = self._sessions[name]
         if not session.asked:
             return
@@ -311,9 +315,9 @@ class AttemptCoordinator:
             if not _is_of(name, end.task):
                 self._refuse(name, key)
             elif key not in self._placed and key.number in asked:
-                self._report(_unknown_end(name, end))
+                self._report(unknown_end(name, end))
             elif self._accept(name, end):
-                self._settle(self._attempts[key])
+                self._settler.settle(self._attempts[key])
         self._ask_for_ends(name, session)
 
     def _attempt_on(self, name: str, message: OfAttempt) -> CoordinatedAttempt | None:
@@ -383,132 +387,11 @@ class AttemptCoordinator:
             attempt.nodes = tuple(sorted(ranks, key=ranks.__getitem__))
 
     def _known_names(self, names: Iterable[str]) -> tuple[str, ...]:
-        """Those of ``names`` that the cluster still has."""
+        """The ``names`` that the cluster still has."""
         return tuple(name for name in names if name in self._sessions)
 
     def _attempts_on(self, name: str) -> Iterator[CoordinatedAttempt]:
         return (attempt for attempt in self._attempts.values() if name in attempt.nodes)
-
-    # ------------------------------------------------------------------ settling
-
-    def _settle_on(self, name: str) -> None:
-        for attempt in list(self._attempts.values()):
-            if name in attempt.nodes or not attempt.nodes:
-                self._settle(attempt)
-
-    def _settle(self, attempt: CoordinatedAttempt, *, repeat: bool = False) -> None:
-        """Send and report what follows from all that is known of an attempt.
-
-        ``repeat``: report its end again, if it has ended.
-        """
-        if attempt.unknown:
-            self._settle_unknown(attempt)
-            return
-        if attempt.end is not None:
-            if repeat:
-                self._report(attempt.end)
-            if self._running_nodes(attempt):  # a task outlived its node: the node was not lost
-                self._send_stops(attempt, Stop(*attempt.key, kill=True))
-            return
-        unreported = self._awaits_inventory(attempt)
-        states = (self._sessions[name].tasks[attempt.key] for name in attempt.ended_nodes)
-        ends = [state for state in states if isinstance(state, TaskEnded)]
-        failed = any(end.outcome is not Outcome.FINISHED for end in ends)
-        if failed and attempt.stop is None:
-            self._send_stops(attempt, Stop(*attempt.key, kill=True))
-        elif attempt.stop is not None:
-            self._send_stops(attempt, attempt.stop)
-        ending = failed or attempt.stop is not None or len(ends) == len(attempt.nodes) > 0
-        if ending and not (self._running_nodes(attempt) or attempt.start_sent or unreported):
-            self._conclude(attempt, ends)
-        if not ending and not unreported:
-            self._start_tasks(attempt)
-        self._forward(attempt)
-
-    def _settle_unknown(self, attempt: CoordinatedAttempt) -> None:
-        """Every node's part ends by itself: what nodes say that never had one changes nothing elsewhere."""
-        for name in attempt.ended_nodes:
-            state = self._sessions[name].tasks[attempt.key]
-            if isinstance(state, TaskEnded):
-                self._report(_unknown_end(name, state))
-        if attempt.stop is not None:
-            self._send_stops(attempt, attempt.stop)
-            self._forward(attempt)
-
-    def _forward(self, attempt: CoordinatedAttempt) -> None:
-        """Send on what one of its nodes had to say to the others."""
-        if attempt.signal:
-            self._forward_signal(attempt, attempt.signal)
-        if attempt.exit_at:
-            self._forward_exit(attempt)
-
-    def _conclude(self, attempt: CoordinatedAttempt, ends: list[TaskEnded]) -> None:
-        attempt.end = combine_ends(attempt.key, ends) if ends else _end_of_nothing(attempt)
-        self._report(attempt.end)
-
-    def _running_nodes(self, attempt: CoordinatedAttempt) -> list[str]:
-        """The nodes on which the attempt runs, as far as they have reported."""
-        sessions = self._sessions
-        return [
-            name
-            for name in attempt.nodes
-            if isinstance(sessions[name].tasks.get(attempt.key), TaskStarted)
-        ]
-
-    def _awaits_inventory(self, attempt: CoordinatedAttempt) -> bool:
-        """Whether a node that may have a task of the attempt has not reported yet."""
-        names = attempt.nodes or tuple(self._sessions)
-        return any(
-            not (
-                session.connected
-                or attempt.key in session.tasks
-                or (session.reported and not attempt.nodes)
-            )
-            for session in map(self._sessions.__getitem__, names)
-        )
-
-    def _start_tasks(self, attempt: CoordinatedAttempt) -> None:
-        """Start the leading task; once it has started, the others; once all have, report it."""
-        if attempt.start is None or attempt.started:
-            return
-        leading, *_ = nodes = attempt.nodes
-        begun = {name for name in nodes if attempt.key in self._sessions[name].tasks}
-        if len(begun) == len(nodes):
-            attempt.started = True
-            self._report(AttemptStarted(*attempt.key))
-            return
-        session = self._sessions[leading]
-        first, address = session.tasks.get(attempt.key), session.address
-        port = first.port if isinstance(first, TaskStarted) else 0  # not needed after a quick end
-        for rank, name in enumerate(nodes if leading in begun else (leading,)):
-            if name not in begun and name not in attempt.start_sent:
-                attempt.start_sent.add(name)
-                order = StartTask(start=attempt.start, rank=rank, address=address, port=port)
-                self._send(name, order)
-
-    def _send_stops(self, attempt: CoordinatedAttempt, stop: Stop) -> None:
-        for name in {*self._running_nodes(attempt), *attempt.start_sent}:
-            if self._sessions[name].connected and attempt.stops_sent.get(name) != stop:
-                attempt.stops_sent[name] = stop
-                self._send(name, stop)
-
-    def _forward_signal(self, attempt: CoordinatedAttempt, signal: wire.SignalTask) -> None:
-        """Have the stop signal sent on all nodes."""
-        for name in self._running_nodes(attempt):
-            if self._sessions[name].connected and name not in attempt.signal_sent:
-                attempt.signal_sent.add(name)
-                self._send(name, signal)
-
-    def _forward_exit(self, attempt: CoordinatedAttempt) -> None:
-        """Have all running nodes write the last iteration; then confirm it to the leading node."""
-        running = self._running_nodes(attempt)
-        waiting = [name for name in running if name not in attempt.exit_confirmed]
-        for name in waiting:
-            if self._sessions[name].connected:
-                self._send(name, wire.ExitAt(*attempt.key, iteration=attempt.exit_at))
-        leading = attempt.nodes[0]
-        if not waiting and self._sessions[leading].connected:
-            self._send(leading, wire.ExitConfirmed(*attempt.key, iteration=attempt.exit_at))
 
 
 def _line(key: AttemptKey) -> tuple[int, str]:
@@ -519,15 +402,3 @@ def _line(key: AttemptKey) -> tuple[int, str]:
 def _is_of(name: str, task: NodeTask) -> bool:
     """Whether a task is a node's own part of its attempt."""
     return 0 <= task.rank < len(task.nodes) and task.nodes[task.rank] == name
-
-
-def _unknown_end(name: str, end: TaskEnded) -> UnknownEnded:
-    task = end.task
-    return UnknownEnded(*task.key, node=name, outcome=end.outcome, nodes=task.nodes, ago=end.ago)
-
-
-def _end_of_nothing(attempt: CoordinatedAttempt) -> AttemptEnded:
-    """The end of an attempt of which no task ever started."""
-    if attempt.start:
-        return attempt_end(attempt.key, Outcome.STOPPED, "")
-    return attempt_end(attempt.key, Outcome.LOST, _UNHEARD_OF)

@@ -3,10 +3,12 @@
 from dataclasses import dataclass, field
 
 from volvelle.live.agent.wire import NodeTask, SignalTask, TaskEnded
-from volvelle.live.messages import AttemptEnded, AttemptKey, Outcome, Start, Stop
+from volvelle.live.messages import AttemptEnded, AttemptKey, Outcome, Start, Stop, UnknownEnded
 
 _SEVERITY = (Outcome.FINISHED, Outcome.STOPPED, Outcome.FAILED, Outcome.LOST)
 """An attempt ends as its worst task."""
+
+UNHEARD_OF = "no node knows of it"
 
 
 @dataclass
@@ -14,7 +16,7 @@ class CoordinatedAttempt:
     """An attempt: its orders, and what was sent to its nodes.
 
     unknown: agents report it, and this server neither ordered it nor had it placed before: such as of a store
-    that was set back. Its ``nodes`` are those that report it, and what one of them says concerns itself only.
+    that was set back. Its ``nodes`` are the reporting ones, and a report of one of them concerns itself only.
     start_sent, stops_sent, signal_sent: sent on the present connection of each node. exit_confirmed: nodes
     whose control blocks hold the last iteration. ended_nodes: in the order of their reports.
     """
@@ -71,3 +73,16 @@ def combine_ends(key: AttemptKey, ends: list[TaskEnded]) -> AttemptEnded:
         saved_iterations=max(end.saved_iterations for end in ends),
         ago=min((end.ago for end in ends if end.ago is not None), default=None),
     )
+
+
+def unknown_end(name: str, end: TaskEnded) -> UnknownEnded:
+    """A node's end of a task of an attempt that this server neither ordered nor had placed before."""
+    task = end.task
+    return UnknownEnded(*task.key, node=name, outcome=end.outcome, nodes=task.nodes, ago=end.ago)
+
+
+def end_of_nothing(attempt: CoordinatedAttempt) -> AttemptEnded:
+    """The end of an attempt of which no task ever started."""
+    if attempt.start:
+        return attempt_end(attempt.key, Outcome.STOPPED, "")
+    return attempt_end(attempt.key, Outcome.LOST, UNHEARD_OF)

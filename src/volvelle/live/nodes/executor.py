@@ -22,7 +22,7 @@ from volvelle.model.node import Node
 
 @dataclass(frozen=True)
 class ExecutorContext:
-    """What an executor works with: the cluster it provides, and a folder that outlives the controller.
+    """The environment of an executor: the cluster it provides, and a folder that outlives the controller.
 
     token: of which the keys of agents are made that the executor starts. joined: the keys of nodes whose
     agents come by themselves; None: they too are made of the token. expected: nodes on which attempts may run
@@ -93,7 +93,7 @@ class Executor(Part):
     """Whether the agents that it starts run jobs as `ExecutorContext.run_as` says."""
 
     trust: ClassVar[str] = ""
-    """What everybody who may submit jobs is trusted with, in a sentence that the server says at its start."""
+    """The trust in users with the right to submit, in a sentence that the server says at its start."""
 
     def discover_cluster(self) -> Cluster | None:
         """The nodes that it finds by itself if the configuration names none; None: it finds none."""

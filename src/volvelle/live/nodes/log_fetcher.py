@@ -38,7 +38,7 @@ class LogFetcher:
         self._loop, self._send = loop, send
         never = f"has not been here since the server began, at {_format_time(time.time())}"
         self._absences = dict.fromkeys(nodes, never)
-        """What readers are told of nodes that are not connected."""
+        """The message to readers about nodes that are not connected."""
         self._connected: set[str] = set()
         self._node_locks: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
         self._in_flight = asyncio.Semaphore(_MAX_IN_FLIGHT)

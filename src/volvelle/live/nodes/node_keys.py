@@ -90,7 +90,7 @@ def check_key(keys: NodeKeys, hello: wire.Hello, *transcript: str) -> CheckedKey
 
 
 def another_key(node: str) -> str:
-    """Why an agent with another key is refused, and who makes one."""
+    """The refusal of an agent with another key, and the way to a right one."""
     return (
         f"its key is not, or no longer, that of node {node!r}; an operator makes one: "
         f"volvelle token create --role agent --user {node}"

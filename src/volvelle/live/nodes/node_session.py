@@ -1,4 +1,4 @@
-"""What the agents server knows of one node."""
+"""The agents server's view of one node."""
 
 from collections import deque
 from dataclasses import dataclass, field

@@ -201,10 +201,17 @@ class Store:
             self._renew_lock()
             self._reconnected = False
 
+    @property
+    def loss(self) -> str:
+        """Why all that is written is lost: its file was removed or replaced; empty if it was not."""
+        if self._database.backend.is_there():
+            return ""
+        return f"the store {self.where} was removed, or another file is in its place"
+
     def check_there(self) -> None:
-        """Raise `Superseded` if the file of the store was removed or replaced: what is written is lost."""
-        if not self._database.backend.is_there():
-            raise Superseded(f"the store {self.where} was removed, or another file is in its place")
+        """Raise `Superseded` if what is written is lost."""
+        if loss := self.loss:
+            raise Superseded(loss)
 
     def _write(self, batch: CycleBatch) -> None:
         stored = batch.entry

@@ -39,7 +39,7 @@ function keptTheme(chosen) {
 const themes = document.createElement("select");
 themes.className = "themes";
 themes.setAttribute("aria-label", "Light or dark");
-themes.append(...THEMES.map((theme) => new Option(theme ? theme[0].toUpperCase() + theme.slice(1) : "Auto", theme)));
+themes.append(...THEMES.map((theme) => new Option(`Theme: ${theme || "auto"}`, theme)));
 themes.value = keptTheme();
 themes.addEventListener("change", () => setTheme(keptTheme(themes.value)));
 document.querySelector("body > header").append(themes);
@@ -234,7 +234,8 @@ for (const panel of panels) {
 // Runs: a button for each, and a click on its name in a table or a chart --------------------------------
 
 const rowHeads = [...document.querySelectorAll("tbody th[scope=row]")];
-const inTables = new Set(rowHeads.map((head) => head.textContent));
+const apart = (head) => [head.textContent, ...head.textContent.split(", ")];  // runs that decide alike share a row
+const inTables = new Set(rowHeads.flatMap(apart));
 const names = [...new Set(panels.flatMap((panel) => panel.lines.map((line) => line.name)))].filter((name) => inTables.has(name));
 const chosen = new Set();
 
@@ -246,7 +247,10 @@ function toggle(name) {
     group.classList.toggle("faded", known.length > 0 && known.every((line) => fades(line.name)));
     for (const line of known) line.path.classList.toggle("faded", fades(line.name));
   }
-  for (const head of rowHeads) head.parentElement.classList.toggle("faded", fades(head.textContent));
+  for (const head of rowHeads) {
+    const known = apart(head).filter((name) => names.includes(name));
+    head.parentElement.classList.toggle("faded", known.length > 0 && known.every(fades));
+  }
   for (const text of named) text.classList.toggle("faded", fades(text.textContent));
   for (const button of buttons) button.setAttribute("aria-pressed", chosen.has(button.textContent));
 }
@@ -269,8 +273,8 @@ if (buttons.length) {
   document.querySelector("main").prepend(bar);
   // A link to a part leads below the bar, which stays in sight.
   new ResizeObserver(() => { document.documentElement.style.scrollPaddingTop = `${bar.offsetHeight + 8}px`; }).observe(bar);
-  for (const name of [...named, ...rowHeads.filter((head) => names.includes(head.textContent))]) {
+  for (const name of [...named, ...rowHeads.filter((head) => apart(head).some((name) => names.includes(name)))]) {
     name.style.cursor = "pointer";
-    name.addEventListener("click", () => toggle(name.textContent));
+    name.addEventListener("click", () => apart(name).filter((each) => names.includes(each)).forEach(toggle));
   }
 }

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from volvelle.core.compiled import compiled
-from volvelle.core.forward.advance import boundary
+from volvelle.core.forward.moments import boundary
 from volvelle.core.view import FloatColumn
 from volvelle.model.tolerances import SAME_AMOUNT
 

@@ -3,10 +3,13 @@
 GPUs are read from ``ReqTRES`` (``gres/gpu=4``, ``gres/gpu:a100=4``), where it has none from
 ``AllocTRES``, and in old Slurm from ``ReqGRES`` (``gpu:a100:4``), which is of each of ``NNodes`` nodes. Job
 steps (``123.batch``) are dropped; so are jobs without GPUs, jobs that never ran, and jobs still running. The
-account becomes the pool, ``TimelimitRaw`` (minutes) the estimate. Times are local to the cluster.
+account becomes the pool, the partition the queue, ``TimelimitRaw`` (minutes) the estimate; ``NNodes``, on how
+many nodes it ran, are what it asks for. A job comes when it could start first (``Eligible``), where the table
+says. Times are local to the cluster.
 
 ``sacct --duplicates`` has a row for each run of a job that was requeued. Such rows are one job, submitted
-when the first of them was; its duration is the sum of its runs.
+when the first of them was; its duration is the sum of its runs. Its record is the last run, since it held no
+GPUs between two of them.
 """
 
 import re
@@ -17,7 +20,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from volvelle.model.job import Job, JobSpec, Recorded
+from volvelle.model.job import Job, JobSpec
 from volvelle.model.problems import Problem, nearest
 from volvelle.model.units import MINUTE
 from volvelle.workload.readers.base import ColumnFormat, formats, rigid_jobs
@@ -124,15 +127,21 @@ def _jobs(columns: Columns, numbers: Sequence[str]) -> list[Job | None]:
             memory_gb=tres.memory_gb,
             user=user,
             pool=pool,
+            queues=queues,
+            qos=qos,
+            nodes=int(nodes),
             name=name,
             estimate_seconds=estimate,
         )
-        for number, submitted, tres, user, pool, name, estimate in zip(
+        for number, submitted, tres, user, pool, queues, qos, nodes, name, estimate in zip(
             numbers,
-            columns.timestamps("Submit"),
+            _eligible(columns),
             demands,
             columns.labels("User"),
             columns.labels("Account"),
+            columns.each("Partition", _partitions, _partitions("")),
+            columns.labels("QOS"),
+            columns.numbers("NNodes", 0.0, MOST_GPUS),
             columns.labels("JobName"),
             _time_limits(columns),
             strict=True,
@@ -167,13 +176,22 @@ def _joined(
 def _both(earlier: Job, later: Job) -> Job:
     """A job by its run until it was requeued, and the one after that."""
     replace = msgspec.structs.replace
-    start, end = earlier.recorded, later.recorded
     return replace(
         later,
         spec=replace(later.spec, submit_time=earlier.spec.submit_time),
         truth=replace(later.truth, work=earlier.truth.work + later.truth.work),
-        recorded=Recorded(start.start, end.end) if start and end else None,
     )
+
+
+def _partitions(text: str) -> tuple[str, ...]:
+    return tuple(filter(None, text.split(",")))
+
+
+def _eligible(columns: Columns) -> list[float]:
+    """When each job could start first: when it was submitted, or later where the table says."""
+    submitted = columns.timestamps("Submit")
+    later = columns.known_timestamps("Eligible")
+    return [max(one, other or one) for one, other in zip(submitted, later, strict=True)]
 
 
 def _note_nodes(columns: Columns, jobs: Sequence[Job | None], ledger: Ledger) -> None:

@@ -25,6 +25,8 @@ _SYNONYMS: dict[str, tuple[str, ...]] = {
     ),
     "start_time": ("start_time", "start", "started", "started_at", "begin", "begin_time"),
     "end_time": ("end_time", "end", "ended", "ended_at", "finished", "finished_at", "finish_time"),
+    "user": ("user", "owner", "user_name", "username", "user_id", "submitted_by"),
+    "pool": ("pool", "team", "account", "group", "project", "department", "virtual_cluster", "vc"),
 }  # fmt: skip
 _UNIT_SUFFIXES = {
     "ms": "ms", "millis": "ms", "min": "min", "mins": "min", "minutes": "min", "h": "h",
@@ -142,6 +144,9 @@ def import_hint(report: ImportReport) -> str:
     column = next((r.removeprefix(_LARGE) for r in report.dropped if r.startswith(_LARGE)), "")
     if column:  # most often it is in milliseconds
         return f"if it is in milliseconds, say so: --map {column}={column}:ms"
-    times = [place for one in TIMES for place in report.examples.get(_UNREADABLE + one, ())]
+    unread = [_UNREADABLE + one for one in TIMES]
+    if sum(report.dropped[reason] for reason in unread) < report.kept:
+        return ""  # a few are mistakes, not another form
+    times = [place for reason in unread for place in report.examples.get(reason, ())]
     dates = suggested_dates(times)
     return f"say how its times are written: {dates}" if dates else ""

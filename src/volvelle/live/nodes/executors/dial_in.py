@@ -1,4 +1,4 @@
-"""Machines whose agents are started there with ``volvelle agent`` and dial in."""
+"""Machines whose agents are started by ``volvelle agent`` and dial in."""
 
 import resource
 from collections.abc import Callable
@@ -19,7 +19,7 @@ _DESCRIPTORS_BESIDE_AGENTS = 256
 
 @executors.register
 class DialIn(Executor):
-    """Machines whose agents, started there with `volvelle agent`, dial in."""
+    """Machines whose agents, started by `volvelle agent`, dial in."""
 
     name: ClassVar[str] = "dial-in"
 

@@ -32,7 +32,7 @@ class Autoscaling:
         request_resources(bundles=list(bundles(demand, self._limit)))
 
     def idle_nodes(self, names: Collection[str], demand: GpuDemand, now: float) -> list[str]:
-        """Those of the nodes ``names`` that are idle; none while jobs wait."""
+        """The idle ones of the nodes ``names``; none while jobs wait."""
         self._last_busy = {name: self._last_busy.get(name, now) for name in names}
         for name in names:
             if demand.waiting or demand.held.get(name):
@@ -41,7 +41,7 @@ class Autoscaling:
 
 
 def bundles(demand: GpuDemand, limit: Cluster) -> Iterator[Bundle]:
-    """What to request from Ray, up to all GPUs of ``limit``."""
+    """The request to Ray, up to all GPUs of ``limit``."""
     types = {node.name: node.gpu_type for node in limit.nodes}
     left = limit.gpus
     for name, gpus in demand.held.items():

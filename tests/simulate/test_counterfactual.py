@@ -12,7 +12,7 @@ from volvelle.metrics.outcomes import Outcomes
 from volvelle.metrics.recorder import outcomes_of
 from volvelle.model.cluster import parse_cluster
 from volvelle.model.problems import Problem
-from volvelle.simulate.otherwise import had_otherwise
+from volvelle.simulate.counterfactual import counterfactual
 from volvelle.simulate.run import Setting, simulate
 from volvelle.simulate.sources import generated
 
@@ -32,7 +32,7 @@ def _simulate(policy: str, journal: Path | bool = False) -> Outcomes:
 
 
 def test_a_whole_run_is_had_again_as_it_was_and_under_another_policy(journal: Path) -> None:
-    found = had_otherwise(journal, "srsf", "accept-all", 0.0, np.inf)
+    found = counterfactual(journal, "srsf", "accept-all", 0.0, np.inf)
     assert (found.policy, found.admission) == ("fifo", "accept-all")
     assert (found.jobs, found.passed_over) == (60, 0)
     assert asdict(found.again) == pytest.approx(asdict(found.was))
@@ -48,7 +48,7 @@ def test_a_whole_run_is_had_again_as_it_was_and_under_another_policy(journal: Pa
 def test_of_a_span_its_own_jobs_are_measured_behind_those_that_were_there(journal: Path) -> None:
     outcomes = _simulate("fifo")
     since, until = outcomes.submit_time[[20, 40]]
-    found = had_otherwise(journal, "fifo", "accept-all", since, until)
+    found = counterfactual(journal, "fifo", "accept-all", since, until)
     assert found.jobs == 20
     span = slice(20, 40)
     assert found.was.jct_mean == pytest.approx(outcomes.jct[span].mean())
@@ -60,7 +60,7 @@ def test_jobs_that_are_not_over_are_counted_apart(journal: Path, tmp_path: Path)
     lines = journal.read_bytes().splitlines(keepends=True)
     half = tmp_path / "half.jsonl"
     half.write_bytes(b"".join(lines[: len(lines) // 2]))
-    found = had_otherwise(half, "srsf", "accept-all", 0.0, np.inf)
+    found = counterfactual(half, "srsf", "accept-all", 0.0, np.inf)
     status = outcomes_of(*read_journal(half)).status.tolist()
     assert found.unfinished == status.count("running") + status.count("waiting") > 0
     assert found.jobs + found.passed_over == status.count("finished") > 0
@@ -68,6 +68,6 @@ def test_jobs_that_are_not_over_are_counted_apart(journal: Path, tmp_path: Path)
 
 def test_a_span_without_jobs_and_one_without_time_are_refused(journal: Path) -> None:
     with pytest.raises(Problem, match="no job of this span has finished"):
-        had_otherwise(journal, "srsf", "accept-all", -2.0, -1.0)
+        counterfactual(journal, "srsf", "accept-all", -2.0, -1.0)
     with pytest.raises(Problem, match="no more time"):
-        had_otherwise(journal, "srsf", "accept-all", 0.0, np.inf, lambda: True)
+        counterfactual(journal, "srsf", "accept-all", 0.0, np.inf, lambda: True)

@@ -1,6 +1,6 @@
 """On from a snapshot: what becomes of the jobs of a system, under its own or another composition.
 
-What is believed of the jobs is taken for true and nobody else arrives, as in a forecast; but it is watched
+What is believed of the jobs is taken for true and no other job arrives, as in a forecast; but it is watched
 like a run and measured by the same metrics, all times counted from the snapshot: what was waited before it
 is over, and part of no figure.
 """
@@ -50,7 +50,7 @@ def setting_of(snapshot: Snapshot, composition: WrittenComposition) -> Setting:
 Ending = TypeVar("Ending", Rejection, Conclusion)
 
 
-def onward(snapshot: Snapshot, setting: Setting) -> Simulation:
+def resumed(snapshot: Snapshot, setting: Setting) -> Simulation:
     """Let the jobs of ``snapshot`` go on under ``setting`` to their believed ends.
 
     Raises `Problem` where the placement is not of the kind that gave them their GPUs.
@@ -147,7 +147,7 @@ def _remaining(scheduler: Scheduler, number: int, spec: JobSpec) -> Job:
 
 
 def _holdings(scheduler: Scheduler) -> Decision:
-    """Who holds what, as if it were decided only now."""
+    """The holdings of all jobs, as if they were decided only now."""
     jobs = scheduler.state.jobs
     rows = [row for _, row in sorted(scheduler.known.rows.items()) if jobs.held[row] > 0.0]
     slots = [scheduler.slots_of(row) for row in rows]

@@ -1,7 +1,7 @@
 """A span of a journal, had again under another policy: what would yesterday have been?
 
 The jobs that were submitted in the span come again as they came, each as long as it really was
-(`volvelle.workload.readers.journal`), and with them those that were in the system when it began: these are
+(`volvelle.workload.readers.journal`), and with them jobs that were in the system when it began: these are
 not measured. The nodes come and go as they did. The span is simulated twice, under the policy of then and
 under the other: what the two differ by is the policies', what the first differs by from what was is the
 simulation's.
@@ -11,9 +11,9 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import msgspec
 import numpy as np
 
-from volvelle.core.composition import WrittenComposition
 from volvelle.core.events import JobSubmitted, NodeChanged, Recomposed
 from volvelle.core.journal import Entry, Header, read_journal
 from volvelle.metrics.outcomes import BoolColumn, FloatColumn, IntColumn, JobStatus, Outcomes
@@ -44,13 +44,13 @@ class SpanFigures:
 
 
 @dataclass(frozen=True)
-class HadOtherwise:
+class Counterfactual:
     """What a span was, and what it would have been.
 
     was: as the journal has it. policy, admission: that ruled when it began; again: simulated under these.
     other: simulated under the others. jobs: that are measured, which finished in all three. passed_over: jobs
     that have finished and did not in a simulation. unfinished: jobs of the span that run or wait when the
-    journal ends; where there are many, those measured are whom the policy of then served first.
+    journal ends; where they are many, the measured jobs are the ones that the policy of then served first.
     """
 
     policy: str
@@ -72,14 +72,14 @@ class _Happened:
     ruled: tuple[str, str]
 
 
-def had_otherwise(
+def counterfactual(
     journal: Path,
     policy: str,
     admission: str,
     since: float,
     until: float,
     is_over: Callable[[], bool] = lambda: False,
-) -> HadOtherwise:
+) -> Counterfactual:
     """The jobs submitted from ``since`` to ``until``, on the journal's clock, under another policy.
 
     is_over: asked now and then whether there is no more time. Raises `Problem` where there is none, where no
@@ -101,9 +101,9 @@ def had_otherwise(
     begins = workload.jobs[0].spec.submit_time
     cluster = with_changes(header.cluster, happened.nodes, begins)
     simulated = []
-    for parts in (happened.ruled, (policy, admission)):
-        written = _under(composition, *parts)
-        overheads = Overheads.model_validate(header.overheads)
+    overheads = Overheads.model_validate(header.overheads)
+    for ruling, admitting in (happened.ruled, (policy, admission)):
+        written = msgspec.structs.replace(composition, policy=ruling, admission=admitting)
         setting = Setting(
             cluster=cluster, composition=written, overheads=overheads, seed=header.seed
         )
@@ -117,7 +117,7 @@ def had_otherwise(
     measured = finished & ~np.isnan(again.finish) & ~np.isnan(other.finish)
     if not measured.any():
         raise _nothing_to_measure()
-    return HadOtherwise(
+    return Counterfactual(
         *happened.ruled,
         was=_figures(was, rows[measured]),
         again=_figures(again, np.flatnonzero(measured)),
@@ -151,7 +151,7 @@ def _workload(
     since: float,
     until: float,
 ) -> Workload:
-    """The jobs that were in the system at any time of the span, but for those that came after it."""
+    """The jobs that were in the system at any time of the span, without later submissions."""
     segments = was.segments
     last = np.full(len(was), -np.inf)
     np.maximum.at(last, segments.job, segments.end)
@@ -170,16 +170,6 @@ def _workload(
 
 def _unfinished(was: Outcomes) -> BoolColumn:
     return np.isin(was.status, (JobStatus.RUNNING, JobStatus.WAITING))
-
-
-def _under(composition: WrittenComposition, policy: str, admission: str) -> WrittenComposition:
-    return WrittenComposition(
-        policy,
-        composition.placement,
-        admission,
-        composition.estimator,
-        composition.termination,
-    )
 
 
 def _until_over(is_over: Callable[[], bool]) -> Callable[[Progress], None]:

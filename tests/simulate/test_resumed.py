@@ -13,7 +13,7 @@ from volvelle.metrics.outcomes import JobStatus
 from volvelle.model.cluster import parse_cluster
 from volvelle.model.overheads import Overheads
 from volvelle.model.problems import Problem
-from volvelle.simulate.onward import onward, setting_of
+from volvelle.simulate.resumed import resumed, setting_of
 from volvelle.testing.scenario import Scenario, happen, linear_job
 
 
@@ -33,7 +33,7 @@ def snapshot(placement: str = "consolidated") -> Snapshot:
 def test_jobs_go_on_as_forecast() -> None:
     taken = snapshot()
     ahead = Fork(taken.scheduler()).until()
-    outcomes = onward(taken, setting_of(taken, taken.header.composition)).outcomes
+    outcomes = resumed(taken, setting_of(taken, taken.header.composition)).outcomes
     assert len(outcomes) == len(ahead.finish) > 4
     expected = [finish - taken.now for _, finish in sorted(ahead.finish.items())]
     np.testing.assert_allclose(outcomes.finish, expected)
@@ -44,7 +44,7 @@ def test_jobs_go_on_as_forecast() -> None:
 def test_another_policy_takes_over_what_there_is() -> None:
     taken = snapshot()
     fifo = WrittenComposition("fifo", "consolidated")
-    outcomes = onward(taken, setting_of(taken, fifo)).outcomes
+    outcomes = resumed(taken, setting_of(taken, fifo)).outcomes
     assert set(outcomes.status) == {JobStatus.FINISHED}
     assert not outcomes.preemptions.any()
 
@@ -52,7 +52,7 @@ def test_another_policy_takes_over_what_there_is() -> None:
 def test_a_placement_that_only_counts_cannot_take_over_jobs_on_named_gpus() -> None:
     taken = snapshot()
     with pytest.raises(Problem, match="placement 'none' only counts GPUs, and jobs of the snapsh"):
-        onward(taken, setting_of(taken, WrittenComposition("fifo", "none")))
+        resumed(taken, setting_of(taken, WrittenComposition("fifo", "none")))
 
 
 def test_a_placement_that_names_gpus_cannot_take_over_jobs_on_counted_ones() -> None:
@@ -60,4 +60,4 @@ def test_a_placement_that_names_gpus_cannot_take_over_jobs_on_counted_ones() -> 
     with pytest.raises(
         Problem, match="placement 'consolidated' names GPUs, and jobs of the snapsh"
     ):
-        onward(taken, setting_of(taken, WrittenComposition("srtf", "consolidated")))
+        resumed(taken, setting_of(taken, WrittenComposition("srtf", "consolidated")))

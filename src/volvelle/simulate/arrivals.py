@@ -12,9 +12,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from volvelle.core.events import ArrivalsForetold, JobProfile, JobSubmitted
+from volvelle.core.facets import KnowsTheTruth
 from volvelle.core.parts import Belief, Estimator, KnownJob
 from volvelle.core.scheduler import Scheduler
-from volvelle.core.state import ARRIVAL_COLUMNS, DEPENDS, ENTERS, NO_PROGRESS, OBSTACLE, TRUTH, Jobs
+from volvelle.core.state import (
+    ARRIVAL_COLUMNS,
+    DEPENDS,
+    ENTERS,
+    NO_PROGRESS,
+    OBSTACLE,
+    PLACE,
+    TRUTH,
+)
 from volvelle.model.job import Job, JobSpec, Truth
 from volvelle.model.job_schema import Needs, with_state
 from volvelle.model.throughput import Linear
@@ -22,13 +31,14 @@ from volvelle.workload.workload import after_earlier
 
 Floats = NDArray[np.float64]
 
-_PLACE = {name: place for place, name in enumerate(Jobs.float_columns[:ARRIVAL_COLUMNS])}
 _FORETOLD = ("number", "submit", "gpus", "total", "scale", "request_rate", "start_gap", "pool")
 _OWN = (
     *("number", "submit", "total", "scale", "true_work"),
     *(one.about.state for one in with_state(JobSpec)),
 )
-_SHARED = np.array([place for name, place in _PLACE.items() if name not in _OWN])
+_SHARED = np.array(
+    [place for name, place in PLACE.items() if place < ARRIVAL_COLUMNS and name not in _OWN]
+)
 """Columns that are not, and are, the same for jobs of a kind."""
 _COSTS = ("restore", "resize", "checkpoint")
 _NEEDS = Needs(JobSpec)
@@ -39,12 +49,12 @@ _UNLIKE = Needs(
 """The attributes by which a job differs from jobs that are written down all at once."""
 
 
-class Coming:
-    """The jobs of a world: what the scheduler will be told of them, and what is true.
+class ArrivalTable:
+    """The arrivals of a world: their submissions as the scheduler sees them, and the truth.
 
     Their numbers count from 0 on. profiles: of jobs that were profiled first and
     come when that is over, in this order (default: they come when they are submitted). open_ended: more may
-    come (`insert`), so that nobody's number is known before it is submitted.
+    come (`insert`), so that no number is known before its job is submitted.
     """
 
     def __init__(
@@ -59,26 +69,26 @@ class Coming:
         self._profiles = profiles
         self.numbers = range(len(jobs))
         self._disclose = scheduler.composition.estimator.needs_truth
-        self.arrivals: Floats = np.zeros((ARRIVAL_COLUMNS, len(jobs)), order="F")
+        self.columns: Floats = np.zeros((ARRIVAL_COLUMNS, len(jobs)), order="F")
         self.verdict = np.full(len(jobs), ENTERS)
         self.foretold: dict[int, str] = {}
         estimator = scheduler.composition.estimator
         learning = type(estimator).learn is not Estimator.learn
-        asked = learning or (open_ended and not estimator.believes_truth)
-        self.prepared = not asked
+        knows = isinstance(estimator, KnowsTheTruth)
+        self.prepared = not learning and (knows or not open_ended)
         self.believed: list[Belief] | None = None
-        if self.prepared and not estimator.believes_truth:
+        if self.prepared and not knows:
             seed = scheduler.seed
             self.believed = [estimator.believe(self.submission(i), seed) for i in range(len(jobs))]
         self._write(scheduler)
 
     def insert(self, scheduler: Scheduler, jobs: Sequence[Job], come: int) -> None:
-        """More ``jobs`` will be submitted; ``come`` have been. Those that have not are numbered anew.
+        """More ``jobs`` will be submitted; ``come`` have been, and the others are numbered anew.
 
         All jobs have to be `open_ended`, with numbers from 0 on, and the table of arrivals is another then.
         """
         assert self.believed is None
-        more = Coming(scheduler, jobs, open_ended=True)
+        more = ArrivalTable(scheduler, jobs, open_ended=True)
         merged = [*self.jobs[come:], *jobs]
         times = [job.spec.submit_time for job in merged]
         order = sorted(range(len(merged)), key=times.__getitem__)  # equals: who was known first
@@ -92,16 +102,14 @@ class Coming:
                 self.foretold[come + place] = why
         self.jobs = [*self.jobs[:come], *(merged[one] for one in order)]
         self.numbers = range(len(self.jobs))
-        columns = np.concatenate([self.arrivals[:, come:], more.arrivals], axis=1)[:, order]
-        columns[_PLACE["number"]] = np.arange(come, len(self.jobs))
-        self.arrivals = np.asfortranarray(
-            np.concatenate([self.arrivals[:, :come], columns], axis=1)
-        )
+        columns = np.concatenate([self.columns[:, come:], more.columns], axis=1)[:, order]
+        columns[PLACE["number"]] = np.arange(come, len(self.jobs))
+        self.columns = np.asfortranarray(np.concatenate([self.columns[:, :come], columns], axis=1))
         verdict = np.concatenate([self.verdict[come:], more.verdict])[order]
         self.verdict = np.concatenate([self.verdict[:come], verdict])
 
     def submission(self, place: int, time: float | None = None) -> JobSubmitted:
-        """What the scheduler is told of the job at ``place``."""
+        """The submission of the job at ``place``."""
         job = self.jobs[place]
         truth = job.truth if self._disclose else None
         profile = None if self._profiles is None else self._profiles[place]
@@ -125,9 +133,9 @@ class Coming:
         return Belief(self.jobs[place].truth) if self.believed is None else self.believed[place]
 
     def foretell(self, time: float) -> ArrivalsForetold:
-        """What a scheduler is told of them at ``time`` by whoever knows; not of those that it turns away."""
-        known = self.arrivals[:, self.verdict == ENTERS]
-        columns = {name: known[_PLACE[name]] for name in _FORETOLD}
+        """The announcement of these arrivals at ``time``, without jobs that will be rejected."""
+        known = self.columns[:, self.verdict == ENTERS]
+        columns = {name: known[PLACE[name]] for name in _FORETOLD}
         work = columns["total"] * columns["scale"]
         return ArrivalsForetold(
             time,
@@ -139,9 +147,9 @@ class Coming:
         )
 
     def _write(self, scheduler: Scheduler) -> None:
-        columns, jobs = self.arrivals, self.jobs
-        columns[_PLACE["number"]] = self.numbers
-        columns[_PLACE["gpus"]] = [job.spec.gpus for job in jobs]
+        columns, jobs = self.columns, self.jobs
+        columns[PLACE["number"]] = self.numbers
+        columns[PLACE["gpus"]] = [job.spec.gpus for job in jobs]
         alike = np.array([_is_alike(job) for job in jobs], dtype=np.bool_)
         if self.believed is not None:
             alike &= np.array(
@@ -150,8 +158,8 @@ class Coming:
         if not self.prepared or len(scheduler.resources.types) > 1:
             alike[:] = False
         most = float(scheduler.resources.gpus_by_type(up_only=False)[0])
-        whole = columns[_PLACE["gpus"]] == np.floor(columns[_PLACE["gpus"]])
-        alike &= (columns[_PLACE["gpus"]] <= most) & (whole | (not scheduler.resources.named))
+        whole = columns[PLACE["gpus"]] == np.floor(columns[PLACE["gpus"]])
+        alike &= (columns[PLACE["gpus"]] <= most) & (whole | (not scheduler.resources.named))
         if pools := {pool.name for pool in scheduler.cluster.pools}:
             alike &= np.array([job.spec.pool not in pools for job in jobs], dtype=np.bool_)
         places = np.flatnonzero(alike)
@@ -164,7 +172,7 @@ class Coming:
         for place, job in enumerate(jobs):
             if job.spec.after and self.verdict[place] != OBSTACLE:
                 self.verdict[place] = DEPENDS
-        columns[_PLACE["submit"]] = (
+        columns[PLACE["submit"]] = (
             [job.spec.submit_time for job in jobs]
             if profiles is None
             else [profile.ended for profile in profiles]
@@ -174,10 +182,10 @@ class Coming:
         """Jobs that scale linearly on whatever GPUs, and to which nothing happens but their end."""
         if not len(jobs):
             return
-        columns = self.arrivals
+        columns = self.columns
         work = [job.truth.work for job in jobs]
         unit = np.array([job.truth.throughput.per_gpu for job in jobs])  # type: ignore[union-attr]
-        columns[_PLACE["true_work"], at], columns[_PLACE["true_unit_rate"], at] = work, unit
+        columns[PLACE["true_work"], at], columns[PLACE["true_unit_rate"], at] = work, unit
         scale: Any = 1.0
         if self.believed is not None:
             told = (
@@ -186,7 +194,7 @@ class Coming:
             work = [belief.truth.work for belief in told]
             unit = np.array([belief.truth.throughput.per_gpu for belief in told])  # type: ignore[union-attr]
             scale = [belief.scale for belief in told]
-        gpus = columns[_PLACE["gpus"], at]
+        gpus = columns[PLACE["gpus"], at]
         for name, values in {
             "least": gpus,
             "most": gpus,
@@ -203,7 +211,7 @@ class Coming:
             "true_table": -1.0,
             "start_gap": scheduler.overheads.start,
         }.items():
-            columns[_PLACE[name], at] = values
+            columns[PLACE[name], at] = values
         overheads = scheduler.overheads
         costs: tuple[Callable[..., float], ...] = (
             overheads.restore_seconds,
@@ -216,7 +224,7 @@ class Coming:
         )
         for name, cost in zip(_COSTS, costs, strict=True):
             seconds = [cost(job.spec) for job in jobs] if own else cost(jobs[0].spec)
-            columns[_PLACE[name], at] = seconds
+            columns[PLACE[name], at] = seconds
 
     def _write_by_kind(self, scheduler: Scheduler, places: Sequence[int]) -> None:
         """Jobs of which several may need the same and be as fast: what they share is worked out once."""
@@ -230,7 +238,7 @@ class Coming:
                 for place in others:
                     self._write_one(scheduler, place)
             elif others:
-                self.arrivals[_SHARED[:, None], others] = self.arrivals[_SHARED, first][:, None]
+                self.columns[_SHARED[:, None], others] = self.columns[_SHARED, first][:, None]
                 own: dict[str, list[float]] = {
                     **_declared([self.jobs[place].spec for place in others]),
                     "total": [self.belief(place).truth.work for place in others],
@@ -238,7 +246,7 @@ class Coming:
                     "true_work": [self.jobs[place].truth.work for place in others],
                 }
                 for name, values in own.items():
-                    self.arrivals[_PLACE[name], others] = values
+                    self.columns[PLACE[name], others] = values
 
     def _write_one(self, scheduler: Scheduler, place: int) -> None:
         job = self.jobs[place]
@@ -250,9 +258,9 @@ class Coming:
             if isinstance(values, str):
                 self._foretell(place, NO_PROGRESS, values)
                 return
-            self.arrivals[:, place] = values
+            self.columns[:, place] = values
         reports = scheduler.composition.loss_every is not None
-        self.arrivals[TRUTH, place] = scheduler.beliefs.true_columns(job, reports=reports)
+        self.columns[TRUTH, place] = scheduler.beliefs.true_columns(job, reports=reports)
 
     def _foretell(self, place: int, verdict: int, reason: str) -> None:
         self.verdict[place] = verdict

@@ -1,0 +1,363 @@
+"""Tables: named columns of numbers of one length, and the tables of which the state is made."""
+
+from typing import Annotated, Any, ClassVar, Final, Self, get_type_hints
+
+import numpy as np
+
+INFINITY: Final = float("inf")
+
+Floats = Annotated[Any, float, 1]
+"""A list of floats, or a NumPy array of them."""
+Ints = Annotated[Any, int, 1]
+"""A list of whole numbers, or a NumPy array of them."""
+Matrix = Annotated[Any, float, 2]
+"""Lists of floats, or a NumPy array of two dimensions."""
+Cube = Annotated[Any, float, 3]
+"""Lists of lists of floats, or a NumPy array of three dimensions."""
+
+
+def array_of(numbers: Floats) -> Any:
+    """The NumPy array that lies where the ``numbers`` of a state over arrays do: machine code slices it."""
+    return numbers
+
+
+def longer(array: Any, more: int) -> Any:
+    """The same with ``more`` zeros behind, in its last dimension."""
+    if isinstance(array, list):
+        return array + [type(array[0])(0)] * more
+    room = np.zeros((*array.shape[:-1], more), dtype=array.dtype)
+    return np.asarray(np.concatenate([array, room], axis=-1), order="F")
+
+
+class StateTable:
+    """Columns of numbers of one length, by name.
+
+    ``floats`` and ``ints`` are all columns of a kind one after the other. Over NumPy arrays these are
+    matrices and the columns their rows; what belongs together, a job's attributes, lies together in memory. A
+    table may have more columns of floats, without a name.
+    """
+
+    float_columns: ClassVar[tuple[str, ...]]
+    int_columns: ClassVar[tuple[str, ...]]
+    layout: ClassVar[str]
+    floats: Matrix
+    ints: Any
+
+    def __init_subclass__(cls) -> None:
+        """Read the columns from the annotations."""
+        hints = get_type_hints(cls, include_extras=True)
+        own = [name for name in hints if name in cls.__annotations__]
+        cls.float_columns = tuple(name for name in own if hints[name] == Floats)
+        cls.int_columns = tuple(name for name in own if hints[name] == Ints)
+        cls.layout = repr((cls.float_columns, cls.int_columns))
+
+    def __init__(self, size: int = 0, more: int = 0) -> None:
+        self._set(
+            [[0.0] * size for _ in range(len(self.float_columns) + more)],
+            [[0] * size for _ in self.int_columns],
+        )
+
+    @classmethod
+    def from_columns(cls, floats: Any, ints: Any) -> Self:
+        """The table of these columns, which it keeps."""
+        table = object.__new__(cls)
+        table._set(floats, ints)
+        return table
+
+    def _set(self, floats: Any, ints: Any) -> None:
+        self.floats, self.ints = floats, ints
+        for place, name in enumerate(self.float_columns):
+            setattr(self, name, floats[place])
+        for place, name in enumerate(self.int_columns):
+            setattr(self, name, ints[place])
+
+    def __len__(self) -> int:
+        return len((self.floats if self.float_columns else self.ints)[0])
+
+    def copy(self) -> Self:
+        """A table with the same numbers."""
+        if isinstance(self.floats, list):
+            return self.from_columns(
+                [column[:] for column in self.floats], [column[:] for column in self.ints]
+            )
+        return self.from_columns(self.floats.copy(order="F"), self.ints.copy(order="F"))
+
+    def over_arrays(self) -> Self:
+        """The same over NumPy arrays."""
+        floats, ints = (len(self.floats), len(self)), (len(self.ints), len(self))
+        return self.from_columns(
+            np.asfortranarray(np.array(self.floats, dtype=np.float64).reshape(floats)),
+            np.asfortranarray(np.array(self.ints, dtype=np.int64).reshape(ints)),
+        )
+
+    def set_more(self, more: int) -> None:
+        """Have ``more`` columns of floats without a name, all 0."""
+        named, size = len(self.float_columns), len(self)
+        if isinstance(self.floats, list):
+            self.floats[named:] = [[0.0] * size for _ in range(more)]
+        else:
+            floats = np.zeros((named + more, size), order="F")
+            floats[:named] = self.floats[:named]
+            self._set(floats, self.ints)
+
+    def grow(self, size: int) -> None:
+        """Let columns have ``size`` entries; new ones are 0."""
+        more = size - len(self)
+        if isinstance(self.floats, list):
+            for column in self.floats:
+                column.extend([0.0] * more)
+            for column in self.ints:
+                column.extend([0] * more)
+        else:
+            self._set(longer(self.floats, more), longer(self.ints, more))
+
+
+class Jobs(StateTable):
+    """A column for each attribute of a job; a job keeps its row while it is in the system.
+
+    Times are seconds since the run's start. Whole numbers and flags are floats where policies read them.
+    """
+
+    # What a job comes with.
+    number: Floats  # order of submission
+    submit: Floats
+    gpus: Floats  # the gang requested
+    least: Floats  # fewest GPUs it runs on
+    most: Floats  # most GPUs it can use
+    types: Floats  # bit t is set where GPU type t will do
+    pool: Floats  # index into the cluster's pools, -1 without
+    weight: Floats
+    preemptible: Floats
+    total: Floats  # units of work believed in all
+    scale: Floats  # the estimator's factor on what remains
+    full_rate: Floats  # units per second believed on the most GPUs, as a mean of what is to come
+    request_rate: Floats  # the same on the GPUs it requests
+    unit_rate: (
+        Floats  # believed rate per GPU of a job that scales linearly wherever it runs, else NaN
+    )
+    table: Floats  # index into `State.rates`, -1: only Python knows how fast it is, unless it is linear
+    curve: Floats  # index into `volvelle.core.view.View.rates`, -1 until a policy asks
+    start_gap: Floats  # seconds its next start costs
+    restore: Floats  # seconds a resume costs
+    resize: Floats  # seconds a resize costs
+    checkpoint: Floats  # seconds a stop costs
+    priority: Floats  # the higher the sooner, where the policy heeds it
+    time_limit: Floats  # seconds with GPUs after which it is ended, 0 for none
+    exclusive: Floats  # 1 where it has whole nodes
+    starts_over: Floats  # 1 where a stop loses what it has done
+    deadline: Floats  # of its most valuable reward, infinite where it has none
+    user: Floats  # a number for each user, 0 for none
+    declared_cpus: Floats  # of the whole job
+    declared_memory: Floats  # GB of the whole job
+    # The truth about it, in a simulated world.
+    true_work: Floats  # units in all
+    true_unit_rate: Floats  # as unit_rate
+    true_table: Floats  # as table
+    truly_asked: Floats  # 1 where only Python knows what happens to it next and how fast it is
+    # What it holds and has done, as the scheduler knows it.
+    held: Floats  # GPUs held now
+    type: Floats  # GPU type held, -1 none
+    pinned: Floats  # 1 where it stays where it is: on a draining node
+    first_start: Floats  # NaN before it
+    started: Floats  # when it got the GPUs it holds; of a job without any, since when it waits
+    progress_from: Floats  # when work at ``rate`` began or begins (after a restore)
+    attained: Floats  # seconds with GPUs, up to ``started``
+    attained_gpu: Floats  # GPU-seconds, up to ``started``
+    done: Floats  # units of work believed done, up to ``progress_from``
+    rate: Floats  # units per second believed, with the GPUs it holds
+    attempt: Floats  # starts so far
+    preemptions: Floats
+    failures: Floats
+    reason: Floats  # why it waits: a Reason, as the policy or the placement said
+    partner: Floats  # number of the job with which it shares its GPUs, -1 none
+    cpus: Floats  # per GPU, where the policy divides them; NaN elsewhere
+    memory: Floats  # GB per GPU, likewise
+    # What the last decision made of it.
+    key: Floats  # what it is served by; of a running job a bound on it
+    target: Floats  # GPUs it is to hold
+    target_type: Floats
+    # The truth, as it goes on.
+    true_done: Floats  # units done at ``since``
+    since: Floats  # when progress at ``true_rate`` began or begins
+    true_rate: Floats
+    written: Floats  # when the checkpoint of its last stop is written
+    saved: Floats  # units safe in the last checkpoint
+    saved_at: Floats  # when that was written (or the run began)
+    cadence_from: Floats  # from when the checkpoints of its own accord are counted
+    token: Floats  # outdates what is expected of earlier rates
+    # Links to other jobs and to GPUs, -1 for none.
+    child: Ints  # first child in the heap of the jobs that wait
+    next: Ints  # next sibling in it; or the next job of its group
+    previous: Ints  # previous sibling, or parent; or the job before it
+    kind: Ints  # its class: jobs that need the same; or its group
+    older: Ints  # the job submitted before it
+    younger: Ints  # and after it
+    slot: Ints  # the first GPU it holds, where GPUs have names
+    old_slots: Ints  # where the GPUs stand that it gives up in this decision
+
+
+PLACE: Final = {name: place for place, name in enumerate(Jobs.float_columns)}
+"""Where a job's columns of floats stand, by name."""
+ARRIVAL_COLUMNS: Final = PLACE["held"]
+"""Columns that a job comes with."""
+KNOWN_COLUMNS: Final = PLACE["key"]
+"""Columns that belong to the scheduler: what is kept of a job that its user holds."""
+TRUTH: Final = range(PLACE["true_work"], ARRIVAL_COLUMNS)
+"""Columns that say the truth about a job, in a simulated world."""
+COLUMNS: Final = len(Jobs.float_columns)
+"""Columns before those that a policy keeps of its own."""
+
+
+class Classes(StateTable):
+    """Jobs that need the same, and ``first``, the row of the first of them that waits."""
+
+    least: Floats
+    most: Floats
+    types: Floats
+    pool: Floats
+    first: Ints
+
+
+class Groups(StateTable):
+    """Jobs in the system by group, in order of submission, where the policy decides by groups.
+
+    demand: GPUs that its jobs can use. first, last: rows.
+    """
+
+    demand: Floats
+    first: Ints
+    last: Ints
+
+
+class Expected(StateTable):
+    """A heap of what comes: when, what, of which job. ``stamp``: its token, or the attempt of a checkpoint.
+
+    value: of a checkpoint the units of work in it, NaN where Python knows.
+    """
+
+    at: Floats
+    kind: Floats
+    of: Floats
+    row: Floats
+    stamp: Floats
+    value: Floats
+
+
+MILESTONE, STOPPED, REPORT, TUNING = range(4)
+"""Kinds of what is expected: a job ends, or something that Python knows happens to it; its checkpoint is
+written; it tells its loss; it looks for a better batch size."""
+
+
+class Releases(StateTable):
+    """GPUs that come free later, where they are counted. claim: number of the job that waits, or -1."""
+
+    at: Floats
+    gpus: Floats
+    type: Floats
+    claim: Floats
+
+
+class Types(StateTable):
+    """GPUs by type: that take jobs, that jobs hold, and that are left during a decision.
+
+    offered: free by name, on nodes that take jobs. sizes: of its nodes, as bits. tree, leaves: where its tree
+    of `FreeNodes` begins, and places of leaves in it.
+    """
+
+    capacity: Floats
+    used: Floats
+    free: Floats
+    offered: Ints
+    sizes: Ints
+    tree: Ints
+    leaves: Ints
+
+
+class Pools(StateTable):
+    """GPUs by pool: the most that its jobs may hold, that they hold, and that are left during a decision."""
+
+    quota: Floats
+    taken: Floats
+    left: Floats
+
+
+class Nodes(StateTable):
+    """Nodes: free GPUs, their type, whether it takes jobs (0 or 1), the first of its slots.
+
+    offered: free GPUs, none where it takes no jobs. leaf: its place in the tree of its type. picked: a list
+    of nodes, for a job that is placed.
+    """
+
+    free: Ints
+    type: Ints
+    up: Ints
+    slot: Ints
+    offered: Ints
+    leaf: Ints
+    picked: Ints
+
+
+class FreeNodes(StateTable):
+    """For each GPU type a segment tree of counts of free GPUs, as bits; of leaves also their nodes.
+
+    `volvelle.core.forward.free_nodes` keeps it.
+    """
+
+    counts: Ints
+    node: Ints
+
+
+class Slots(StateTable):
+    """GPUs by name: number of the job that holds it (-1: none), its node, the next of the same job.
+
+    free_at: when it is free in fact. old: slots given up in a decision.
+    """
+
+    free_at: Floats
+    owner: Ints
+    node: Ints
+    next: Ints
+    old: Ints
+
+
+class EventLog(StateTable):
+    """What happened: of which job, in which attempt; what ``value`` is depends on the kind."""
+
+    kind: Floats
+    number: Floats
+    attempt: Floats
+    value: Floats
+
+
+(
+    FINISHED,
+    CHECKPOINTED,  # value: units of work that are safe
+    BEGAN,  # value: when it gets the GPUs it was given
+    SUBMITTED,
+    WOKEN,
+    REJECTED,  # by the decision of that moment, as is
+    CONCLUDED,
+    OBJECT,  # an event that Python brought; number: its place in the list of these
+    TIMED_OUT,  # ended by its time limit, by the decision of that moment
+) = range(9)
+"""Kinds of what happened."""
+
+
+class DecisionLog(StateTable):
+    """From when on a job holds so many GPUs of a type. starts: so far. slots_end: of its GPUs' names."""
+
+    job: Floats
+    gpus: Floats
+    type: Floats
+    starts: Floats
+    partner: Floats
+    slots_end: Floats
+
+
+class MomentLog(StateTable):
+    """Moments, where their events and decisions end, and when the scheduler asked to be woken then."""
+
+    time: Floats
+    events_end: Floats
+    decisions_end: Floats
+    wake: Floats

@@ -1,0 +1,234 @@
+"""The state as a whole: its tables and arrays, how it is copied and how it grows; the rules of the loop."""
+
+from collections.abc import Callable
+from typing import Any, ClassVar, Final, NamedTuple, get_type_hints
+
+import numpy as np
+
+from volvelle.core.state.registers import *
+from volvelle.core.state.tables import *
+
+
+class Rules(NamedTuple):
+    """What does not change while time passes, as kernels want it.
+
+    decides: ORDER, KERNEL or ASKED. grouped: the kernel decides by groups. yields: it lets Python refresh
+    what it remembers. keys_fall: keys of running jobs never rise. keys_move:
+    keys of waiting jobs change with time. round: seconds, 0 where decisions follow events. places:
+    COUNTED, KERNEL or ASKED. keeps_place: a job that gets fewer GPUs keeps some of its own. admits: Python
+    judges arrivals. learns: ends are passed to Python. divides: Python divides CPUs and memory after each
+    decision. simulated: jobs end by themselves. tick: ends are noticed at multiples of it, 0 for at once.
+    logs: events and decisions are kept. pauses: when to return.
+    """
+
+    decides: int = ORDER
+    grouped: bool = False
+    yields: bool = False
+    preemptive: bool = True
+    strict: bool = False
+    elastic: bool = True
+    keys_fall: bool = False
+    keys_move: bool = False
+    time_varying: bool = False
+    round: float = 0.0
+    places: int = COUNTED
+    keeps_place: bool = True
+    admits: bool = False
+    learns: bool = False
+    divides: bool = False
+    simulated: bool = False
+    tick: float = 0.0
+    logs: bool = True
+    pauses: int = NEVER
+
+
+_LOG = 512
+"""Room in a log at first."""
+
+
+class State:
+    """The tables, and lists of rows.
+
+    count, clock: single numbers. spare: unused rows. ranked: rows of running jobs by what bounds their keys,
+    which is in ``bound``. keys: of whom they were just worked out. changed, unrated, order: rows. arrivals:
+    jobs that come, [column][place]; verdict: what becomes of them. rates: units per second, [curve][GPU
+    type][GPUs]. memory: of the kernel that decides. events, decisions, moments, slots_log: the log.
+
+    key, group, decide, place: the policy's and the placement's kernels. machine: machine code over these
+    arrays (`volvelle.core.scheduler_state.machine_of`); None once one of them was replaced.
+    """
+
+    layout: ClassVar[str]
+    jobs: Jobs
+    classes: Classes
+    groups: Groups
+    expected: Expected
+    releases: Releases
+    types: Types
+    pools: Pools
+    nodes: Nodes
+    free_nodes: FreeNodes
+    slots: Slots
+    events: EventLog
+    decisions: DecisionLog
+    moments: MomentLog
+    count: Ints
+    clock: Floats
+    spare: Ints
+    ranked: Ints
+    bound: Floats
+    keys: Floats
+    changed: Ints
+    unrated: Ints
+    order: Ints
+    slots_log: Ints
+    arrivals: Matrix
+    verdict: Ints
+    rates: Cube
+    memory: Floats
+    key: Callable[..., Any]
+    group: Callable[..., Any]
+    decide: Callable[..., Any]
+    place: Callable[..., Any]
+    machine: Any
+
+    def __init__(self, own: int = 0) -> None:
+        """An empty state; ``own``: columns of jobs that belong to the policy."""
+        rows = 64
+        self.compiled, self.machine = False, None
+        self.jobs = Jobs(rows, own)
+        self.classes, self.groups = Classes(16), Groups()
+        self.expected, self.releases = Expected(4 * rows), Releases(4 * rows)
+        self.types, self.pools, self.nodes, self.slots = Types(), Pools(), Nodes(), Slots()
+        self.free_nodes = FreeNodes()
+        self.events, self.decisions, self.moments = (
+            EventLog(_LOG),
+            DecisionLog(_LOG),
+            MomentLog(_LOG),
+        )
+        self.count, self.clock = [0] * COUNTERS, [0.0] * CLOCKS
+        self.spare = list(range(rows - 1, -1, -1))
+        for name in ("ranked", "changed", "unrated", "order"):
+            setattr(self, name, [0] * rows)
+        self.bound, self.keys, self.slots_log = [0.0] * rows, [0.0], [0] * _LOG
+        self.arrivals, self.verdict = [[] for _ in range(ARRIVAL_COLUMNS)], []
+        self.rates, self.memory = [], []
+        self.count[SPARE] = rows
+        self.count[OLDEST] = self.count[YOUNGEST] = self.count[TRACKED] = -1
+        for clock in (WAKE, NAMED_WAKE, NODE_AT, DIRECT_AT, LIMIT, PROMISED, ELIGIBLE, TIMED):
+            self.clock[clock] = INFINITY
+        self.clock[DECIDED] = -INFINITY
+
+    def copy(self) -> "State":
+        """One in the same state that goes its own way; what comes and rates, which stay, are shared.
+
+        Its log is empty.
+        """
+        other = object.__new__(State)
+        other.__dict__.update(self.__dict__)
+        other.machine = None
+        for name, kind in TABLES.items():
+            if name not in LOGS:
+                setattr(other, name, getattr(self, name).copy())
+            else:
+                empty = kind(_LOG)
+                setattr(other, name, empty.over_arrays() if self.compiled else empty)
+        for name in OWN_ARRAYS:
+            value = getattr(self, name)
+            setattr(other, name, value[:] if isinstance(value, list) else value.copy())
+        other.slots_log = np.zeros(_LOG, dtype=np.int64) if self.compiled else [0] * _LOG
+        for counter in (LOGGED_EVENTS, LOGGED_DECISIONS, LOGGED_SLOTS, LOGGED_MOMENTS):
+            other.count[counter] = 0
+        return other
+
+    def holds(self, other: "State") -> bool:
+        """Whether ``other`` fits in these arrays and decides by the same kernels, about as many GPUs."""
+        same = ("groups", "types", "pools", "nodes", "free_nodes", "slots")
+        return (
+            all(len(getattr(self, name)) == len(getattr(other, name)) for name in same)
+            and all(len(getattr(self, name)) >= len(getattr(other, name)) for name in _GROWING)
+            and len(self.jobs.floats) == len(other.jobs.floats)
+            and all(getattr(self, name, None) is getattr(other, name, None) for name in KERNELS)
+        )
+
+    def become(self, other: "State") -> None:
+        """Take over the numbers of ``other``, which it `holds`; both are over NumPy arrays without a log."""
+        for name in TABLES:
+            if name not in LOGS:
+                mine, theirs = getattr(self, name), getattr(other, name)
+                mine.floats[:, : len(theirs)] = theirs.floats
+                mine.ints[:, : len(theirs)] = theirs.ints
+        for name in ("count", "clock", "keys", "ranked", "bound"):
+            values = getattr(other, name)
+            getattr(self, name)[: len(values)] = values
+        more = len(self.order) - len(other.order)
+        spare = other.count[SPARE]
+        self.spare[:more] = np.arange(len(self.order) - 1, len(other.order) - 1, -1)
+        self.spare[more : more + spare] = other.spare[:spare]
+        self.count[SPARE] += more
+        self.rates, self.memory = other.rates, other.memory.copy()
+        for counter in (LOGGED_EVENTS, LOGGED_DECISIONS, LOGGED_SLOTS, LOGGED_MOMENTS):
+            self.count[counter] = 0
+
+    def over_arrays(self) -> "State":
+        """A copy over NumPy arrays, for machine code."""
+        other = object.__new__(State)
+        other.__dict__.update(self.__dict__)
+        other.compiled, other.machine = True, None
+        for name in TABLES:
+            setattr(other, name, getattr(self, name).over_arrays())
+        for name, (_, kind, dimensions) in ARRAYS.items():
+            value = getattr(self, name)
+            if not isinstance(value, np.ndarray):
+                value = np.array(value, dtype=np.float64 if kind is float else np.int64)
+                value = value.reshape(value.shape + (0,) * (dimensions - value.ndim))
+            setattr(other, name, np.asarray(value, order="F" if dimensions == 2 else "C"))
+        return other
+
+    def grow_rows(self) -> None:
+        """Room for twice as many jobs, classes and entries of what is expected."""
+        rows = len(self.order)
+        self.jobs.grow(2 * rows)
+        for table in (self.classes, self.expected, self.releases):
+            table.grow(2 * len(table))
+        for name in ("spare", "ranked", "bound", "changed", "unrated", "order"):
+            setattr(self, name, longer(getattr(self, name), rows))
+        spare = self.count[SPARE]
+        for i in range(spare - 1, -1, -1):
+            self.spare[i + rows] = self.spare[i]
+        for i in range(rows):
+            self.spare[i] = 2 * rows - 1 - i
+        self.count[SPARE] = spare + rows
+        self.machine = None
+
+    def grow_log(self) -> None:
+        """Room for twice as much of what happens, and for all that may happen at once to the jobs in it."""
+        for table in (self.events, self.decisions, self.moments):
+            table.grow(max(2 * len(table), 4 * self.count[JOBS] + 16))
+        self.slots_log = longer(self.slots_log, max(len(self.slots_log), 2 * len(self.slots)))
+        self.machine = None
+
+
+_HINTS: Final = get_type_hints(State, include_extras=True)
+TABLES: Final[dict[str, type[StateTable]]] = {
+    name: kind
+    for name, kind in _HINTS.items()
+    if isinstance(kind, type) and issubclass(kind, StateTable)
+}
+"""The tables of a state, by name."""
+LOGS: Final = ("events", "decisions", "moments")
+"""The tables that are logs."""
+_GROWING = ("jobs", "classes", "expected", "releases")
+KERNELS: Final = ("key", "group", "decide", "place")
+"""The kernels of a state, by name."""
+ARRAYS: Final[dict[str, tuple[Any, type, int]]] = {
+    name: (kind, *kind.__metadata__)
+    for name, kind in _HINTS.items()
+    if hasattr(kind, "__metadata__")
+}
+"""Its other arrays, by name: their annotation, the kind of number, and how many dimensions they have."""
+State.layout = repr(([(name, kind.layout) for name, kind in TABLES.items()], list(ARRAYS), KERNELS))
+OWN_ARRAYS: Final = [
+    name for name in ARRAYS if name not in ("arrivals", "verdict", "rates", "slots_log")
+]
+"""Arrays that every state has of its own; copies share the others."""
