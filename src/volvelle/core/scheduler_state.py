@@ -349,7 +349,7 @@ class SchedulerState(ABC):
             self.state.pools.quota[index] = float(limit)
 
     def count_capacity(self) -> None:
-        """Count GPUs by type that take jobs and those that jobs still hold on draining nodes, CPUs and memory.
+        """Count GPUs by type that take jobs, those that jobs hold on draining nodes, CPUs and memory.
 
         Jobs with a GPU on a draining node are pinned: they stay until they end.
         """
