@@ -130,9 +130,7 @@ def whole_philly() -> float | None:
     )
     gpus = int(sum(pool.quota or 0.0 for pool in pools))
     composition = WrittenComposition("anticipatory", placement="none")
-    setting = Setting(
-        cluster=Cluster((Node("gpus", gpus),), tuple(pools)), composition=composition, play_outs=0
-    )
+    setting = Setting(cluster=Cluster((Node("gpus", gpus),), tuple(pools)), composition=composition)
     return simulate(Workload(jobs), setting).cpu_seconds
 
 

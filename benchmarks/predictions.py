@@ -16,7 +16,6 @@ import numpy as np
 from volvelle.core.composition import WrittenComposition
 from volvelle.core.events import JobSubmitted
 from volvelle.core.fork import Fork
-from volvelle.core.play_out import Arrays
 from volvelle.metrics.catalogue import read_objective
 from volvelle.model.cluster import parse_cluster
 from volvelle.model.job import JobSpec, Truth
@@ -40,7 +39,7 @@ def main() -> None:
     workload = source.workload
     setting = Setting(cluster=parse_cluster(f"1x{given.gpus}"), composition=WrittenComposition(PCS))
     first = Workload(workload.jobs[:600], workload.name)
-    predicting = replace(setting, predict=True, play_outs=0)
+    predicting = replace(setting, predict=True)
     simulate(Workload(workload.jobs[:50]), predicting, compiled=True)  # compile or load the loops
     evaluate(Workload(workload.jobs[:50]), setting, [ERROR])
     jobs = len(workload)
@@ -87,7 +86,7 @@ def _one_prediction(count: int, setting: Setting, repeats: int = 100) -> None:
     scheduler.handle(0.0, events)
     compiled = scheduler.fork()
     compiled.compile()
-    fork = Fork(compiled).in_arrays(Arrays())
+    fork = Fork(compiled)
     fork.finish_of(count - 1)
     taken = [_seconds(lambda: fork.finish_of(count - 1)) for _ in range(repeats)]
     line = f"a prediction among {count:6,} jobs        {1e3 * np.percentile(taken, 99):8.2f} ms p99"

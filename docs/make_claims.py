@@ -265,19 +265,7 @@ PCS = (
     Study("pcs/feasibility", "5.4, figures 9a, 9b"),
     Study("pcs/size_error", "5.4, figures 10a, 10b"),
     Study("pcs/load_mismatch", "5.4, figure 10c"),
-    Study(
-        "pcs/p90_bursts",
-        "not in the paper",
-        {
-            "our goal, 20 futures: P90": "under Tiresias the first jobs of a burst are told too early "
-            "a time; under PCS all that is outside is above ([tenths](p90_bursts.md))",
-            "our goal, 20 futures: ...": "missed upwards alone ([tenths](p90_bursts.md))",
-            "our goal, forecast alone: P90": "a forecast knows of no later job, and under Tiresias these "
-            "overtake where a backlog builds up ([tenths](p90_bursts.md))",
-            "our goal, forecast alone: ...": "missed upwards alone ([tenths](p90_bursts.md))",
-        },
-    ),
-    Study("pcs/p90_live", "not in the paper"),
+    Study("pcs/told_times", "not in the paper", {"our goal": "no reason was looked for"}),
 )
 
 TRACE = "TRACE"

@@ -382,7 +382,6 @@ def _run(one: Draw, case: Case, tracked: tuple[int, int]) -> Simulation:
         cluster=one.cluster,
         composition=WrittenComposition(case.policy, case.placement, estimator=case.estimator),
         tracked=tracked,
-        play_outs=0,
     )
     compiled = len(one.workload) >= COMPILED_FROM
     return simulate(one.workload, setting, compiled=compiled)

@@ -71,9 +71,7 @@ class Flood:
         while not self._ending.is_set():
             try:
                 flood()
-            except (
-                OSError
-            ):  # refused: not again at once, which would hold up this process's other threads
+            except OSError:  # at once again would hold up this process's other threads
                 self._ending.wait(0.01)
 
     def _connect(self, to: tuple[str, int]) -> socket.socket:

@@ -175,7 +175,6 @@ def outcomes_of(
             policy, placement=placement, admission=admission, estimator=estimator
         ),
         overheads=Overheads(start=START, restore=START),
-        play_outs=0,
     )
     return simulate(jobs, setting).outcomes
 

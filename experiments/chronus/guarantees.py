@@ -125,7 +125,7 @@ def run(draw: Draw) -> tuple[int, int, int]:
     policy, admission = BY[draw.by]
     estimator = f"noisy:error={draw.error}" if draw.error else "oracle"
     composition = WrittenComposition(policy, "none", admission, estimator)
-    setting = Setting(cluster=cluster, composition=composition, overheads=COSTS, play_outs=0)
+    setting = Setting(cluster=cluster, composition=composition, overheads=COSTS)
     outcomes = simulate(workload(draw), setting).outcomes
     due = sum(bool(spec.rewards) for spec in outcomes.specs)
     made, broken = promises.promised(outcomes), promises.broken(outcomes)

@@ -46,6 +46,7 @@ from volvelle.workload.workload import Workload
 sys.path.append(str(Path(__file__).parents[1]))
 from findings import Claim as Claim
 from findings import Report as Report
+from findings import command_line as command_line
 
 RESULTS = Path(__file__).parent / "results"
 SHARED = Path(__file__).parents[3] / "shared"
@@ -238,7 +239,6 @@ def setting(policy: str, gpus: int, estimator: str = "oracle") -> Setting:
     return Setting(
         cluster=parse_cluster(f"1x{gpus}"),
         composition=WrittenComposition(policy, placement="none", estimator=estimator),
-        play_outs=0,
     )
 
 

@@ -47,7 +47,7 @@ def told(jobs: int, seed: int, belief: str) -> Told:
     """What became of predictions for ``jobs`` jobs."""
     generator = make_generator("shockwave", {"jobs": jobs, "jobs_per_hour": JOBS_PER_HOUR})
     case = Case("", generator.generate(np.random.default_rng(seed)), GPUS)
-    under = replace(setting(case, "shockwave", BELIEFS[belief]), predict=True, play_outs=0)
+    under = replace(setting(case, "shockwave", BELIEFS[belief]), predict=True)
     outcomes = simulate(case.workload, under).outcomes
     finish, p50, p90 = outcomes.finish, outcomes.predicted_p50, outcomes.predicted_p90
     assert outcomes.predicted_finish is not None

@@ -59,7 +59,6 @@ def chronus_run(
         cluster=parse_cluster(f"{nodes}x8"),
         composition=composition,
         overheads=Overheads(start=START, restore=START),
-        play_outs=0,
     )
     return simulate(Workload(mix2_jobs(shared / TRACE)[:jobs]), setting).outcomes
 

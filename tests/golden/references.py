@@ -53,7 +53,6 @@ def run(
         tick=tick,
         until=until,
         predict=predict,
-        play_outs=0,
     )
     return simulate(workload, setting).outcomes
 

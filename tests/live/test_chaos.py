@@ -48,6 +48,17 @@ def test_an_iteration_after_the_last_checkpoint_may_be_repeated() -> None:
     assert not list(violations(first, second))
 
 
+@pytest.mark.parametrize(("back_to", "allowed"), [(2, True), (1, False), (None, False)])
+def test_a_damaged_checkpoint_costs_the_way_from_the_one_before(
+    back_to: int | None, allowed: bool
+) -> None:
+    first = run(1, 0.0, 4.0, range(1, 5))  # 3 were saved
+    second = run(2, 5.0, 9.0, range(3, 6))
+    second.history = [(1, 1), (2, 1), (3, 2), (4, 2), (5, 2)]
+    damaged = {} if back_to is None else {0: back_to}
+    assert allowed is not any(broken_histories([first, second], {0: 5}, damaged))
+
+
 @pytest.mark.parametrize(
     ("what", "first", "second"),
     [

@@ -69,7 +69,6 @@ def predicted(having: tuple[str, ...], *, compiled: bool) -> list[float]:
     setting = replace(
         scenario.setting,
         predict=True,
-        play_outs=2,
         synthesis=among if "synthesize" in having else None,
     )
     outcomes = simulate(scenario.workload, setting, compiled=compiled).outcomes

@@ -10,6 +10,7 @@ import pytest
 from volvelle.core.decision import Decision
 from volvelle.core.events import BatchSizeChanged, Event, JobFailed
 from volvelle.core.fork import Fork
+from volvelle.core.log import EachMoment
 from volvelle.core.policy import Allocation, Policy
 from volvelle.core.scheduler import Scheduler
 from volvelle.core.view import View
@@ -212,7 +213,7 @@ class Breaking(NeverStarts):
 def test_an_error_of_a_policy_is_what_is_raised_and_what_went_before_is_kept() -> None:
     seen: list[float] = []
 
-    class Watching:
+    class Watching(EachMoment):
         def record(self, time: float, events: tuple[Event, ...], decision: Decision) -> None:
             seen.append(time)
 

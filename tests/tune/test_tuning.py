@@ -45,7 +45,7 @@ def front() -> Front:
 
 
 def test_predictions_are_made_where_an_objective_asks_for_them() -> None:
-    setting = replace(SETTING, play_outs=0)
+    setting = SETTING
     outcomes = simulate(HISTORY, replace(setting, predict=True)).outcomes
     assert evaluate(HISTORY, setting, [ERROR]) == (ERROR.of(outcomes),)
     assert np.isfinite(ERROR.of(outcomes))
@@ -86,7 +86,7 @@ def test_predictions_are_those_of_an_interpreted_run(
     workload: Workload, cluster: Cluster, placement: str, policy: str
 ) -> None:
     setting = Setting(cluster=cluster, composition=WrittenComposition(policy, placement))
-    predicting = replace(setting, predict=True, play_outs=0)
+    predicting = replace(setting, predict=True)
     outcomes = simulate(workload, predicting, compiled=False).outcomes
     expected = [objective.of(outcomes) for objective in (JCT, ERROR)]
     np.testing.assert_allclose(evaluate(workload, setting, (JCT, ERROR)), expected, rtol=1e-9)

@@ -19,7 +19,7 @@ from volvelle.core.mistakes import mistake_in
 from volvelle.core.placing import place_jobs
 from volvelle.core.policy import Allocation, rank
 from volvelle.core.promises import keeps
-from volvelle.core.resources import IntColumn
+from volvelle.core.resources import BoolColumn, IntColumn
 from volvelle.core.scheduler_state import SchedulerState
 from volvelle.core.state import *
 from volvelle.core.view import View
@@ -33,13 +33,14 @@ def _allocate(scheduler: SchedulerState) -> None:
     """Ask the policy for an allocation; write what it changes."""
     s, policy = scheduler.state, scheduler.composition.policy
     if scheduler.rules.yields:
-        said = policy.refresh(scheduler.view(s.ranked[: s.count[RANKED]]))
-        if said is not None:
-            if said:
-                scheduler.notes.notices[int(s.count[MOMENTS])] = said
-            s.count[PHASE], s.count[DIRTY] = DECISION, 1
-            return
-    view = scheduler.view(None if scheduler.rules.yields else s.order[: s.count[JOBS]])
+        view = scheduler.view(s.ranked[: s.count[RANKED]])
+        if said := policy.refresh(view):
+            scheduler.notes.notices[int(s.count[MOMENTS])] = said
+        if scheduler.remember():
+            order_anew(s, scheduler.rules, view.now)
+        s.count[PHASE], s.count[DIRTY] = DECISION, 1
+        return
+    view = scheduler.view(s.order[: s.count[JOBS]])
     asked = f"it was asked at {view.now:g} s about {len(view.jobs)} jobs"
     try:
         allocation = policy.allocate(view)
@@ -50,8 +51,6 @@ def _allocate(scheduler: SchedulerState) -> None:
             raise mistake from error
         raise
     view.jobs.keep_own()
-    if scheduler.remember():
-        order_anew(s, scheduler.rules, view.now)
     if wrong := _what_is_wrong(allocation, view):
         raise Problem(f"policy {policy.name!r} {wrong}", mend=asked)
     if allocation.gpu_type is None:
@@ -105,8 +104,8 @@ def _write(scheduler: SchedulerState, view: View, allocation: Allocation) -> Non
         numbers = {int(number) for number in partner.tolist()} - {-1}
         scheduler.grants.neighbours = {number: scheduler.spec(number).name for number in numbers}
     if allocation.nodes is not None:
-        scheduler.grants.nodes = dict(zip(map(int, view.jobs.rows), allocation.nodes, strict=True))
         changed |= _moved(scheduler, view, allocation.nodes)
+        scheduler.grants.nodes = _nodes_of(scheduler, view, allocation.nodes, changed)
         s.count[NODES_NAMED] = 1
     view.jobs.write("reason", np.where(gpus > 0, 0.0, reasons))
     order = np.arange(len(gpus)) if allocation.order is None else allocation.order
@@ -127,15 +126,36 @@ def _choose_types(view: View, allocation: Allocation) -> Allocation:
     return Allocation(given[TARGET], given[TARGET_TYPE], allocation.reason, allocation.order)
 
 
-def _moved(scheduler: SchedulerState, view: View, nodes: IntColumn) -> IntColumn:
-    """Whose GPUs are to be on other nodes than they are."""
-    owner, row_of = scheduler.resources.owner, view.jobs.row_of
-    slots = np.flatnonzero(owner >= 0)
-    places = np.array([row_of[number] for number in owner[slots].tolist()], dtype=np.int64)
-    held = places * nodes.shape[1] + scheduler.resources.slot_node[slots]
-    now = np.bincount(held, minlength=nodes.size).reshape(nodes.shape)
-    moved: IntColumn = (now != nodes).any(axis=1) & (nodes > 0).any(axis=1)
-    return moved
+def _moved(scheduler: SchedulerState, view: View, nodes: IntColumn) -> BoolColumn:
+    """Whether the GPUs of each job are to be on other nodes than they are."""
+    resources, row_of = scheduler.resources, view.jobs.row_of
+    slots = np.flatnonzero(resources.owner >= 0)
+    places = np.array(
+        [row_of[number] for number in resources.owner[slots].tolist()], dtype=np.int64
+    )
+    width = len(resources.nodes)
+    held, now = np.unique(places * width + resources.slot_node[slots], return_counts=True)
+    wanted = nodes[0] * width + nodes[1]
+    keys, at = np.unique(np.concatenate([held, wanted]), return_inverse=True)
+    change = np.bincount(at, np.concatenate([now, -nodes[2]]), len(keys))
+    moved = np.zeros(len(view.jobs), dtype=np.bool_)
+    moved[keys[change != 0.0] // width] = True
+    gets = np.zeros(len(view.jobs), dtype=np.bool_)
+    gets[nodes[0]] = True
+    return moved & gets
+
+
+def _nodes_of(
+    scheduler: SchedulerState, view: View, nodes: IntColumn, wanted: BoolColumn
+) -> dict[int, IntColumn]:
+    """GPUs on each node, by row, of the ``wanted`` jobs."""
+    found: dict[int, IntColumn] = {}
+    for job, node, gpus in nodes[:, wanted[nodes[0]]].T.tolist():
+        row = int(view.jobs.rows[job])
+        if row not in found:
+            found[row] = np.zeros(len(scheduler.resources.nodes), dtype=np.int64)
+        found[row][node] = gpus
+    return found
 
 
 def _rate(scheduler: SchedulerState) -> None:

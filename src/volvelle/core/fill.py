@@ -36,17 +36,19 @@ TARGET, TARGET_TYPE, TARGET_REASON = 0, 1, 2
 
 
 class ClusterNow(NamedTuple):
-    """The GPUs and quotas at ``now``, seconds since the run's start, as kernels of policies get them.
+    """The GPUs and pools at ``now``, seconds since the run's start, as kernels of policies get them.
 
-    capacity: GPUs by type, free or held. quota: the most GPUs that the jobs of each pool may hold. rates:
-    believed units of work a second by (curve, GPU type, GPUs), for whole GPUs; empty where a kernel says
-    that it does not look at `rates`. cpus, memory: of the nodes that take jobs, GB; infinite where none says
-    how much it has.
+    capacity: GPUs by type, free or held. quota: the most GPUs that the jobs of each pool may hold. owned:
+    GPUs that each pool owns. lends: 1 for a pool that lends, else 0. rates: believed units of work a second
+    by (curve, GPU type, GPUs), for whole GPUs; empty where a kernel says that it does not look at `rates`.
+    cpus, memory: of the nodes that take jobs, GB; infinite where none says how much it has.
     """
 
     now: float
     capacity: Floats
     quota: Floats
+    owned: Floats
+    lends: Floats
     rates: Floats
     cpus: float = INFINITY
     memory: float = INFINITY

@@ -1,15 +1,12 @@
 """One look-ahead: what becomes of the jobs in a scheduler, if. The scheduler never notices.
 
-    Fork(scheduler) ─▶ under ─▶ admitting ─▶ with_arrivals ─▶ believing ─▶ until | finish_of
+    Fork(scheduler) ─▶ under ─▶ admitting ─▶ without_queue ─▶ until | finish_of
 
 What is believed becomes true, and the forward loop runs on a copy of the tables (PCS, OSDI'24, section 4).
-Jobs in the admission queue and jobs blocked on others come too, and no other jobs, unless arrivals are given.
+Jobs in the admission queue and jobs blocked on others come too, and no other jobs.
 Starts, restores and checkpoints cost what the scheduler believes, also those that are going on. Changes of
 batch sizes and planned changes of nodes are foreseen; crashes, failures of nodes and switches of the policy
 are not (`volvelle.core.forward.believe.fall_silent`).
-
-Where no part is written in Python, machine code alone finds one job's finish (`volvelle.core.play_out`). Both
-ways give the same numbers.
 """
 
 from collections.abc import Callable, Collection, Iterator
@@ -29,7 +26,6 @@ from volvelle.core.forward.believe import fall_silent
 from volvelle.core.forward.moments import begin_moment, wake_at
 from volvelle.core.log import Batch
 from volvelle.core.parts import Belief, KnownJob
-from volvelle.core.play_out import Arrays, Arrivals, Ratios, can_play_out, true_work
 from volvelle.core.policy import Policy
 from volvelle.core.scheduler_state import SchedulerState
 from volvelle.core.state import *
@@ -45,16 +41,12 @@ _STRETCH, _STRETCHES = 256, 4096
 class Fork:
     """A question about a scheduler's future. Each method returns a fork of which one thing more is asked.
 
-    admitted: jobs that enter now. arrivals: jobs that come later. queue: whether jobs in the admission queue
-    and jobs blocked on others come. ratios: how beliefs err. arrays: in which machine code plays it out.
+    admitted: jobs that enter now. queue: whether jobs in the admission queue and jobs blocked on others come.
     """
 
     scheduler: SchedulerState
     admitted: tuple[JobSubmitted, ...] = ()
-    arrivals: Arrivals | None = None
     queue: bool = True
-    ratios: Ratios | None = None
-    arrays: Arrays | None = None
 
     def under(self, *events: Event) -> "Fork":
         """These events happen first, all at this moment: another policy, other nodes, jobs that leave."""
@@ -66,21 +58,9 @@ class Fork:
         """These jobs enter now, without being judged."""
         return replace(self, admitted=(*self.admitted, *jobs))
 
-    def with_arrivals(self, arrivals: Arrivals) -> "Fork":
-        """These jobs come, and are admitted as others are."""
-        return replace(self, arrivals=arrivals)
-
     def without_queue(self) -> "Fork":
         """No job enters that has not been admitted. Promises do not fall due: whether they hold is asked."""
         return replace(self, queue=False)
-
-    def believing(self, ratios: Ratios) -> "Fork":
-        """Jobs take ``ratios`` times what is believed."""
-        return replace(self, ratios=ratios)
-
-    def in_arrays(self, arrays: "Arrays") -> "Fork":
-        """Machine code plays it out in these arrays, where it knows all that happens."""
-        return replace(self, arrays=arrays if can_play_out(self.scheduler) else None)
 
     @property
     def promises(self) -> dict[int, Promise]:
@@ -94,21 +74,20 @@ class Fork:
 
     def finish_of(self, number: int) -> float:
         """When job ``number`` ends, in seconds on the world's clock; infinite for never."""
-        if self.arrays is not None:
-            return self.arrays.finish(self.scheduler, number, self.arrivals, self.ratios)
         return self.until(number).finish.get(number, INFINITY)
 
-    def until(self, jobs: int | Collection[int] | None = None) -> Forecast:
-        """Starts and ends until these jobs are through (None: all).
+    def until(self, jobs: int | Collection[int] | None = None, *, begun: bool = False) -> Forecast:
+        """Starts and ends until these jobs are through (None: all), or of several jobs until they have begun.
 
-        Of several jobs, jobs that do not end within a million moments are missing.
+        Of several jobs, jobs that do not get there within a million moments are missing.
         """
         foreseen = Forecast.of(JobView(self.scheduler.state, self.scheduler.now))
         if jobs is None or isinstance(jobs, int):
             self.play(foreseen.take, until=jobs)
         else:
             asked = set(jobs)
-            self.play(foreseen.take, enough=lambda: foreseen.finish.keys() >= asked)
+            there = foreseen.upcoming if begun else foreseen.finish
+            self.play(foreseen.take, enough=lambda: there.keys() >= asked)
         return foreseen
 
     def play(
@@ -162,7 +141,7 @@ class Fork:
         s = ahead.state
         if self.queue:
             s.clock[PROMISED], s.clock[ELIGIBLE] = foreseen
-        learns = ahead.learns if self.queue or self.arrivals else _policy_learns(ahead)
+        learns = ahead.learns if self.queue else _policy_learns(ahead)
         course = Course(
             ahead, lambda number: Execution(jobs[number]), _planned_changes(ahead.cluster)
         )
@@ -178,11 +157,9 @@ class Fork:
         return course
 
     def _go_on(self, ahead: SchedulerState) -> dict[int, Job]:
-        """Let jobs take longer or shorter; returns the jobs of which only Python knows what happens next."""
+        """Jobs in the system of which only Python knows what happens next."""
         jobs = JobView(ahead.state, ahead.now)
         total = jobs.column("total")
-        if self.ratios is not None:
-            jobs.write("true_work", true_work(jobs, self.ratios))
         running, work = {}, jobs.column("true_work").tolist()
         for place in np.flatnonzero(jobs.column("truly_asked")).tolist():
             number = int(jobs.number[place])
@@ -195,7 +172,7 @@ class Fork:
         return running
 
     def _take_in(self, ahead: SchedulerState) -> dict[int, Job]:
-        """Write the table of arrivals: the queue, jobs blocked on others, and later arrivals.
+        """Write the table of arrivals: the queue, and jobs blocked on others.
 
         Returns the jobs of which only Python knows what happens next.
         """
@@ -215,9 +192,7 @@ class Fork:
         else:
             ahead.admissions.dependents = Dependents()
         come = len(table.events)
-        if self.arrivals is not None:
-            table.add_arrivals(self.arrivals)
-        jobs = table.write(self.ratios)
+        jobs = table.write()
         ahead.admissions.queue.clear()
         ahead.admissions.dependents.returned.clear()
         s.count[QUEUED], s.count[COME], s.count[RETURNED] = 0, come, 0
@@ -273,41 +248,15 @@ class _Table:
         self._known[number] = KnownJob(spec, truth)
         self.events.append(msgspec.structs.replace(event, spec=spec))
 
-    def add_arrivals(self, arrivals: Arrivals) -> None:
-        """Jobs that come later."""
-        for place, (spec, believed) in enumerate(arrivals.known):
-            column = arrivals.columns[:, place].copy()
-            column[PLACE["total"]] *= column[PLACE["scale"]]
-            column[PLACE["scale"]] = 1.0
-            number, submit = int(column[PLACE["number"]]), float(column[PLACE["submit"]])
-            truth = msgspec.structs.replace(
-                believed, failures=(), work=float(column[PLACE["total"]])
-            )
-            self._columns.append(column)
-            self._verdict.append(ENTERS)
-            self._known[number] = KnownJob(spec, truth)
-            self.events.append(
-                JobSubmitted(
-                    submit,
-                    number,
-                    spec,
-                    truth if self._ahead.composition.estimator.needs_truth else None,
-                )
-            )
-
-    def write(self, ratios: Ratios | None) -> dict[int, Job]:
+    def write(self) -> dict[int, Job]:
         """Let the scheduler know of them; returns the jobs of which only Python knows what happens next."""
         ahead = self._ahead
         columns = np.asfortranarray(np.array(self._columns, dtype=np.float64).T)
         if not self.events:
             columns = np.zeros((ARRIVAL_COLUMNS, 0), order="F")
-        works = np.array([self._known[event.number].believed.work for event in self.events])
-        if ratios is not None and len(works):
-            works = np.maximum(works * ratios(np.zeros(len(works))), 0.0)
         jobs, reports = {}, ahead.composition.loss_every is not None
         for place, event in enumerate(self.events):
-            spec, believed = self._known[event.number]
-            job = Job(spec, msgspec.structs.replace(believed, work=float(works[place])))
+            job = Job(*self._known[event.number])
             if self._verdict[place] != OBSTACLE:
                 columns[TRUTH, place] = ahead.beliefs.true_columns(job, reports=reports)
             if columns[PLACE["truly_asked"], place]:

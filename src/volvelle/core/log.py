@@ -4,6 +4,7 @@ A `Batch` is a stretch of moments. The forward loop logs numbers; Python's own e
 of CPUs and memory stand beside them.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -227,6 +228,19 @@ class Batch:
             promises,
             notices,
         )
+
+
+class EachMoment(ABC):
+    """A watcher that takes moments one by one."""
+
+    def take(self, batch: Batch, submission: Submission) -> None:
+        """A stretch of moments."""
+        for moment in batch.moments(submission):
+            self.record(*moment)
+
+    @abstractmethod
+    def record(self, time: float, events: tuple[Event, ...], decision: Decision) -> None:
+        """One moment: what happened and what was decided."""
 
 
 def batch_of(moments: Iterable[Moment]) -> tuple[Batch, Submission]:

@@ -76,17 +76,21 @@ def _allocate(s: State) -> float:
         for column in range(own):
             matrix[KNOWN_COLUMNS + column, i] = jobs.floats[COLUMNS + column][row]
         matrix[_CURVE, i] = jobs.table[row]
-    capacity, quota = np.empty(len(s.types.capacity)), np.empty(len(s.pools.quota))
+    capacity, pools = np.empty(len(s.types.capacity)), np.empty((3, len(s.pools.quota)))
     for gpu_type in range(len(capacity)):
         capacity[gpu_type] = s.types.capacity[gpu_type]
-    for pool in range(len(quota)):
-        quota[pool] = s.pools.quota[pool]
+    for pool in range(pools.shape[1]):
+        pools[0, pool] = s.pools.quota[pool]
+        pools[1, pool], pools[2, pool] = s.pools.owned[pool], s.pools.lends[pool]
     table = np.zeros((0, 0, 0))
     if len(s.rates) > 0:
         table = array_of(s.rates)
     given = np.zeros((4, many))
     given[3] = np.arange(many)
-    cluster = ClusterNow(s.clock[NOW], capacity, quota, table, s.clock[CPUS], s.clock[MEMORY])
+    clock = s.clock
+    cluster = ClusterNow(
+        clock[NOW], capacity, pools[0], pools[1], pools[2], table, clock[CPUS], clock[MEMORY]
+    )
     ask_at = float(_decide(matrix, cluster, array_of(s.memory), given))
     by_submission = np.empty(many, np.int64)
     for i in range(many):

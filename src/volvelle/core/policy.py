@@ -42,10 +42,11 @@ class Allocation(NamedTuple):
     ``gpu_type`` (None: the scheduler chooses types), ``reason`` for those without GPUs, and ``order``,
     the rows in the order in which starts are to be placed (None: by submission). ``partner``, where jobs
     share GPUs: the number of the job with which each does, both holding one half; -1 for none.
-    ``nodes``, (jobs, nodes): GPUs on each node, from a policy that chooses these itself (None: the
-    placement does); a placement that names GPUs then only picks them on their nodes. ``promises`` are those
-    that it makes or changes, ``notices`` what it says of itself, for the journal. ``ask_at``: a time at which
-    it is to be asked again though nothing happens, seconds (infinite: as `Policy.next_wake` says).
+    ``nodes``, (3, places): job of the view, node and GPUs there, by job and node, from a policy that chooses
+    nodes itself (None: the placement does); a placement that names GPUs then only picks them there.
+    ``promises`` are those that it makes or changes, ``notices`` what it says of itself, for the journal.
+    ``ask_at``: a time at which it is to be asked again though nothing happens, seconds (infinite: as
+    `Policy.next_wake` says).
     """
 
     gpus: FloatColumn
@@ -76,9 +77,8 @@ class Kernel(NamedTuple):
     in the table (-1: not there yet), the table and ``memory``. It returns the job's group, and may write own
     columns.
     yields: whether Python refreshes now and then what the kernels remember. Where ``decide`` returns -inf,
-    and changes nothing, it is called again after `Policy.refresh`, or else `Policy.allocate` decides. Such
-    kernels are used in simulations on one GPU type. All jobs are grouped anew when the policy has replaced
-    ``memory``.
+    and changes nothing, it is called again after `Policy.refresh`. Such kernels are used in simulations; else
+    `Policy.allocate` decides. All jobs are grouped anew when the policy has replaced ``memory``.
     """
 
     decide: Callable[[Any, ClusterNow, Any, Any], float]
@@ -179,12 +179,12 @@ class Policy(JobPart):
         """
         return None
 
-    def refresh(self, view: View) -> tuple[str, ...] | None:
+    def refresh(self, view: View) -> tuple[str, ...]:
         """Where its `kernel` yields: prepare what that decides by; what there is to say of it.
 
-        ``view`` has the jobs that run. None: `allocate` has to decide.
+        ``view`` has at least the jobs that run.
         """
-        return None
+        return ()
 
     def next_wake(self, view: View) -> float | None:
         """A time at which to be asked again though nothing happens; None for none.

@@ -64,7 +64,7 @@ def _decides(
             return ORDER
     if kernel is None or (kernel.rates and not rates_are_known()):
         return ASKED
-    if kernel.yields and not (simulated and s.compiled and len(s.types.capacity) == 1):
+    if kernel.yields and not (simulated and s.compiled):
         return ASKED  # what it says of its decisions is Python's to say
     if kernel.group is not None:
         s.group, s.decide = by_groups(kernel.group, kernel.decide)

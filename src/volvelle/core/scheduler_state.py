@@ -24,7 +24,7 @@ from volvelle.core.known_jobs import KnownJobs
 from volvelle.core.log import Batch, Notes, drained
 from volvelle.core.parts import Estimator
 from volvelle.core.paying import machine_code_pays
-from volvelle.core.policy import Policy
+from volvelle.core.policy import Kernel, Policy
 from volvelle.core.promises import Promises
 from volvelle.core.resources import Resources
 from volvelle.core.ruling import rules_of
@@ -218,10 +218,12 @@ class SchedulerState(ABC):
         if ordered != self._ordered:
             self._ordered = ordered
             if self.rules.grouped and kernel is not None:
-                s.groups = Groups(kernel.groups)
-                if s.compiled:
-                    s.groups = s.groups.over_arrays()
+                self._keep_groups(kernel)
             order_anew(s, self.rules, self.now)
+
+    def _keep_groups(self, kernel: Kernel) -> None:
+        groups = Groups(kernel.groups)
+        self.state.groups = groups.over_arrays() if self.state.compiled else groups
 
     def remember(self) -> bool:
         """Let kernels go on with what their policy remembers; whether that is another array now."""
@@ -231,6 +233,8 @@ class SchedulerState(ABC):
         if kernel is None or kernel.memory is self.state.memory:
             return False
         self.state.memory, self.state.machine = kernel.memory, None
+        if kernel.groups != len(self.state.groups.demand):
+            self._keep_groups(kernel)
         return True
 
     def _rates_are_known(self) -> bool:
@@ -344,9 +348,12 @@ class SchedulerState(ABC):
         return {pool.name: pool.quota for pool in self.cluster.pools}
 
     def count_pools(self) -> None:
-        """Write down the most GPUs that the jobs of each pool may hold."""
+        """Write down the most GPUs that the jobs of each pool may hold, and what it owns and lends."""
+        pools = self.state.pools
         for index, limit in enumerate(self.limits.values()):
-            self.state.pools.quota[index] = float(limit)
+            pools.quota[index] = float(limit)
+            pools.owned[index] = float(self.cluster.pools[index].quota)
+            pools.lends[index] = float(self.cluster.pools[index].lends)
 
     def count_capacity(self) -> None:
         """Count GPUs by type that take jobs, those that jobs hold on draining nodes, CPUs and memory.

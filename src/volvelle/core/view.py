@@ -276,7 +276,17 @@ class View(NamedTuple):
 
     def cluster(self, rates: NDArray[np.float64]) -> ClusterNow:
         """The same for kernels, with these ``rates``."""
-        return ClusterNow(self.now, self.capacity, self.quota, rates, self.cpus, self.memory)
+        lends = self.lends.astype(np.float64)
+        return ClusterNow(
+            self.now,
+            self.capacity,
+            self.quota,
+            self.owned,
+            lends,
+            rates,
+            self.cpus,
+            self.memory,
+        )
 
     @property
     def gpus(self) -> float:

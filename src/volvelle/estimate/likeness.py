@@ -1,10 +1,12 @@
-"""Scores of earlier tellings, and those of the tellings that were most alike in observable state."""
+"""The state in which a time is told, and the tellings that were most alike in it."""
 
+import math
 from collections.abc import Hashable
-from typing import ClassVar, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
+from volvelle.core.scheduler_state import SchedulerState
 from volvelle.core.view import FloatColumn, IntColumn
 
 ARRIVALS_SECONDS = 1800.0
@@ -26,56 +28,52 @@ class Observed(NamedTuple):
     kinds: tuple[Hashable, ...] = ()
 
 
-_NEAREST = 500
-_WINDOW = 2000
-"""Tellings that are remembered, and those of them whose scores count for a job."""
+def believed_service(scheduler: SchedulerState, number: int, otherwise: float) -> float:
+    """Seconds that a whole job is believed to run on the GPUs that it asks for; ``otherwise`` if unknown."""
+    row, jobs = scheduler.row_of(number), scheduler.state.jobs
+    if row is None:
+        return otherwise
+    seconds = float(jobs.total[row] * jobs.scale[row]) / float(jobs.request_rate[row])
+    return seconds if math.isfinite(seconds) else otherwise
+
+
+ATTRIBUTES = 6
+"""Attributes that are compared: those of `Observed`, predicted time over believed service, and the order of
+telling, by which the past fades."""
+
 _OTHER_KIND = 4.0
 """Distance of another kind, in squared standard deviations of an attribute."""
 _LEAST_DEVIATION = 1e-3
 
 
-class Past:
-    """The latest `_WINDOW` tellings whose event came: what was observed, and the score.
+def described(observed: Observed, raw_seconds: float, told: int) -> FloatColumn:
+    """The attributes that are compared, amounts as logarithms. told: how many tellings came before."""
+    service = max(observed.service, 1.0)
+    amounts = (
+        1.0 + observed.load,
+        1.0 + observed.arrivals,
+        service,
+        max(observed.width, 1e-2),
+        max(raw_seconds / service, 1e-2),
+    )
+    return np.array([*map(math.log, amounts), told])
 
-    Attributes are compared as logarithms, in standard deviations of what is remembered.
+
+def nearest(
+    most: int,
+    past: tuple[FloatColumn, IntColumn],
+    attributes: FloatColumn,
+    kinds: IntColumn,
+) -> IntColumn:
+    """Places of the ``most`` tellings that were most alike.
+
+    past: attributes and kinds of tellings, a column each. Attributes are compared in standard deviations.
     """
-
-    features: ClassVar[int] = 5
-
-    def __init__(self, kinds: int) -> None:
-        self._features: FloatColumn = np.empty((Past.features, _WINDOW))
-        self._kinds: IntColumn = np.zeros((kinds, _WINDOW), dtype=np.int64)
-        self._scores: FloatColumn = np.empty(_WINDOW)
-        self._added = 0
-
-    @staticmethod
-    def described(observed: Observed, raw_seconds: float) -> FloatColumn:
-        """The attributes that are compared."""
-        service = max(observed.service, 1.0)
-        return np.log(
-            [
-                1.0 + observed.load,
-                1.0 + observed.arrivals,
-                service,
-                max(observed.width, 1e-2),
-                max(raw_seconds / service, 1e-2),
-            ]
-        )
-
-    def add(self, features: FloatColumn, kinds: IntColumn, score: float) -> None:
-        """Remember a telling whose event came, in place of the oldest."""
-        at = self._added % _WINDOW
-        self._features[:, at], self._kinds[:, at], self._scores[at] = features, kinds, score
-        self._added += 1
-
-    def nearest(self, observed: Observed, raw_seconds: float, kinds: IntColumn) -> FloatColumn:
-        """Scores of the tellings that were most alike."""
-        known = min(self._added, _WINDOW)
-        if known <= _NEAREST:
-            return self._scores[:known]
-        features = self._features[:, :known]
-        scale = features.std(axis=1) + _LEAST_DEVIATION
-        off = (features - Past.described(observed, raw_seconds)[:, None]) / scale[:, None]
-        distance = (off**2).sum(axis=0)
-        distance += _OTHER_KIND * (self._kinds[:, :known] != kinds[:, None]).sum(axis=0)
-        return self._scores[:known][np.argpartition(distance, _NEAREST - 1)[:_NEAREST]]
+    others, their_kinds = past
+    if others.shape[1] <= most:
+        return np.arange(others.shape[1])
+    scale = others.std(axis=1) + _LEAST_DEVIATION
+    distance = (((others - attributes[:, None]) / scale[:, None]) ** 2).sum(axis=0)
+    distance += _OTHER_KIND * (their_kinds != kinds[:, None]).sum(axis=0)
+    found: IntColumn = np.argpartition(distance, most - 1)[:most]
+    return found

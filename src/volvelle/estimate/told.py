@@ -3,34 +3,35 @@
 The class knows of no scheduler. One `ToldTimes` calibrates one kind of event (starts, or finishes)::
 
     told = ToldTimes()
-    times = told.tell(job, now, observed, predicted_seconds)    # P50, P90: seconds from now on
     told.foresee({job: expected, ...})                          # present expectations of open jobs
+    times = told.tell(job, now, observed, predicted_seconds)    # P50, P90: seconds from now on
     told.came(job, later)                                       # or told.withdraw(job)
 
-- Quantiles are those of the scores log(took / predicted) of the `_NEAREST` earlier tellings that were most
-  alike in `Observed` and in predicted time over believed service (`volvelle.estimate.likeness`).
-- A correction is added, in distances from P50 to P90: one term for all jobs, and one for each class of
+- Quantiles are those of the scores log(took / predicted) of the `_NEAREST` tellings that were most alike in
+  `Observed`, in predicted time over believed service, and in when they were told
+  (`volvelle.estimate.likeness`).
+- Open jobs are censored. Their present expectation stands for the outcome, and counts for the square root of
+  the part of the expected time that has passed. So a burst is seen while it lasts, and also where all earlier
+  predictions were exact.
+- The share whose quantile is taken is corrected: by one term for all jobs, and one for each class of
   observable state to which the job belongs. A miss raises the terms of its classes, a hit lowers them, so
   that each class approaches its share: adaptive conformal inference (Gibbs and Candes, 2021) with one
   indicator for each class. Terms decay by `_DECAY` at each step.
-- Open jobs are censored. Their present expectation is a provisional outcome, that counts for the square root
-  of the part of the expected time that has passed, until the outcome is known or the told time has passed.
-  So the correction does not lag by the length of the queue.
 - Until `_LEAST` events have come the scores include assumed ones, and the times are marked as ``prior``.
 
-The constants were chosen on parts of four Philly traces, by scripts that are not kept (decision 69).
+The constants were chosen on parts of four Philly traces (decision 86).
 """
 
 import math
 from bisect import bisect_left
-from collections import defaultdict
-from collections.abc import Hashable, Iterable, Mapping
+from collections import defaultdict, deque
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import Generic, NamedTuple, TypeVar
 
 import numpy as np
 
 from volvelle.core.view import BoolColumn, FloatColumn, IntColumn
-from volvelle.estimate.likeness import Observed, Past
+from volvelle.estimate.likeness import ATTRIBUTES, Observed, described, nearest
 from volvelle.model.tolerances import SAME_MOMENT
 
 Key = TypeVar("Key", bound=Hashable)
@@ -62,15 +63,17 @@ class Told(NamedTuple):
     prior: bool
 
 
-_STEP = 0.1
-"""Distances from P50 to P90 by which a miss moves a term, times the share; `_FURTHEST`: their largest sum."""
-_FURTHEST = 2.5
+_NEAREST = 250
+_WINDOW = 2000
+"""Tellings whose event came that are remembered, and those of all whose scores count for a job."""
+_STEP = 0.05
+"""Share by which a miss raises a term, times the share that is told; a hit lowers it by as much less."""
+_FURTHEST = (0.3, 0.09)
+"""The largest corrections of the shares."""
 _DECAY = 0.005
 _LEAST = 20
-_LEAST_SPREAD = 0.005
-"""Least distance from P50 to P90, as a logarithm."""
 _LEAST_SECONDS = 1e-3
-_SAME_SCORE = 1e-9
+_SAME_RANK = 1e-9
 _APART = 1.25
 """Tellings of a job that waits on are learned from when its wait has grown by this factor."""
 _KINDS = 3
@@ -83,39 +86,44 @@ _ASSUMED = (
 """Scores before any is known: one half by the prediction, nine of ten by three to four times that."""
 
 
-class _Answer(NamedTuple):
-    """Times told, with the scores before the correction, their spread, and the classes."""
+class _Tellings:
+    """Tellings that are remembered, in columns by slot; ``weight`` is 0 in unused slots.
 
-    told: Told
-    base: FloatColumn
-    spread: float
-    terms: IntColumn
-    kinds: IntColumn
-
-
-class _Open:
-    """Tellings whose event has not come: columns by slot; unused slots are not ``waits``."""
+    open: the event has not come. judged: whether it is known that the told times held. score: log(took /
+    predicted), of an open one as expected.
+    """
 
     def __init__(self, slots: int) -> None:
-        self.waits: BoolColumn = np.zeros(slots, dtype=np.bool_)
+        self.open: BoolColumn = np.zeros(slots, dtype=np.bool_)
         self.judged: BoolColumn = np.zeros((len(SHARES), slots), dtype=np.bool_)
-        self.bound, self.base = np.zeros((2, len(SHARES), slots))
-        """Told times on the clock, and quantiles of scores before the correction."""
-        self.moment, self.raw, self.spread, self.expected = np.zeros((4, slots))
-        """The moment of telling, seconds predicted, distance from P50 to P90, event as expected now."""
+        self.bound, self.told = np.zeros((2, len(SHARES), slots))
+        """Told times on the clock, and their scores."""
+        self.moment, self.expected, self.score, self.weight = np.zeros((4, slots))
+        """The moment of telling, and the event as expected now, on the clock."""
+        self.raw = np.ones(slots)
+        """Predicted seconds."""
         self.terms: IntColumn = np.zeros((_TERMS, slots), dtype=np.int64)
-        self.features: FloatColumn = np.zeros((Past.features, slots))
-        self.kinds: IntColumn = np.zeros((_KINDS, slots), dtype=np.int64)
+        self.attributes: FloatColumn = np.zeros((ATTRIBUTES, slots))
         self.free = list(range(slots - 1, -1, -1))
 
-    def grown(self) -> "_Open":
+    @property
+    def kinds(self) -> IntColumn:
+        """Terms of classes by name."""
+        return self.terms[-_KINDS:]
+
+    def grown(self) -> "_Tellings":
         """The same with twice the slots."""
-        old, more = len(self.waits), _Open(2 * len(self.waits))
+        old, more = len(self.open), _Tellings(2 * len(self.open))
         for name, column in vars(self).items():
             if name != "free":
                 getattr(more, name)[..., :old] = column
-        more.free = list(range(2 * old - 1, old - 1, -1))
+        more.free = more.free[:old]
         return more
+
+    def let_go(self, slot: int) -> None:
+        """The slot is unused."""
+        self.open[slot], self.weight[slot] = False, 0.0
+        self.free.append(slot)
 
 
 class ToldTimes(Generic[Key]):
@@ -127,14 +135,16 @@ class ToldTimes(Generic[Key]):
 
     def __init__(self, *, offset_seconds: float = 0.0) -> None:
         self._offset = offset_seconds
-        self._past = Past(_KINDS)
-        self._open = _Open(64)
+        self._all = _Tellings(64)
         self._slots: defaultdict[Key, list[int]] = defaultdict(list)
+        """Of open jobs, in order of telling."""
+        self._over = deque[int]()
+        """Slots of tellings whose event came."""
         self._names: dict[Hashable, int] = {}
         self._learned, self._provisional = np.zeros((2, len(SHARES), 64))
         """Corrections by quantile and term: from outcomes, and from expectations. Term 0 is no term."""
         self._now = -math.inf
-        self._came = 0
+        self._tellings = self._came = 0
 
     def __contains__(self, key: object) -> bool:
         """Whether times were told of the job and its event has not come."""
@@ -157,7 +167,13 @@ class ToldTimes(Generic[Key]):
         While times are prior, P90 is no earlier than a run to the limit.
         """
         self._pass_time(now)
-        return self._ask(observed, predicted_seconds, limit_seconds).told
+        terms = self._terms(observed)
+        scores, weights = self._alike(observed, predicted_seconds, terms)
+        levels = np.array(SHARES) + self._corrections(terms)
+        p50, p90 = self._seconds(predicted_seconds, _quantiles(scores, weights, levels)).tolist()
+        if self.prior and limit_seconds is not None:
+            p90 = max(p90, predicted_seconds - observed.service + limit_seconds)
+        return Told(p50, p90, self.prior)
 
     def tell(
         self,
@@ -172,48 +188,48 @@ class ToldTimes(Generic[Key]):
         Of a job that was told before, the scores of its last telling hold on, until its kinds change or its
         wait has grown by `_APART`.
         """
-        self._pass_time(now)
         slots = self._slots.get(key)
         if slots is not None:
-            self._open.expected[slots] = now + predicted_seconds
+            self._all.expected[slots] = now + predicted_seconds
             if not self._due(slots, now, observed):
                 p50, p90 = self.again([key], np.array([predicted_seconds]))
                 return Told(float(p50[0]), float(p90[0]), self.prior)
-        answer = self._ask(observed, predicted_seconds, limit_seconds)
-        self._note(key, now, observed, predicted_seconds, answer)
-        return answer.told
+        told = self.ask(now, observed, predicted_seconds, limit_seconds)
+        self._note(key, now, observed, predicted_seconds, told)
+        return told
 
     def again(
         self, keys: Iterable[Key], predicted_seconds: FloatColumn
     ) -> tuple[FloatColumn, FloatColumn]:
         """P50 and P90 of jobs that were told before, as of then: by the scores of their last telling."""
-        o, slots = self._open, [self._slots[key][-1] for key in keys]
-        raw = np.maximum(predicted_seconds + self._offset, _LEAST_SECONDS)
-        scores = o.base[:, slots] + self._corrections(o.terms[:, slots]) * o.spread[slots]
-        p50, p90 = np.maximum(raw * np.exp(scores) - self._offset, 0.0)
-        return p50, np.maximum(p50, p90)
+        slots = [self._slots[key][-1] for key in keys]
+        p50, p90 = self._seconds(predicted_seconds, self._all.told[:, slots])
+        return p50, p90
 
     def foresee(self, expected: Mapping[Key, float]) -> None:
         """Take these times as those at which the events of open jobs are expected now."""
         for key, time in expected.items():
             if (slots := self._slots.get(key)) is not None:
-                self._open.expected[slots] = time
+                self._all.expected[slots] = time
         self._now = -math.inf
 
     def came(self, key: Key, now: float) -> None:
         """Learn from an event."""
         for slot in self._slots.pop(key, ()):
-            if self._open.moment[slot] <= now + SAME_MOMENT:
+            if self._all.moment[slot] <= now + SAME_MOMENT:
                 self._learn(slot, now)
-            self._let_go(slot)
+            else:
+                self._all.let_go(slot)
         self._came += 1
+        self._now = -math.inf
 
     def withdraw(self, key: Key | None = None) -> None:
         """Forget a job, or all, whose event will not come; misses so far have counted."""
         gone = [key] if key is not None else list(self._slots)
         for each in gone:
             for slot in self._slots.pop(each, ()):
-                self._let_go(slot)
+                self._all.let_go(slot)
+        self._now = -math.inf
 
     def share_within(
         self, observed: Observed, predicted_seconds: float, seconds: float
@@ -221,93 +237,81 @@ class ToldTimes(Generic[Key]):
         """The share of jobs like one that take ``seconds`` at most; None before enough events."""
         if self.prior:
             return None
-        raw = self._raw(predicted_seconds)
-        scores = self._past.nearest(observed, raw, self._kinds(observed))
-        return float(np.mean(scores <= math.log(self._raw(seconds) / raw)))
+        scores, weights = self._alike(observed, predicted_seconds, self._terms(observed))
+        within = scores <= math.log(self._raw(seconds) / self._raw(predicted_seconds))
+        return float(np.average(within, weights=weights))
 
     # ------------------------------------------------------------------ quantiles
 
     def _raw(self, seconds: float) -> float:
         return max(seconds + self._offset, _LEAST_SECONDS)
 
-    def _ask(
-        self, observed: Observed, predicted_seconds: float, limit_seconds: float | None
-    ) -> _Answer:
-        kinds, raw = self._kinds(observed), self._raw(predicted_seconds)
-        scores = self._past.nearest(observed, raw, kinds)
-        if len(scores) < _LEAST:
+    def _alike(
+        self, observed: Observed, predicted_seconds: float, terms: IntColumn
+    ) -> tuple[FloatColumn, FloatColumn]:
+        """Scores and weights of the tellings that were most alike; assumed ones while little is known."""
+        t, there = self._all, self._all.weight.nonzero()[0]
+        past = t.attributes[:, there], t.kinds[:, there]
+        attributes = described(observed, self._raw(predicted_seconds), self._tellings)
+        found = there[nearest(_NEAREST, past, attributes, terms[-_KINDS:])]
+        scores, weights = t.score[found], t.weight[found]
+        if self.prior:
             scores = np.concatenate([scores, _ASSUMED])
-        ranks = [min(math.ceil((len(scores) + 1) * share), len(scores)) - 1 for share in SHARES]
-        base = np.partition(scores, ranks)[ranks]
-        spread = max(float(base[-1] - base[0]), _LEAST_SPREAD)
-        terms = self._terms(observed, kinds)
-        p50, p90 = self._seconds(raw, base, spread, terms)
-        if self.prior and limit_seconds is not None:
-            p90 = max(p90, predicted_seconds - observed.service + limit_seconds)
-        return _Answer(Told(p50, p90, self.prior), base, spread, terms, kinds)
+            weights = np.concatenate([weights, np.ones(len(_ASSUMED))])
+        return scores, weights
 
-    def _seconds(
-        self, raw: float, base: FloatColumn, spread: float, terms: IntColumn
-    ) -> tuple[float, float]:
-        scores = base + self._corrections(terms) * spread
-        p50, p90 = (max(raw * math.exp(score) - self._offset, 0.0) for score in scores.tolist())
-        return p50, max(p50, p90)
+    def _seconds(self, predicted_seconds: float | FloatColumn, scores: FloatColumn) -> FloatColumn:
+        """P50 and P90 by their scores."""
+        raw = np.maximum(predicted_seconds + self._offset, _LEAST_SECONDS)
+        seconds = np.maximum(raw * np.exp(scores) - self._offset, 0.0)
+        return np.maximum.accumulate(seconds, axis=0)
 
-    # ------------------------------------------------------------------ open tellings
+    # ------------------------------------------------------------------ tellings
 
-    def _due(self, slots: list[int], now: float, observed: Observed) -> bool:
+    def _due(self, slots: Sequence[int], now: float, observed: Observed) -> bool:
         """Whether this telling of a job that was told before is to be learned from too."""
-        o, last = self._open, slots[-1]
-        if np.any(o.kinds[:, last] != self._kinds(observed)):
+        t, last = self._all, slots[-1]
+        if np.any(t.kinds[:, last] != self._terms(observed)[-_KINDS:]):
             return True
-        waited = float(o.moment[last] - o.moment[slots[0]]) + max(self._offset, _LEAST_SECONDS)
-        return bool(now - o.moment[last] >= (_APART - 1.0) * waited) and self._offset > 0.0
+        waited = float(t.moment[last] - t.moment[slots[0]]) + max(self._offset, _LEAST_SECONDS)
+        return bool(now - t.moment[last] >= (_APART - 1.0) * waited) and self._offset > 0.0
 
     def _note(
-        self, key: Key, now: float, observed: Observed, predicted_seconds: float, answer: _Answer
+        self, key: Key, now: float, observed: Observed, predicted_seconds: float, told: Told
     ) -> None:
-        if not self._open.free:
-            self._open = self._open.grown()
-        o, slot = self._open, self._open.free.pop()
+        if not self._all.free:
+            self._all = self._all.grown()
+        t, slot = self._all, self._all.free.pop()
         self._slots[key].append(slot)
         raw = self._raw(predicted_seconds)
-        o.waits[slot], o.judged[:, slot] = True, False
-        o.moment[slot], o.raw[slot], o.expected[slot] = now, raw, now + predicted_seconds
-        o.bound[:, slot] = now + answer.told.p50, now + answer.told.p90
-        o.base[:, slot], o.spread[slot] = answer.base, answer.spread
-        o.terms[:, slot], o.kinds[:, slot] = answer.terms, answer.kinds
-        o.features[:, slot] = Past.described(observed, raw)
-
-    def _let_go(self, slot: int) -> None:
-        self._open.waits[slot] = False
-        self._open.free.append(slot)
-        self._now = -math.inf
+        t.open[slot], t.judged[:, slot] = True, False
+        t.moment[slot], t.raw[slot], t.expected[slot] = now, raw, now + predicted_seconds
+        t.score[slot] = t.weight[slot] = 0.0
+        seconds = np.array([told.p50, told.p90])
+        t.bound[:, slot] = now + seconds
+        t.told[:, slot] = np.log(np.maximum(seconds + self._offset, _LEAST_SECONDS) / raw)
+        t.terms[:, slot] = self._terms(observed)
+        t.attributes[:, slot] = described(observed, raw, self._tellings)
+        self._tellings += 1
 
     def _learn(self, slot: int, now: float) -> None:
-        """A hit counts only if the present correction keeps it too, as ends may be known late."""
-        o = self._open
-        took = now - float(o.moment[slot])
-        score = math.log(self._raw(took) / float(o.raw[slot]))
-        present = o.base[:, slot] + self._corrections(o.terms[:, slot]) * o.spread[slot]
-        for which in range(len(SHARES)):
-            if not o.judged[which, slot]:
-                held = _held(which, score, float(present[which]), _SAME_SCORE)
-                if which:
-                    held = min(held, _held(which, now, float(o.bound[which, slot]), SAME_MOMENT))
-                self._step(which, o.terms[:, slot], held)
-        self._past.add(o.features[:, slot], o.kinds[:, slot], score)
+        t = self._all
+        for which, bound in enumerate(t.bound[:, slot].tolist()):
+            if not t.judged[which, slot]:
+                self._step(which, t.terms[:, slot], float(_held(which, now - bound)))
+        t.score[slot] = math.log(self._raw(now - float(t.moment[slot])) / float(t.raw[slot]))
+        t.open[slot], t.weight[slot] = False, 1.0
+        self._over.append(slot)
+        if len(self._over) > _WINDOW:
+            t.let_go(self._over.popleft())
 
     # ------------------------------------------------------------------ corrections
 
-    def _kinds(self, observed: Observed) -> IntColumn:
-        found = [self._term(kind) for kind in observed.kinds[:_KINDS]]
-        return np.array(found + [0] * (_KINDS - len(found)))
-
-    def _terms(self, observed: Observed, kinds: IntColumn) -> IntColumn:
+    def _terms(self, observed: Observed) -> IntColumn:
         """The terms of a job's correction: of all jobs, and of each class to which it belongs."""
         numbered: Iterable[Hashable] = zip(STATE_CLASSES, state_classes(observed), strict=True)
-        found = [self._term(name) for name in ("all", *numbered)]
-        return np.concatenate([found, kinds])
+        found = [self._term(name) for name in ("all", *numbered, *observed.kinds[:_KINDS])]
+        return np.array(found + [0] * (_TERMS - len(found)))
 
     def _term(self, name: Hashable) -> int:
         found = self._names.setdefault(name, 1 + len(self._names))
@@ -318,8 +322,8 @@ class ToldTimes(Generic[Key]):
 
     def _corrections(self, terms: IntColumn) -> FloatColumn:
         both = self._learned[:, terms] + self._provisional[:, terms]
-        total: FloatColumn = both.sum(axis=1)
-        return np.clip(total, -_FURTHEST, _FURTHEST)
+        total: FloatColumn = np.clip(both.sum(axis=1), np.negative(_FURTHEST), _FURTHEST)
+        return total
 
     def _step(self, which: int, terms: IntColumn, held: float) -> None:
         self._learned[which, terms] *= 1.0 - _DECAY
@@ -331,32 +335,35 @@ class ToldTimes(Generic[Key]):
         if now <= self._now:
             return
         self._now = now
-        o = self._open
-        for which, bound in enumerate(o.bound):
-            late = o.waits & ~o.judged[which] & (bound < now - SAME_MOMENT)
-            for slot in sorted(late.nonzero()[0].tolist(), key=bound.__getitem__):
-                o.judged[which, slot] = True
-                self._step(which, o.terms[:, slot], 0.0)
-        self._expect(now)
-
-    def _expect(self, now: float) -> None:
-        """Provisional corrections: open tellings as judged by what is expected of them."""
-        o = self._open
-        takes = np.maximum(o.expected, now) - o.moment
-        passed = np.sqrt(np.clip((now - o.moment) / np.maximum(takes, _LEAST_SECONDS), 0.0, 1.0))
+        t, there = self._all, self._all.open.nonzero()[0]
+        moment = t.moment[there]
+        takes = np.maximum(t.expected[there], now) - moment
+        seconds = np.maximum(takes + self._offset, _LEAST_SECONDS)
+        t.score[there] = np.log(seconds / t.raw[there])
+        passed = np.sqrt(np.clip((now - moment) / np.maximum(takes, _LEAST_SECONDS), 0.0, 1.0))
+        t.weight[there] = passed
         for which, share in enumerate(SHARES):
-            late = o.moment + takes - o.bound[which]
-            held = np.where(np.abs(late) <= SAME_MOMENT, (0.5, 1.0)[which], late < 0.0)
-            known = o.waits & ~o.judged[which]
-            steps = np.where(known, _STEP * (share - held) * passed, 0.0)
+            late = there[~t.judged[which, there] & (t.bound[which, there] < now - SAME_MOMENT)]
+            for slot in late[np.argsort(t.bound[which, late])].tolist():
+                t.judged[which, slot] = True
+                self._step(which, t.terms[:, slot], 0.0)
+            held = _held(which, moment + takes - t.bound[which, there])
+            steps = np.where(t.judged[which, there], 0.0, _STEP * (share - held) * passed)
             size = self._provisional.shape[1]
-            whole = np.bincount(o.terms.ravel(), np.tile(steps, _TERMS), size)
-            whole[0] = 0.0
-            self._provisional[which] = whole
+            terms = t.terms[:, there]
+            self._provisional[which] = np.bincount(terms.ravel(), np.tile(steps, _TERMS), size)
+            self._provisional[which, 0] = 0.0
 
 
-def _held(which: int, value: float, bound: float, same: float) -> float:
-    """1 where ``value`` is below its bound, 0 where above; at the bound one half for P50, 1 for P90."""
-    if abs(value - bound) <= same:
-        return 0.5 if which == 0 else 1.0
-    return float(value < bound)
+def _quantiles(scores: FloatColumn, weights: FloatColumn, levels: FloatColumn) -> FloatColumn:
+    """Weighted quantiles of split conformal prediction: the last score stands for what is beyond."""
+    order = np.argsort(scores, kind="stable")
+    reached = np.cumsum(weights[order])
+    rank = np.searchsorted(reached, levels * (reached[-1] + 1.0) - _SAME_RANK)
+    found: FloatColumn = scores[order][np.minimum(rank, len(order) - 1)]
+    return found
+
+
+def _held(which: int, late: float | FloatColumn) -> FloatColumn:
+    """1 where an event is before its bound, 0 where it is late; at the bound one half for P50, 1 for P90."""
+    return np.where(np.abs(late) <= SAME_MOMENT, (0.5, 1.0)[which], np.less(late, 0.0))

@@ -211,7 +211,6 @@ class Experiment(ExperimentFile):
                 tracked=self.track,
                 predict=self.predict or self.refresh,
                 refresh=self.refresh,
-                play_outs=self.play_outs,
                 synthesis=synthesis,
                 users=users,
             )

@@ -25,9 +25,6 @@ SINGULAR = {
 }
 """How keys are written where there is one of what may be several."""
 
-PLAY_OUTS = 20
-"""Futures like the recent past, from which P50 and P90 of a prediction are found."""
-
 _JOBS, _SCHEDULER, _WORLD, _OUTPUT = "The jobs", "The scheduler", "The cluster", "Output"
 _PART = "NAME[:KEY=VALUE,...]"
 
@@ -224,9 +221,6 @@ class ExperimentFile(BaseModel):
     )
     refresh: Annotated[bool, AsOption("", _WORLD)] = Field(
         False, description="predict for all jobs at every event too, into predictions.csv"
-    )
-    play_outs: Annotated[int, Field(ge=0), AsOption("", _WORLD)] = Field(
-        PLAY_OUTS, description="find P50 and P90 of predictions with this many futures"
     )
     metrics: Annotated[
         tuple[str, ...],

@@ -59,7 +59,7 @@ def settings() -> Iterator[Setting]:
             yield Setting(cluster=cluster, composition=WrittenComposition(policy, placement))
     for placement in placements.all():
         composition = WrittenComposition("srtf", placement)
-        yield Setting(cluster=free, composition=composition, predict=True, play_outs=1)
+        yield Setting(cluster=free, composition=composition, predict=True)
 
 
 def main() -> None:

@@ -6,19 +6,18 @@ submitted at the same moment each knows of those before it, as if the others cam
 """
 
 import csv
-import math
+from bisect import bisect_left
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
-from volvelle.core.events import JobCancelled, JobFinished, LossReported
+from volvelle.core.events import JobCancelled, JobFinished
 from volvelle.core.forecast import Forecast
 from volvelle.core.fork import Fork
 from volvelle.core.log import Batch, Submission
-from volvelle.core.play_out import Arrays, can_play_out, machine_code_knows, rules_ahead
-from volvelle.core.policy import Policy
+from volvelle.core.play_out import can_play_out, machine_code_knows, rules_ahead
 from volvelle.core.scheduler import Scheduler
 from volvelle.core.state import (
     CONCLUDED,
@@ -32,12 +31,12 @@ from volvelle.core.state import (
     PLACE,
     ROWS_FULL,
     THROUGH,
+    TIMED_OUT,
 )
-from volvelle.estimate.statements import SHARES, Statements
+from volvelle.estimate.likeness import ARRIVALS_SECONDS, Observed, believed_service
+from volvelle.estimate.told import SHARES, ToldTimes
 from volvelle.metrics.outcomes import FloatColumn
 from volvelle.model.job import Job
-from volvelle.simulate.futures import arrival_of, finishes
-from volvelle.simulate.resample import RecentPast
 from volvelle.simulate.world import World
 
 COLUMNS = ("time", "job_id", "start_time", "finish_time")
@@ -67,63 +66,35 @@ class Predictions:
 class Predictor:
     """Watches a world (as a watcher, and as `World.run`'s ``on_moment``) and predicts.
 
-    jobs: the world's; what a job really took is read from them once it has finished. refresh: predict for
-    all jobs at every event too. play_outs: over resampled arrivals, for the quantiles; 0, or where the
-    past is short: these are the point prediction's, as past errors have them.
+    jobs: the world's. refresh: predict for all jobs at every event too.
     """
 
-    def __init__(
-        self, jobs: Sequence[Job], *, refresh: bool = False, play_outs: int = 0, seed: int = 0
-    ) -> None:
+    def __init__(self, jobs: Sequence[Job], *, refresh: bool = False) -> None:
         self.refreshed: list[Refreshed] = []
         self._jobs = jobs
         self._refresh = refresh
-        self._play_outs = play_outs
-        self._rng = np.random.default_rng([seed, 0x9C5])
         self._predicted = 0
-        self._arrays: Arrays | None = None
-        self._policy: Policy | None = None
-        self._past = RecentPast()
-        self._statements = Statements()
+        self._told = ToldTimes[int]()
         self._finish: dict[int, float] = {}
-        self._stated: dict[int, list[float]] = {}
-        self._believed_seconds: dict[int, float] = {}
-        self._work_done: dict[int, float] = {}
-        """Of jobs that report their loss: what they had done at the last report, at which they may end."""
+        self._quantiles: dict[int, tuple[float, float]] = {}
 
     def take(self, batch: Batch, submission: Submission) -> None:
-        """Learn from the jobs that finished, and from jobs that had not by then."""
-        over = (batch.kind == FINISHED) | (batch.kind == CONCLUDED)
+        """Learn from the jobs that are over."""
+        over = (batch.kind == FINISHED) | (batch.kind == CONCLUDED) | (batch.kind == TIMED_OUT)
         numbers = np.where(over, batch.number, -1)
         for place in (batch.kind == OBJECT).nonzero()[0].tolist():
             event = batch.notes.objects[batch.number[place]]
             if isinstance(event, JobFinished):
                 numbers[place] = event.number
-            elif isinstance(event, LossReported):
-                self._work_done[event.number] = event.work_done
-        for number in numbers[batch.kind != CONCLUDED].tolist():
-            self._work_done.pop(number, None)  # did all its work, not what it reported last
         first, numbers_list = 0, numbers.tolist()
         for time, last in zip(batch.time.tolist(), batch.events_end.tolist(), strict=True):
             for number in numbers_list[first:last]:
-                if number in self._statements:
-                    self._learn(number, time)
+                if number in self._told:
+                    self._told.came(number, time)
             first = last
-            self._statements.pass_time(time)
-
-    def _learn(self, number: int, time: float) -> None:
-        job = self._jobs[number]
-        self._statements.ended(number, time)
-        work = job.truth.work
-        share_done = self._work_done.pop(number, work) / work if work > 0.0 else 1.0
-        seconds = job.seconds_on(job.spec.gpus) * share_done
-        self._past.finished(seconds / self._believed_seconds.pop(number))
 
     def __call__(self, world: World) -> None:
         """Predict for the jobs that came."""
-        policy = world.scheduler.composition.policy
-        if policy is not self._policy:  # also where it was recomposed
-            self._policy, self._past = policy, RecentPast()
         come = range(self._predicted, world.submitted)
         self._predicted = world.submitted
         for number in come:
@@ -132,73 +103,35 @@ class Predictor:
             self.refreshed.append(Refreshed(world.now, Fork(world.scheduler).until()))
 
     def _predict(self, scheduler: Scheduler, number: int, later: range) -> None:
-        fork = self._fork(scheduler)
-        finish = predicted_finish(fork, number, later)
+        """Predict when a job will finish; ``later`` are jobs to be taken for not there yet."""
+        foreseen = _without(Fork(scheduler), later).until().finish
+        finish = foreseen.get(number)
         if finish is None:
             return
-        self._finish[number] = finish
-        submit = self._jobs[number].spec.submit_time
-        times: FloatColumn | None = None
-        foreseen: dict[int, float] = {}
-        self._believed_seconds[number] = math.nan
-        row, jobs = scheduler.row_of(number), scheduler.state.jobs
-        if row is not None:
-            work = float(jobs.total[row] * jobs.scale[row])
-            self._believed_seconds[number] = work / float(jobs.request_rate[row])
-            if self._play_outs:
-                after = number + 1 + len(later)
-                times = self._play_out(fork, number, finish - submit, after)
-                foreseen = _finishes_of_all(fork, later)
-        self._state(number, scheduler.now, finish, times, foreseen)
-
-    def _state(
-        self,
-        number: int,
-        now: float,
-        finish: float,
-        times: FloatColumn | None,
-        foreseen: dict[int, float],
-    ) -> None:
-        """State P50 and P90 of a job that has come; ``times``: when it is through in the play-outs."""
-        submit, statements = self._jobs[number].spec.submit_time, self._statements
-        if times is None:
-            reckoned = statements.reckon_alone(finish - submit)
-        else:
-            known = self._past.beliefs_known
-            reckoned = statements.reckon(submit, times, beliefs_known=known)
-        seconds = np.array(statements.stated(reckoned, now, foreseen))
-        self._stated[number] = [*np.maximum.accumulate(submit + seconds).tolist()]
-        statements.add(number, submit, reckoned, self._stated[number])
-
-    def _fork(self, scheduler: Scheduler) -> Fork:
-        """A look-ahead, in arrays of its own where machine code does."""
-        if not scheduler.state.compiled:
-            return Fork(scheduler)
-        self._arrays = self._arrays or Arrays()
-        return Fork(scheduler).in_arrays(self._arrays)
-
-    def _play_out(
-        self, fork: Fork, number: int, horizon: float, next_number: int
-    ) -> FloatColumn | None:
-        """When the job is through in futures like the recent past; None where there are none."""
-        self._past.arrived(arrival_of(fork.scheduler, number))
-        return finishes(
-            fork,
-            self._past,
-            number,
-            horizon=horizon,
-            next_number=next_number,
-            play_outs=self._play_outs,
-            rng=self._rng,
+        now, spec = scheduler.now, self._jobs[number].spec
+        observed = Observed(
+            load=len(foreseen),
+            arrivals=number
+            + 1
+            - bisect_left(self._jobs, now - ARRIVALS_SECONDS, hi=number, key=_submitted),
+            service=believed_service(scheduler, number, finish - now),
+            width=spec.gpus,
         )
+        self._told.foresee(foreseen)
+        times = self._told.tell(number, now, observed, finish - now, spec.time_limit_seconds)
+        self._finish[number] = finish
+        self._quantiles[number] = now + times.p50, now + times.p90
 
     def predictions(self, jobs: int) -> Predictions:
-        """What was predicted for each of ``jobs`` jobs at its submission."""
+        """The predictions for each of ``jobs`` jobs at its submission."""
         columns = np.full((1 + len(SHARES), jobs), np.nan)
         for number, finish in self._finish.items():
-            columns[0, number] = finish
-            columns[1:, number] = self._stated[number]
+            columns[:, number] = finish, *self._quantiles[number]
         return Predictions(*columns)
+
+
+def _submitted(job: Job) -> float:
+    return job.spec.submit_time
 
 
 def _without(fork: Fork, numbers: Collection[int]) -> Fork:
@@ -210,25 +143,6 @@ def _without(fork: Fork, numbers: Collection[int]) -> Fork:
     there = [number for number in numbers if number in scheduler.known or number in waiting]
     events = [JobCancelled(scheduler.now, number) for number in there]
     return fork.under(*events) if events else fork
-
-
-def _finishes_of_all(fork: Fork, without: Collection[int]) -> dict[int, float]:
-    """When the jobs in the system will finish, ``without`` those to be taken for not there yet."""
-    return _without(fork, without).until().finish
-
-
-def predicted_finish(fork: Fork, number: int, without: Collection[int] = ()) -> float | None:
-    """When job ``number`` will finish if beliefs hold and nobody else arrives; None for never.
-
-    without: jobs that are to be taken for not there yet.
-    """
-    scheduler = fork.scheduler
-    waiting = {event.number for event in scheduler.admissions.waiting}
-    waiting |= scheduler.admissions.dependents.aside.keys()
-    if number not in scheduler.known and number not in waiting:
-        return None
-    finish = _without(fork, without).finish_of(number)
-    return finish if finish < math.inf else None
 
 
 def run_and_predict(world: World) -> FloatColumn | None:

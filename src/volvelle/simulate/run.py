@@ -24,13 +24,12 @@ from volvelle.model.overheads import Overheads
 from volvelle.model.problems import Problem
 from volvelle.model.throughput import LINEAR
 from volvelle.simulate.arrivals import ArrivalTable
-from volvelle.simulate.experiment_file import PLAY_OUTS
 from volvelle.simulate.interrupt import asked_to_stop
 from volvelle.simulate.predict import Predictor, Refreshed
 from volvelle.simulate.profiling import ProfiledWorkload, profile
 from volvelle.simulate.synthesis import SYNTHESIZER, Synthesis
 from volvelle.simulate.users import Users
-from volvelle.simulate.world import Recording, Watcher, World
+from volvelle.simulate.world import Watcher, World
 from volvelle.workload.habits import Habits
 from volvelle.workload.workload import Workload
 
@@ -48,8 +47,6 @@ class Setting:
     predict: forecast every job's finish at its submission. refresh: and of all jobs at every event.
     users: habits of users who submit again when their jobs are through (None: all jobs come when the workload
     says). What is drawn of them follows from the seed.
-    play_outs: with how many futures like the recent past P50 and P90 are found; 0: with none, from
-    past errors alone.
     synthesis: choose policy and admission anew now and then; the parts of ``composition`` rule until then.
     """
 
@@ -62,7 +59,6 @@ class Setting:
     tracked: tuple[int, int] | None = None
     predict: bool = False
     refresh: bool = False
-    play_outs: int = PLAY_OUTS
     synthesis: Synthesis | None = None
     users: Habits | None = None
 
@@ -182,7 +178,7 @@ def _run(
     compiled: bool | None,
 ) -> Simulation:
     synthesis, workload = setting.synthesis, came.workload
-    watchers: list[Watcher | Recording] = [recorder]
+    watchers: list[Watcher] = [recorder]
     if journal is not None:
         watchers.insert(0, journal)
     predictor, pauses = None, NEVER
@@ -190,8 +186,6 @@ def _run(
         predictor = Predictor(
             workload.jobs,
             refresh=setting.refresh,
-            play_outs=setting.play_outs,
-            seed=setting.seed,
         )
         watchers.append(predictor)
         pauses = EVERY_MOMENT if setting.refresh else NEWCOMERS_CAME
@@ -256,8 +250,6 @@ def _run(
 
 def _pays(jobs: int, setting: Setting, scheduler: Scheduler) -> bool:
     """Whether machine code is worth what loading it takes."""
-    if setting.predict and setting.play_outs:
-        return True  # only then are as many futures played out as are asked for, each to its end
     return scheduler.machine_code_pays(jobs * _PREDICTED if setting.predict else jobs)
 
 

@@ -36,7 +36,6 @@ from volvelle.metrics.summary import Summary, summarise
 from volvelle.model.cluster import Cluster
 from volvelle.model.job import JobSpec
 from volvelle.model.problems import Problem, cannot_write
-from volvelle.simulate.experiment_file import PLAY_OUTS
 from volvelle.simulate.predict import write_predictions
 from volvelle.simulate.run import Setting, Simulation
 from volvelle.simulate.synthesis import SYNTHESIZER, Synthesis
@@ -79,7 +78,6 @@ class RunRecord(msgspec.Struct, frozen=True, kw_only=True):
     tracked: tuple[int, int] | None = None
     predict: bool = False
     refresh: bool = False
-    play_outs: int = PLAY_OUTS
     synthesis: Synthesis | None = None
     users: dict[str, Any] | None = None
     started: str = ""
@@ -221,7 +219,7 @@ def read_record(directory: Path) -> RunRecord:
     path = directory / RECORD
     try:
         record = msgspec.json.decode(path.read_bytes(), type=RunRecord)
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         raise Problem(
             f"{directory} is not a run directory: it has no {RECORD}",
             mend="name one that volvelle simulate or compare wrote",

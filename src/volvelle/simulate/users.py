@@ -9,11 +9,12 @@ from collections.abc import Sequence
 
 from volvelle.core.decision import Decision
 from volvelle.core.events import Event, JobCancelled, JobFinished, JobSubmitted
+from volvelle.core.log import EachMoment
 from volvelle.model.job import Job
 from volvelle.workload.habits import UserBatch
 
 
-class Users:
+class Users(EachMoment):
     """Users that submit ``batches``, each when the batch that it follows has ended."""
 
     def __init__(self, batches: Sequence[UserBatch]) -> None:

@@ -10,37 +10,12 @@ from typing import Protocol
 import numpy as np
 
 from volvelle.core.course import Course
-from volvelle.core.decision import Decision
-from volvelle.core.events import (
-    Event,
-    JobSubmitted,
-)
+from volvelle.core.events import Event, JobSubmitted
 from volvelle.core.execution import Execution
 from volvelle.core.forward.moments import boundary, jobs_left, next_moment
-from volvelle.core.log import Batch
+from volvelle.core.log import Batch, Submission
 from volvelle.core.scheduler import Scheduler
-from volvelle.core.state import (
-    ARRIVAL_COLUMNS,
-    ASK_DIRECTOR,
-    ASKED,
-    COME,
-    DIRECT_AT,
-    ENDLESS,
-    EVENTS,
-    EVERY_MOMENT,
-    INFINITY,
-    LOG_FULL,
-    LOGGED_MOMENTS,
-    MOMENTS,
-    NEVER,
-    NOW,
-    QUEUED,
-    THROUGH,
-    TRACKED,
-    TRACKED_FIRST,
-    TRACKED_LAST,
-    UNTIL,
-)
+from volvelle.core.state import *
 from volvelle.simulate.arrivals import ArrivalTable
 from volvelle.simulate.nodes import node_changes
 from volvelle.simulate.trainer import Trainer
@@ -51,17 +26,9 @@ _MOMENTS, _FEW = 4096, 64
 
 
 class Watcher(Protocol):
-    """A watcher that takes each moment of a run."""
+    """A watcher of a run."""
 
-    def record(self, time: float, events: tuple[Event, ...], decision: Decision) -> None:
-        """One moment: what happened and what was decided."""
-        ...
-
-
-class Recording(Protocol):
-    """A watcher that takes many moments of a run at once."""
-
-    def take(self, batch: Batch, submission: Callable[[float, int], JobSubmitted]) -> None:
+    def take(self, batch: Batch, submission: Submission) -> None:
         """A stretch of moments."""
         ...
 
@@ -90,7 +57,7 @@ class World:
         self,
         scheduler: Scheduler,
         arrivals: ArrivalTable,
-        watchers: Sequence[Watcher | Recording] = (),
+        watchers: Sequence[Watcher] = (),
         *,
         tick: float | None = None,
         tracked: tuple[int, int] | None = None,
@@ -186,11 +153,7 @@ class World:
             return
         batch = self.scheduler.drain()
         for watcher in self._watchers:
-            if hasattr(watcher, "take"):
-                watcher.take(batch, self._submission)
-            else:
-                for time, events, decision in batch.moments(self._submission):
-                    watcher.record(time, events, decision)
+            watcher.take(batch, self._submission)
 
     def _submit_again(self) -> None:
         """Let users react to what the moment brought."""

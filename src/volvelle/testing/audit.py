@@ -25,6 +25,7 @@ from volvelle.core.events import (
     Recomposed,
     WakeUp,
 )
+from volvelle.core.log import EachMoment
 from volvelle.metrics.outcomes import Outcomes
 from volvelle.model.cluster import NodeState
 from volvelle.model.node import NodeKind
@@ -34,7 +35,7 @@ from volvelle.testing.lives import Lives
 from volvelle.testing.scenario import Run, Scenario, happen
 
 
-class Audit:
+class Audit(EachMoment):
     """Watches one run of ``scenario``."""
 
     def __init__(self, scenario: Scenario) -> None:

@@ -59,7 +59,7 @@ def small_setting(**parts: str) -> Setting:
     composition = WrittenComposition(**{"policy": "srtf", "placement": "consolidated"} | parts)
     if composition.build().policy.shares_gpus:
         composition = msgspec.structs.replace(composition, placement="none")
-    return Setting(cluster=CLUSTER, composition=composition, play_outs=2)
+    return Setting(cluster=CLUSTER, composition=composition)
 
 
 def assert_the_same(one: Outcomes, other: Outcomes) -> None:
@@ -94,7 +94,7 @@ def check_synthesis(where: Setting, policy: str, admission: str) -> None:
 
 def check_search(where: Setting) -> None:
     """The figures of a search, without predictions and with, equal the figures of a run."""
-    plain = simulate(WORKLOAD, replace(where, predict=True, play_outs=0), compiled=False).outcomes
+    plain = simulate(WORKLOAD, replace(where, predict=True), compiled=False).outcomes
     for names in (("jct:mean",), ("jct:mean", "pred_error:p99")):
         objectives = [read_objective(name) for name in names]
         expected = [objective.of(plain) for objective in objectives]

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from volvelle.core.decision import Decision
 from volvelle.core.events import Event, JobFailed
 from volvelle.core.facets import PlacesBatches
+from volvelle.core.log import EachMoment
 from volvelle.core.parts import Placement, placements
 from volvelle.core.resources import Resources
 from volvelle.model.cluster import Cluster, Node
@@ -62,7 +63,7 @@ def a_gang_that_fits_gets_exactly_its_count_of_free_gpus(placement: str) -> None
     on_random(100, check, resources=clusters_in_use(), data=st.data())
 
 
-class Moves:
+class Moves(EachMoment):
     """Notices jobs that go on with as many GPUs of the same type on other slots."""
 
     def __init__(self) -> None:

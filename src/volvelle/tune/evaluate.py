@@ -36,8 +36,7 @@ def outcomes_for(workload: Workload, setting: Setting, objectives: Sequence[Obje
         outcomes = _predicted_outcomes(workload, setting)
         if outcomes is not None:
             return outcomes
-    play_outs = setting.play_outs if intervals else 0
-    return simulate(workload, replace(setting, predict=predict, play_outs=play_outs)).outcomes
+    return simulate(workload, replace(setting, predict=predict)).outcomes
 
 
 def _predicted_outcomes(workload: Workload, setting: Setting) -> Outcomes | None:

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from volvelle.incumbents.slurm.accuracy import Accuracy
-from volvelle.incumbents.slurm.follow import Follower, Told, preemptible
+from volvelle.incumbents.slurm.accuracy import Accuracy, Told
+from volvelle.incumbents.slurm.follow import Follower, preemptible
 from volvelle.incumbents.slurm.run_times import RunTimes
 from volvelle.incumbents.slurm.site import Config, Job, Partition, Qos, Site, Snapshot
 from volvelle.incumbents.slurm.survival import Curve

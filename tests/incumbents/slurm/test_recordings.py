@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from slurm_runs import recorded, snapshots
 
-from volvelle.incumbents.slurm.follow import Told
+from volvelle.incumbents.slurm.accuracy import Told
 from volvelle.incumbents.slurm.forecast import foresee
 from volvelle.incumbents.slurm.listing import heading, prometheus, rows, summary
 from volvelle.incumbents.slurm.read_jobs import read_snapshot

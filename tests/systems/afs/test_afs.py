@@ -44,7 +44,8 @@ def test_the_decision_is_the_same_compiled_and_plain(case: Growing, gpus: int, l
     m[columns.NUMBER] = np.arange(jobs)
     m[columns.TYPES], m[columns.TYPE], m[columns.PINNED] = 1.0, -1.0, 0.0
     m[columns.TOTAL], m[columns.SCALE] = case.work, 1.0
-    cluster = ClusterNow(60.0, np.array([float(gpus)]), case.left, case.table)
+    lends = np.ones(len(case.left))
+    cluster = ClusterNow(60.0, np.array([float(gpus)]), case.left, case.left, lends, case.table)
     memory, given_, twin = np.array([float(later)]), np.zeros((4, jobs)), np.zeros((4, jobs))
     compiled(decide_by_length)(m, cluster, memory, given_)
     decide_by_length(m, cluster, memory, twin)

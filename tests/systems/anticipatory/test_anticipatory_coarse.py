@@ -1,4 +1,4 @@
-"""Anticipatory scheduling by predictions: lanes, what is kept, harm as a dial, preemption."""
+"""Anticipatory scheduling by predictions: roles, GPUs kept, harm control, preemption."""
 
 import numpy as np
 import pytest
@@ -6,8 +6,10 @@ from hypothesis import given, settings
 from test_anticipatory import run, run_together, workloads, workloads_on_nodes
 
 from volvelle.core import machine
+from volvelle.core import policy as policy_module
 from volvelle.core.composition import WrittenComposition
 from volvelle.core.forward.advance import advance
+from volvelle.core.groups import over_all
 from volvelle.core.policy import Policy
 from volvelle.core.state import Rules, State
 from volvelle.core.view import View
@@ -17,7 +19,7 @@ from volvelle.model.job import Job
 from volvelle.model.overheads import Overheads
 from volvelle.model.problems import Problem
 from volvelle.simulate.run import Setting, simulate
-from volvelle.systems.anticipatory import coarse, lending, memory, queues
+from volvelle.systems.anticipatory import coarse, lending, memory
 from volvelle.systems.anticipatory.coarse import Anticipatory
 from volvelle.testing.scenario import Scenario, happen, linear_job
 from volvelle.workload.workload import Workload
@@ -92,7 +94,8 @@ def test_machine_code_decides_as_its_plain_twin(workload: tuple[Cluster, list[Jo
     policy = f"anticipatory:{QUANTA},preempt=true,bounded=true"
     compiled = run(policy, *workload)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(coarse, "serve", lending.serve.py_func)
+        patch.setattr(policy_module, "over_all", lambda decide: vars(over_all(decide))["py_func"])
+        patch.setattr(coarse, "kinds_of", lending.kinds_of.py_func)
         plain = run(policy, *workload)
     np.testing.assert_array_equal(compiled.first_start, plain.first_start)
     np.testing.assert_array_equal(compiled.finish, plain.finish)
@@ -118,10 +121,10 @@ class PlainMachine:
 
 @settings(max_examples=12, deadline=None)
 @given(workloads())
-def test_queues_that_are_kept_decide_as_a_look_at_all_jobs(
+def test_kinds_that_are_kept_decide_as_kinds_made_of_all_jobs(
     workload: tuple[Cluster, list[Job]],
 ) -> None:
-    """To the last bit, with predictions seen to hold or not, and where queues or notes do not suffice."""
+    """To the last bit, with predictions seen to hold or not, and where kinds or notes need more room."""
     where, jobs = workload
     composition = WrittenComposition(f"anticipatory:{QUANTA},least_recall=0.9")
     setting = Setting(cluster=where, composition=composition)
@@ -130,7 +133,7 @@ def test_queues_that_are_kept_decide_as_a_look_at_all_jobs(
         asked = simulate(Workload(tuple(jobs)), setting, compiled=False)
         for room, most in ((64, 512), (6, 2)):
             patch.setattr(memory, "_ROOM", room)
-            patch.setattr(queues, "_FULL", most)
+            patch.setattr(memory, "_KINDS", most)
             kept = simulate(Workload(tuple(jobs)), setting, compiled=True)
             assert kept.scheduler.rules.yields
             np.testing.assert_array_equal(kept.outcomes.first_start, asked.outcomes.first_start)
@@ -139,7 +142,7 @@ def test_queues_that_are_kept_decide_as_a_look_at_all_jobs(
             np.testing.assert_array_equal(ours, theirs)
 
 
-def test_machine_code_keeps_queues_as_its_plain_twin_does() -> None:
+def test_machine_code_keeps_kinds_as_its_plain_twin_does() -> None:
     """Compiled, as all runs of some thousand jobs are."""
     jobs = [
         linear_job(n, 3.0 * n, 1 + n % 3, 8.0 + 11.0 * (n % 5), pool="ab"[n % 2]) for n in range(60)

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from volvelle.systems.anticipatory.homes import HomeClock, lay_out, stand
+from volvelle.systems.anticipatory.home_nodes import HomeClock, lay_out, stand
 
 
 @given(

@@ -77,7 +77,7 @@ def on_generated_jobs(load: float, estimator: str) -> tuple[int, int]:
     costs = Overheads(start=30.0, restore=30.0, checkpoint=20.0)
     composition = WrittenComposition("chronus", "none", "accept-all", estimator, "completion")
     setting = Setting(cluster=parse_cluster("4x8"), composition=composition, overheads=costs)
-    outcomes = simulate(workload, replace(setting, play_outs=0)).outcomes
+    outcomes = simulate(workload, setting).outcomes
     return int(np.nansum(promised(outcomes))), int(np.nansum(broken(outcomes)))
 
 

@@ -306,7 +306,8 @@ def divided(case: dict[str, Any], loop: Any, delta: float, *more: float) -> list
     m, weights = case["matrix"], case["weights"]
     capacity = np.array([case["capacity"], *more])
     out, rows, counters = np.zeros((3, m.shape[1])), case["rows"].copy(), np.zeros(CHANGED + 1, int)
-    cluster = ClusterNow(0.0, capacity, case["quota"], np.repeat(case["table"], len(capacity), 1))
+    quota, rates = case["quota"], np.repeat(case["table"], len(capacity), 1)
+    cluster = ClusterNow(0.0, capacity, quota, quota, np.ones(len(quota)), rates)
     memory = memory_of(case["floor"], delta, np.zeros(0), weights)
     loop(m, case["queue"], len(weights), cluster, memory, out, rows, counters)
     changed = rows[: counters[CHANGED]]

@@ -4,6 +4,7 @@ import pytest
 
 from volvelle.core.decision import Decision
 from volvelle.core.events import Event
+from volvelle.core.log import EachMoment
 from volvelle.core.parts import KnownJob, placements
 from volvelle.model.cluster import Cluster, Node
 from volvelle.model.job import Job, JobSpec, Truth
@@ -37,7 +38,7 @@ def nodes(count: int, gpus: int = 4, cpus: float = 12.0, memory_gb: float = 400.
     return Cluster(tuple(Node(f"node-{i}", gpus, "", cpus, memory_gb) for i in range(count)))
 
 
-class Told:
+class Told(EachMoment):
     """What each job was told to have, by time."""
 
     def __init__(self) -> None:

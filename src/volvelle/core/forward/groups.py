@@ -97,9 +97,16 @@ def _decide_by_groups(s: State) -> float:
         s.count[OLDEST],
         jobs.younger,
     )
-    clock = s.clock
+    pools, clock = s.pools, s.clock
     cluster = ClusterNow(
-        clock[NOW], s.types.capacity, s.pools.quota, s.rates, clock[CPUS], clock[MEMORY]
+        clock[NOW],
+        s.types.capacity,
+        pools.quota,
+        pools.owned,
+        pools.lends,
+        s.rates,
+        clock[CPUS],
+        clock[MEMORY],
     )
     out = Changes(jobs.target, jobs.target_type, jobs.reason, s.changed, s.count)
     return float(_decide(grouped, cluster, array_of(s.memory), out))

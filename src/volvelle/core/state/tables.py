@@ -274,9 +274,14 @@ class Types(StateTable):
 
 
 class Pools(StateTable):
-    """GPUs by pool: the most that its jobs may hold, that they hold, and that are left during a decision."""
+    """GPUs by pool: the most that its jobs may hold, that they hold, and that are left during a decision.
+
+    owned: that it owns. lends: whether it does (0 or 1).
+    """
 
     quota: Floats
+    owned: Floats
+    lends: Floats
     taken: Floats
     left: Floats
 

@@ -5,11 +5,9 @@ from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
-if TYPE_CHECKING:
-    from volvelle.incumbents.slurm.follow import Told
-    from volvelle.incumbents.slurm.site import Job
+from volvelle.incumbents.slurm.site import Job
 
 _KEPT = 50_000
 """Instants that are judged, the latest."""
@@ -17,9 +15,23 @@ _KEPT_OF_A_JOB = 200
 """Instants that wait for a job's event; of more every second is dropped, and the others count twice."""
 
 
+class Told(NamedTuple):
+    """The times told of one job at one moment; seconds since 1970."""
+
+    key: str
+    start: float
+    """As the mechanism expects it, which stands for P50; of a job that runs, when it started."""
+    start_p90: float
+    end: float
+    """As the mechanism expects it."""
+    end_p90: float
+    slurm_start: float | None
+    """The time that Slurm itself told, where it has not passed."""
+
+
 class _Instant(NamedTuple):
     moment: float
-    told: "Told"
+    told: Told
     slurm_end: float | None
 
 
@@ -70,7 +82,7 @@ class Accuracy:
         self.starts: deque[Judged] = deque(maxlen=_KEPT)
         self.ends: deque[Judged] = deque(maxlen=_KEPT)
 
-    def told(self, job: "Job", moment: float, told: "Told", slurm_end: float | None) -> None:
+    def told(self, job: Job, moment: float, told: Told, slurm_end: float | None) -> None:
         """A pending job was told at ``moment``."""
         for waits in (self._for_start, self._for_end):
             waits.setdefault(job.key, _Waits()).add(_Instant(moment, told, slurm_end))

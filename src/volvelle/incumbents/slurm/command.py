@@ -11,7 +11,8 @@ from volvelle.cli import options
 from volvelle.cli.options import Form
 
 if TYPE_CHECKING:
-    from volvelle.incumbents.slurm.follow import Follower, Told
+    from volvelle.incumbents.slurm.accuracy import Told
+    from volvelle.incumbents.slurm.follow import Follower
 
 app = typer.Typer(no_args_is_help=True)
 
@@ -141,6 +142,35 @@ def why(folder: Folder, job: Annotated[str, typer.Argument(metavar="JOB")]) -> N
         f"Starts about {format_moment(told.start, now)}, by {format_moment(told.start_p90, now)} in nine"
         f" cases of ten"
     )
+
+
+@app.command("what-if")
+def what_if(
+    folder: Folder,
+    changes: Annotated[
+        list[str], typer.Argument(metavar="CHANGE...", help="As for sacctmgr and scontrol.")
+    ],
+    output: options.Output = Form.TABLE,
+) -> None:
+    """What changes of the site would bring to the jobs that wait at a recording's last poll.
+
+    volvelle attach what-if volvelle-attach "QOS=normal MaxTRESPU=gres/gpu=16"
+
+    volvelle attach what-if volvelle-attach "NodeName=h5 Like=h4" "PartitionName=h100 Nodes=h[1-5]"
+    """
+    from volvelle.cli.rows import show_rows
+    from volvelle.incumbents.slurm.forecast import foresee
+    from volvelle.incumbents.slurm.listing import EFFECTS, effect_heads
+    from volvelle.incumbents.slurm.recording import read
+    from volvelle.incumbents.slurm.session import resumed
+    from volvelle.incumbents.slurm.what_if import effects
+    from volvelle.model.problems import Problem
+
+    follower = resumed(read(folder), foresee).follower
+    if follower is None:
+        raise Problem(f"the recording in {folder} has no poll")
+    found = [one._asdict() for one in effects(follower, changes)]
+    show_rows(found, effect_heads(), EFFECTS, output, "No job waits.")
 
 
 @app.command()

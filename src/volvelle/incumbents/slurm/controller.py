@@ -156,6 +156,7 @@ class Controller:
         self._leave_queue(entry)
         entry.shares, entry.partition, entry.start = held, partition, start
         entry.counted, entry.reason = max(start, self.calculated), ""
+        entry.cpus = sum(share.cpus for share in held)
         job = entry.job
         for share in held:
             self.free[:, share.node] -= (share.cpus, share.memory, share.gpus)
@@ -245,9 +246,8 @@ class Controller:
     def _count_usage(self, entry: Entry) -> None:
         seconds = self.now - entry.counted
         if seconds > 0.0:
-            cpus = sum(share.cpus for share in entry.shares or ())
             who = entry.job.account, entry.job.user
-            self.fair.usage[who] = self.fair.usage.get(who, 0.0) + cpus * seconds
+            self.fair.usage[who] = self.fair.usage.get(who, 0.0) + entry.cpus * seconds
             entry.counted = self.now
 
     def _rate(self, entry: Entry) -> None:

@@ -31,7 +31,8 @@ class Entry:
 
     limit: seconds. eligible: it does not start before. accrue: from when its age counts. after: jobs that
     have to end first, by key. turn: the order of entering. allowed: nodes that will do (None: all).
-    priority: by partition. shares: what it holds, None while it waits.
+    priority: by partition. shares: what it holds, None while it waits; cpus: of these. counted: until when
+    they are part of its usage.
     """
 
     number: int
@@ -50,6 +51,7 @@ class Entry:
     partition: str = ""
     start: float = 0.0
     counted: float = 0.0
+    cpus: float = 0.0
     reason: str = ""
 
     @property

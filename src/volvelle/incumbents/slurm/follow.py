@@ -12,11 +12,11 @@ number that a controller gave twice (it lost its state) is another job.
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 from volvelle.estimate.likeness import ARRIVALS_SECONDS, Observed
 from volvelle.estimate.told import ToldTimes
-from volvelle.incumbents.slurm.accuracy import Accuracy
+from volvelle.incumbents.slurm.accuracy import Accuracy, Told
 from volvelle.incumbents.slurm.run_times import RunTimes, limit_of, partition_limits
 from volvelle.incumbents.slurm.site import Job, Site, Snapshot
 
@@ -49,20 +49,6 @@ class Mechanism(Protocol):
         """Courses by job's key."""
 
 
-class Told(NamedTuple):
-    """The times told of one job at one moment; seconds since 1970."""
-
-    key: str
-    start: float
-    """As the mechanism expects it, which stands for P50; of a job that runs, when it started."""
-    start_p90: float
-    end: float
-    """As the mechanism expects it."""
-    end_p90: float
-    slurm_start: float | None
-    """The time that Slurm itself told, where it has not passed."""
-
-
 @dataclass
 class _Track:
     """A job as it was last seen."""
@@ -76,7 +62,7 @@ class Follower:
 
     def __init__(self, site: Site, mechanism: Mechanism) -> None:
         self.site = site
-        self._mechanism = mechanism
+        self.mechanism = mechanism
         self._tracks: dict[str, _Track] = {}
         self._run_times = RunTimes()
         scale = site.config.scheduler_number("bf_interval", 30.0) + _LAUNCH
@@ -177,7 +163,7 @@ class Follower:
     def tell(self) -> list[Told]:
         """Starts and ends of all jobs that wait or run, told at the last snapshot's moment."""
         now, seconds = self.snapshot.time, self.believed()
-        courses = self._mechanism(self.site, self.snapshot, seconds)
+        courses = self.mechanism(self.site, self.snapshot, seconds)
         foreseen = [one.start for one in courses.values() if one.start is not None]
         last = max(now, *foreseen) if foreseen else now
         found = []
@@ -194,14 +180,17 @@ class Follower:
     def _jobs(self) -> list[Job]:
         return [job for job in self.snapshot.jobs if job.pending or job.running]
 
-    def believed(self) -> dict[str, float]:
-        """Seconds that whole runs are believed to take, by job's key, of those that wait or run."""
-        return {job.key: self._believed(job) for job in self._jobs()}
+    def believed(self, share: float = 0.5) -> dict[str, float]:
+        """Seconds that whole runs are believed to take, by job's key, of those that wait or run.
 
-    def _believed(self, job: Job) -> float:
+        share: of such jobs that take no longer.
+        """
+        return {job.key: self._believed(job, share) for job in self._jobs()}
+
+    def _believed(self, job: Job, share: float) -> float:
         limit = limit_of(job, self._limits)
         so_far = max(self.snapshot.time - job.start, 0.0) if job.running and job.start else 0.0
-        return self._run_times.believed(job, limit, so_far)
+        return self._run_times.believed(job, limit, so_far, share)
 
     def remember(self, told: Sequence[Told]) -> None:
         """Keep what was told at the last snapshot's moment, to judge it by what comes."""

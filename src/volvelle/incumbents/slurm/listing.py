@@ -7,7 +7,8 @@ from datetime import datetime
 
 from volvelle.cli.moments import format_moment
 from volvelle.cli.rows import Head, Row
-from volvelle.incumbents.slurm.follow import Follower, Told
+from volvelle.incumbents.slurm.accuracy import Told
+from volvelle.incumbents.slurm.follow import Follower
 from volvelle.model.units import format_duration
 
 KEYS = (
@@ -75,6 +76,34 @@ def heads(now: datetime) -> list[Head]:
         Head("SLURM SAYS", lambda row: format_moment(row["slurm_start"], now)),
         Head("REASON", lambda row: row["reason"] or "-"),
     ]
+
+
+EFFECTS = ("kind", "name", "jobs", "never", "before", "after", "least", "most")
+
+
+def effect_heads() -> list[Head]:
+    """The columns of a table of effects of a change."""
+
+    def moved(row: Row) -> str:
+        low, high = (_signed(row[name]) for name in ("least", "most"))
+        middle = _signed(row["after"] - row["before"])
+        return middle if low == high else f"{middle} ({low} to {high})"
+
+    return [
+        Head("OF", lambda row: row["kind"]),
+        Head("NAME", lambda row: row["name"] or "-"),
+        Head("JOBS", lambda row: str(row["jobs"]), right=True),
+        Head("NEVER", lambda row: str(row["never"] or "-"), right=True),
+        Head("WAIT FROM NOW", lambda row: format_duration(row["before"]), right=True),
+        Head("CHANGED", lambda row: format_duration(row["after"]), right=True),
+        Head("DIFFERENCE (QUICK TO SLOW JOBS)", moved),
+    ]
+
+
+def _signed(seconds: float) -> str:
+    if abs(seconds) < 0.5:
+        return "0s"
+    return f"{'-' if seconds < 0 else '+'}{format_duration(abs(seconds))}"
 
 
 def heading(follower: Follower) -> str:

@@ -156,7 +156,8 @@ class Slurm(Policy):
                 entry.allowed = (kinds[row] >> node_types) & 1 == 1
                 controller.enter(entry)
                 if job.running and self._past is not None:
-                    controller.hold(entry, job.partitions[0], on_nodes(entry, controller), view.now)
+                    start = min(job.start or view.now, view.now)
+                    controller.hold(entry, job.partitions[0], on_nodes(entry, controller), start)
                     continue
             if entry.shares is None and amounts[row] > 0.0:
                 shares = _held(view, controller, row, number)
@@ -205,21 +206,25 @@ class Slurm(Policy):
 
     def _allocation(self, view: View, controller: Controller) -> Allocation:
         jobs, resources, holdings = view.jobs, view.resources, controller.holdings
-        nodes = np.zeros((len(jobs), len(resources.nodes)))
         row_of = jobs.row_of
-        rows = [row_of[number] for number in holdings.numbers.tolist()]
+        rows = np.array([row_of[number] for number in holdings.numbers.tolist()], dtype=np.int64)
         at = self._places(view, controller)[holdings.shares[:, NODE].astype(np.int64)]
-        nodes[rows, at] = holdings.shares[:, HELD_GPUS]
+        held = holdings.shares[:, HELD_GPUS]
+        gpus = np.bincount(rows, held, len(jobs)).astype(np.float64)
         running = np.array([row_of[number] for number in controller.running], dtype=np.int64)
-        without = running[~nodes[running].any(axis=1)]
+        without = running[gpus[running] == 0.0]
         if len(without):
-            nodes[without, resources.index[NO_GPUS]] = 1.0
-        gpus = nodes.sum(axis=1)
-        types = np.where(gpus > 0, resources.node_type[np.argmax(nodes > 0, axis=1)], -1)
+            rows, gpus[without] = np.concatenate([rows, without]), 1.0
+            at = np.concatenate([at, np.full(len(without), resources.index[NO_GPUS])])
+            held = np.concatenate([held, np.ones(len(without))])
+        order = np.lexsort((at, rows))
+        places = np.array([rows, at, np.round(held)], dtype=np.int64)[:, order]
+        places = places[:, places[2] > 0]
+        types = np.full(len(jobs), -1.0)
+        types[places[0][::-1]] = resources.node_type[places[1][::-1]]
         reasons = np.where(gpus > 0, 0.0, float(Reason.POLICY))
-        named = np.round(nodes).astype(np.int64) if resources.named else None
-        ask_at = self._ask_at(controller)
-        return Allocation(gpus, types.astype(np.float64), reasons, nodes=named, ask_at=ask_at)
+        named = places if resources.named else None
+        return Allocation(gpus, types, reasons, nodes=named, ask_at=self._ask_at(controller))
 
     def why(self, number: int) -> str:
         """Slurm's reason, and who or what is behind it."""

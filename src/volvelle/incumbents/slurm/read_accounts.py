@@ -19,19 +19,23 @@ from volvelle.incumbents.slurm.text import (
 
 def read_qos(text: str) -> Iterator[Qos]:
     """The rows of ``sacctmgr -P show qos``."""
-    for row in table(text):
-        mode = row.get("PreemptMode", "").upper()
-        yield Qos(
-            name=row["Name"],
-            priority=number(row.get("Priority")),
-            preempts=words(row.get("Preempt")),
-            preempt_mode="" if mode == "CLUSTER" else mode,
-            grace_seconds=duration(row.get("GraceTime")) or 0.0,
-            exempt_seconds=duration(row.get("PreemptExemptTime")),
-            usage_factor=number(row.get("UsageFactor"), 1.0),
-            flags=words(row.get("Flags")),
-            limits=_limits(row),
-        )
+    return (read_quality(row) for row in table(text))
+
+
+def read_quality(row: Mapping[str, str]) -> Qos:
+    """A QOS of its fields, as sacctmgr names them."""
+    mode = row.get("PreemptMode", "").upper()
+    return Qos(
+        name=row["Name"],
+        priority=number(row.get("Priority")),
+        preempts=words(row.get("Preempt")),
+        preempt_mode="" if mode == "CLUSTER" else mode,
+        grace_seconds=duration(row.get("GraceTime")) or 0.0,
+        exempt_seconds=duration(row.get("PreemptExemptTime")),
+        usage_factor=number(row.get("UsageFactor"), 1.0),
+        flags=words(row.get("Flags")),
+        limits=_limits(row),
+    )
 
 
 def _limits(row: Mapping[str, str]) -> Limits:
@@ -56,22 +60,25 @@ def _limits(row: Mapping[str, str]) -> Limits:
 def read_associations(texts: Mapping[str, str], cluster: str) -> Iterator[Association]:
     """Accounts and users of one cluster, by ``sacctmgr show assoc`` or, without it, by ``sacctmgr dump``."""
     rows = _rows(texts["assoc"], cluster) if "assoc" in texts else _dumped(texts.get("dump", ""))
-    for row in rows:
-        user, account = row.get("User", ""), row["Account"]
-        share = row.get("Share") or row.get("Fairshare") or "1"
-        yield Association(
-            account=account,
-            user=user,
-            partition=row.get("Partition", ""),
-            parent=account
-            if user
-            else row.get("ParentName") or row.get("Par Name") or _top(account),
-            shares=None if share == "parent" else number(share, 1.0),
-            qos=words(row.get("QOS")),
-            default_qos=present(row.get("Def QOS") or row.get("DefaultQOS")),
-            priority=number(row.get("Priority")),
-            limits=_limits(row),
-        )
+    return map(read_association, rows)
+
+
+def read_association(row: Mapping[str, str]) -> Association:
+    """An account, or a user of one, of its fields as sacctmgr names them."""
+    user, account = row.get("User", ""), row["Account"]
+    share = row.get("Share") or row.get("Fairshare") or "1"
+    above = row.get("ParentName") or row.get("Par Name") or _top(account)
+    return Association(
+        account=account,
+        user=user,
+        partition=row.get("Partition", ""),
+        parent=account if user else above,
+        shares=None if share == "parent" else number(share, 1.0),
+        qos=words(row.get("QOS")),
+        default_qos=present(row.get("Def QOS") or row.get("DefaultQOS")),
+        priority=number(row.get("Priority")),
+        limits=_limits(row),
+    )
 
 
 def _top(account: str) -> str:

@@ -188,7 +188,7 @@ def _conf(text: str) -> tuple[dict[str, str], list[Node], list[Partition]]:
             continue
         own = defaults[first] | own
         if first == "PartitionName":
-            partitions.append(_partition(own))
+            partitions.append(read_partition(own))
             continue
         nodes += (
             Node(
@@ -215,7 +215,7 @@ def _cpus(own: Mapping[str, str]) -> float:
 
 
 def _partitions(text: str, nodes: tuple[Node, ...]) -> Iterator[Partition]:
-    return placed([_partition(line) for line in records(text, "PartitionName")], nodes)
+    return placed([read_partition(line) for line in records(text, "PartitionName")], nodes)
 
 
 def placed(partitions: Iterable[Partition], nodes: tuple[Node, ...]) -> Iterator[Partition]:
@@ -224,7 +224,8 @@ def placed(partitions: Iterable[Partition], nodes: tuple[Node, ...]) -> Iterator
     return (replace(one, nodes=names) if one.nodes == ("ALL",) else one for one in partitions)
 
 
-def _partition(line: Mapping[str, str]) -> Partition:
+def read_partition(line: Mapping[str, str]) -> Partition:
+    """A partition of its fields, as ``scontrol show partition`` names them."""
     get = line.get
     shared = (get("OverSubscribe") or get("Shared") or "NO").upper()
     return Partition(

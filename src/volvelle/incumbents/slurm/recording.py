@@ -4,7 +4,7 @@ Lines of ``attach.jsonl`` (also read as ``attach.jsonl.gz``): ``{"t": seconds, .
 
 - ``site``: answers of the commands that describe the site, by kind, those that changed;
 - ``poll``: by kind the records of ``scontrol -o show`` that changed, field by field, and those that are gone;
-- ``told``: what was told at that moment, rows of `volvelle.incumbents.slurm.follow.Told`;
+- ``told``: what was told at that moment, rows of `volvelle.incumbents.slurm.accuracy.Told`;
 - ``failed``: why a poll had no answer.
 
 Of jobs only the fields that forecasts use are kept: command lines, paths and comments are not. Of the
@@ -19,7 +19,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any
 
-from volvelle.incumbents.slurm.follow import Told
+from volvelle.incumbents.slurm.accuracy import Told
 from volvelle.incumbents.slurm.text import record
 from volvelle.model.problems import Problem
 

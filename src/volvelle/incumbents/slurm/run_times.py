@@ -9,9 +9,10 @@ from collections import defaultdict, deque
 from collections.abc import Iterable, Iterator, Mapping
 
 import numpy as np
+from numpy.typing import NDArray
 
 from volvelle.incumbents.slurm.site import Job, Site
-from volvelle.incumbents.slurm.survival import Curve
+from volvelle.incumbents.slurm.survival import Curve, Floats
 
 _PRIOR = (0.1, 0.3, 0.5, 0.7, 0.9)
 """Ratios of jobs of which nothing is known; together they weigh as one job."""
@@ -34,11 +35,14 @@ class RunTimes:
         self._seen: dict[Group, deque[Seen]] = defaultdict(lambda: deque(maxlen=_KEPT))
         self._going: dict[Group, list[Seen]] = {}
         self._curves: dict[Group, Curve] = {}
+        self._columns: dict[Group, tuple[Floats, NDArray[np.bool_]]] = {}
+        """Ratios of groups, and whether these runs ended; with the curves, as long as nothing is learned."""
 
     def add(self, job: Job, seconds: float, limit: float, ended: bool) -> None:
         """Learn from a run that is over. ended: it was not cut short."""
         for group in _groups(job, limit):
             self._seen[group].append((min(seconds / limit, 1.0), ended))
+            self._columns.pop(group, None)
         self._curves.clear()
 
     def now(self, running: Iterable[tuple[Job, float, float]]) -> None:
@@ -49,6 +53,7 @@ class RunTimes:
                 going[group].append((min(seconds / limit, 1.0), False))
         self._going = going
         self._curves.clear()
+        self._columns.clear()
 
     def believed(self, job: Job, limit: float, so_far: float = 0.0, share: float = 0.5) -> float:
         """Seconds of a whole run that ``share`` of such jobs do not exceed, of those that ran ``so_far``."""
@@ -59,21 +64,25 @@ class RunTimes:
         return max(min(ratio, 1.0) * limit, so_far + 1.0)
 
     def _curve(self, groups: list[Group]) -> Curve:
-        values: list[float] = []
-        ended: list[bool] = []
-        weights: list[float] = []
-        for group in groups:
+        columns, weights, have = [self._column(group) for group in groups], [], 0.0
+        for ratios, _ in columns:
+            each = (
+                min(1.0, _TRUST / max(len(ratios), 1)) * _TRUST / (_TRUST + have) if have else 1.0
+            )
+            weights.append(np.full(len(ratios), each))
+            have += each * len(ratios)
+        last = (1.0 if not have else _TRUST / (_TRUST + have)) / len(_PRIOR)
+        columns.append((np.array(_PRIOR), np.ones(len(_PRIOR), dtype=np.bool_)))
+        weights.append(np.full(len(_PRIOR), last))
+        ratios, ended = (np.concatenate(parts) for parts in zip(*columns, strict=True))
+        return Curve(ratios, ended, np.concatenate(weights))
+
+    def _column(self, group: Group) -> tuple[Floats, NDArray[np.bool_]]:
+        if group not in self._columns:
             seen = [*self._seen.get(group, ()), *self._going.get(group, ())]
-            have = sum(weights)
-            each = min(1.0, _TRUST / max(len(seen), 1)) * _TRUST / (_TRUST + have) if have else 1.0
-            values += (ratio for ratio, _ in seen)
-            ended += (over for _, over in seen)
-            weights += [each] * len(seen)
-        last = (1.0 if not weights else _TRUST / (_TRUST + sum(weights))) / len(_PRIOR)
-        values += _PRIOR
-        ended += [True] * len(_PRIOR)
-        weights += [last] * len(_PRIOR)
-        return Curve(np.array(values), np.array(ended), np.array(weights))
+            ratios = np.array([ratio for ratio, _ in seen], dtype=np.float64)
+            self._columns[group] = ratios, np.array([over for _, over in seen], dtype=np.bool_)
+        return self._columns[group]
 
 
 def _groups(job: Job, limit: float) -> list[Group]:

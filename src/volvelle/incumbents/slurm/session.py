@@ -5,8 +5,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from volvelle.incumbents.slurm.accuracy import Told
 from volvelle.incumbents.slurm.ask import Slurm
-from volvelle.incumbents.slurm.follow import Follower, Mechanism, Told
+from volvelle.incumbents.slurm.follow import Follower, Mechanism
 from volvelle.incumbents.slurm.read_jobs import read_snapshot
 from volvelle.incumbents.slurm.read_site import read_site
 from volvelle.incumbents.slurm.recording import Recording, read

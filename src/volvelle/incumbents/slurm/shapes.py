@@ -4,6 +4,7 @@ Topology, sockets and cores are not modelled: a CPU is a CPU.
 """
 
 from collections.abc import Mapping, Sequence
+from functools import cache
 from typing import NamedTuple
 
 import numpy as np
@@ -71,25 +72,35 @@ class Hardware:
         ).T.reshape(3, len(self.nodes))
         self.weight = np.array([node.weight for node in self.nodes])
 
-    def mask(self, names: Sequence[str]) -> Bools:
+        self.mask = cache(self._mask)
+        self.with_gpus = cache(self._with_gpus)
+        self.with_features = cache(self._with_features)
+
+    def _mask(self, names: tuple[str, ...]) -> Bools:
         """Which nodes these are; names that are not known are left out."""
-        found = np.zeros(len(self.nodes), dtype=np.bool_)
-        found[[self.number[name] for name in names if name in self.number]] = True
-        return found
+        there = set(names)
+        return _fixed([node.name in there for node in self.nodes])
 
-    def with_gpus(self, kind: str) -> Bools:
+    def _with_gpus(self, kind: str) -> Bools:
         """Which nodes have GPUs of a type (empty: of any)."""
-        return np.array([bool(node.gpus) if not kind else kind in node.gpus for node in self.nodes])
+        return _fixed([bool(node.gpus) if not kind else kind in node.gpus for node in self.nodes])
 
-    def with_features(self, written: str) -> Bools:
+    def _with_features(self, written: str) -> Bools:
         """Which nodes have the features of ``--constraint``: names with ``&`` or ``|`` between them."""
         ways = [way.strip("()[] ").split("&") for way in written.split("|")]
-        return np.array(
+        return _fixed(
             [
                 any(all(one.split("*")[0] in node.features for one in way) for way in ways)
                 for node in self.nodes
             ]
         )
+
+
+def _fixed(flags: list[bool]) -> Bools:
+    """Flags by node that nobody writes to."""
+    found = np.array(flags, dtype=np.bool_)
+    found.setflags(write=False)
+    return found
 
 
 def gpu_ask(tres: Mapping[str, float]) -> tuple[float, str]:
@@ -113,11 +124,11 @@ def shape_of(job: Job, partition: Partition, hardware: Hardware, site: Site) -> 
             node_gpus, total = asked, 0.0
     allowed = hardware.mask(partition.nodes)
     if node_gpus or total or task_gpus:
-        allowed &= hardware.with_gpus(kind)
+        allowed = allowed & hardware.with_gpus(kind)
     if job.features:
-        allowed &= hardware.with_features(job.features)
+        allowed = allowed & hardware.with_features(job.features)
     if job.excluded_nodes:
-        allowed &= ~hardware.mask(job.excluded_nodes)
+        allowed = allowed & ~hardware.mask(job.excluded_nodes)
     tasks = max(job.tasks, 1)
     cpus = job.cpus_per_task
     memory, per_cpu = job.memory_per_node, job.memory_per_cpu

@@ -4,7 +4,6 @@ A finish is calibrated by `volvelle.estimate.told.ToldTimes` at a job's first fo
 starts or is stopped. In between what remains counts as often as then.
 """
 
-import math
 import threading
 from bisect import bisect_left, insort
 from collections.abc import Iterable, Mapping
@@ -13,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from volvelle.core.scheduler_state import SchedulerState
-from volvelle.estimate.likeness import ARRIVALS_SECONDS, Observed
+from volvelle.estimate.likeness import ARRIVALS_SECONDS, Observed, believed_service
 from volvelle.estimate.told import ToldTimes
 from volvelle.live.scheduler_queries import holds_gpus, unheld_job_numbers
 from volvelle.model.job import JobSpec
@@ -164,12 +163,10 @@ def _asked(
     scheduler: SchedulerState, number: int, finish: float, crowd: _Crowd
 ) -> tuple[Observed, float, float | None]:
     """The state to tell a job by, the seconds that are forecast, and its time limit."""
-    row, jobs, service = scheduler.row_of(number), scheduler.state.jobs, math.nan
-    spec = crowd.declared[number] if row is None else scheduler.spec(number)
-    if row is not None:
-        service = float(jobs.total[row] * jobs.scale[row]) / float(jobs.request_rate[row])
+    waits = scheduler.row_of(number) is None
+    spec = crowd.declared[number] if waits else scheduler.spec(number)
     seconds = finish - scheduler.now
-    service = service if math.isfinite(service) else seconds
+    service = believed_service(scheduler, number, seconds)
     kinds = _kinds(running=holds_gpus(scheduler, number))
     observed = Observed(crowd.load, crowd.arrivals, service, spec.gpus, kinds)
     return observed, seconds, spec.time_limit_seconds

@@ -109,13 +109,16 @@ class Sqlite(Backend):
         return True
 
     def is_there(self) -> bool:
-        """Whether the file at the path is the one that was locked."""
-        return self._file is None or self._found() == self._file
+        """Whether the file at the path is the one that was locked, as far as that can be seen now."""
+        try:
+            return self._file is None or self._found() == self._file
+        except OSError:
+            return True  # the next write says more
 
     def _found(self) -> tuple[int, int] | None:
         try:
             found = self.path.stat()
-        except FileNotFoundError:
+        except (FileNotFoundError, NotADirectoryError):
             return None
         return found.st_dev, found.st_ino
 

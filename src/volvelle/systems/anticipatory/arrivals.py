@@ -53,7 +53,7 @@ class Trees(NamedTuple):
     """Decision trees, all nodes one after another.
 
     roots: the first node of each tree. feature: by which a node splits, -1 for a leaf. value: up to which the
-    left child follows; of a leaf what it adds to the log odds.
+    left child follows; of a leaf its part of the log odds.
     """
 
     roots: Ints
@@ -65,7 +65,7 @@ class Trees(NamedTuple):
 
 @dataclass
 class QuantumSamples:
-    """Features with what came of them, by quantum: what a model is trained on. Forks share the rows."""
+    """Features and outcomes by quantum: the samples of a model. Forks share the rows."""
 
     features: list[list[Floats]]
     came: list[list[NDArray[np.bool_]]]
@@ -96,7 +96,7 @@ class QuantumSamples:
 
 
 class ArrivalModel(NamedTuple):
-    """Trees for each of ``quanta``, seconds, over ``features``. earlier: what runs begin with, by pool."""
+    """Trees for each of ``quanta``, seconds, over ``features``. earlier: by pool, the past of a run."""
 
     quanta: tuple[float, ...]
     features: tuple[str, ...]
@@ -280,7 +280,7 @@ def before(
     end: float,
     quanta: Sequence[float] = QUANTA,
 ) -> dict[str, Earlier]:
-    """What came to the pools ``names`` before ``end``, as far back as is looked: a run's past.
+    """Arrivals at the pools ``names`` before ``end``, as far back as features look: the past of a run.
 
     Columns as of `record`.
     """
@@ -298,7 +298,7 @@ def before(
 def record(
     submit: Floats, gpus: Floats, seconds: Floats, pool: Ints, quanta: Sequence[float] = QUANTA
 ) -> QuantumSamples:
-    """What a model is to be trained on, of jobs of the past as if each had begun at its submission.
+    """Samples for a model, from jobs of the past as if each had begun at its submission.
 
     submit, ascending, seconds, GPUs and pool (-1: none) of each job. Moments are as far apart as the shortest
     quantum; each adds a row for every pool.

@@ -5,9 +5,9 @@ user, pool and width; else of pool and width; else of the pool; else of all. Old
 counts a hundredth less when the next one alike has ended. A job is believed to take as long as the upper end
 of a bin; in the last bin as long as the longest seen.
 
-Which of the bins the paper does not say. The most frequent is often the shortest, where most of the others
-are wrong by hours, and a borrower that outlasts its bin holds GPUs for which nothing is kept. Here it is the
-shortest bin in which at least ``sure`` x (n + 1) of the n jobs alike ended: where the next is like those
+The paper does not say which of the bins. The most frequent bin is often the shortest, where most of the other
+jobs are wrong by hours, and a borrower that outlasts its bin holds GPUs for which none are kept. Here the bin
+is the shortest in which at least ``sure`` x (n + 1) of the n jobs alike ended: where the next is like those
 before, it ends in time with that probability (split conformal prediction: Vovk, Gammerman, Shafer 2005; with
 weights, where jobs change: Barber, Candes, Ramdas, Tibshirani, Annals of Statistics 2023).
 
@@ -36,7 +36,7 @@ _Key = tuple[str, ...]
 FORMAT = 1
 """Of files of run times."""
 _FORGETS = 0.99
-"""What a job that ended counts when the next one alike has ended."""
+"""The weight of an ended job once the next one alike has ended."""
 
 
 @dataclass
@@ -59,7 +59,7 @@ class RunTimes:
             self.counts[key] = kept
 
     def alike(self, spec: JobSpec, fewest: int) -> list[float]:
-        """Of jobs like this one, the most alike of which there are ``fewest``; empty where there are none."""
+        """Counts of the most similar jobs of which at least ``fewest`` are known; empty where none are."""
         found = (self.counts.get(key, []) for key in _keys(spec))
         enough = (1.0 - _FORGETS**fewest) / (1.0 - _FORGETS)  # what so many count
         return next((counts for counts in found if sum(counts) + SAME_AMOUNT >= enough), [])
@@ -116,7 +116,7 @@ class Bins(Estimator):
     _seen: RunTimes | None = PrivateAttr(None)
 
     def believe(self, job: JobSubmitted, seed: int) -> Belief:
-        """A job as long as the bin of those like it."""
+        """A job as long as the bin of similar jobs."""
         seen = self._run_times()
         if not (counts := seen.alike(job.spec, self.fewest)):
             return Belief(lasting(job.spec, self.default))
@@ -139,7 +139,7 @@ class Bins(Estimator):
 
 
 def _keys(spec: JobSpec) -> list[_Key]:
-    """What jobs have in common, the closest first."""
+    """Keys of similar jobs, the closest first."""
     alike: list[_Key] = [("tag", spec.user, spec.name)] if spec.name else []
     if spec.user:
         alike.append(("user", spec.user, spec.pool, f"{spec.gpus:g}"))

@@ -1,12 +1,11 @@
 """`anticipatory-vc` where gangs stand together: the plan has a row for each node (section 5.1 with 5.5).
 
-The reference is each pool alone on the nodes where it is at home (`homes`). Reservations are of GPUs on
-nodes: those on which the job stands in the reference, from its virtual start on. A job starts early on any
-nodes on which, beside what runs there, no reservation of another is in its way while it runs; it gives up
-its own reservation, wherever that was.
+The isolated reference runs each pool on its home nodes (`home_nodes`). A reservation holds the GPUs on which
+its job runs in the reference, from the virtual start on. A job starts early on any nodes whose GPUs, beside
+running jobs, no other reservation claims while it runs; the job then gives up its own reservation.
 
-**Theorem 1** holds on each node: what runs and what is reserved fits there at any time. At first that is the
-pools alone, each at home; an early start takes only what is not reserved; and a job whose virtual start has
+**Theorem 1** holds on each node: running jobs and reservations fit at any time. At first these are the
+isolated references; an early start takes only GPUs without reservations; and a job whose virtual start has
 come finds its own GPUs.
 """
 
@@ -24,7 +23,7 @@ from volvelle.core.policy import Allocation
 from volvelle.core.state import Reason
 from volvelle.core.view import FloatColumn, View
 from volvelle.model.tolerances import SAME_AMOUNT
-from volvelle.systems.anticipatory.homes import HomeClock, lay_out, stand
+from volvelle.systems.anticipatory.home_nodes import HomeClock, lay_out, stand
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -36,7 +35,7 @@ _RESERVED = int(Reason.RESERVED)
 
 
 class Reservation(NamedTuple):
-    """GPUs of each node from ``start`` on; ``nodes`` is empty for a job that never starts alone."""
+    """GPUs of each node from ``start`` on; ``nodes`` is empty where the reference never starts the job."""
 
     start: float
     seconds: float
@@ -47,30 +46,29 @@ class Reservation(NamedTuple):
 class NodePlan:
     """The plan by node. period: decisions are made at multiples of it, seconds (0: at events).
 
-    sizes: GPUs of each node. homes: those that each pool owns, (pools, nodes).
-    reserved: of every job that has not started, by number; virtual: likewise of those that have, as long as
-    they are in the system.
+    sizes: GPUs of each node. home_nodes: GPUs that each pool owns, (pools, nodes).
+    reserved: reservations of jobs that have not started, by number. virtual: of jobs in the system that have.
     """
 
     period: float
     sizes: Ints
-    homes: Ints
+    home_nodes: Ints
     clocks: list[HomeClock] = field(default_factory=list)
     reserved: dict[int, Reservation] = field(default_factory=dict)
     virtual: dict[int, Reservation] = field(default_factory=dict)
 
     @classmethod
     def of(cls, view: View, period: float) -> "NodePlan":
-        """The plan of a cluster on which nobody is expected."""
+        """The plan of a cluster without expected jobs."""
         sizes = np.diff(view.resources.first_slot)
         plan = cls(period, sizes, lay_out(sizes, view.owned))
-        plan.clocks = [HomeClock(home, period) for home in plan.homes]
+        plan.clocks = [HomeClock(home, period) for home in plan.home_nodes]
         return plan
 
     def foretell(self, view: View, told: ArrivalsForetold) -> None:
-        """Let these jobs be those that come; those that are there stand as they did."""
+        """Plan for the announced arrivals; reservations of jobs in the system stay."""
         here = view.jobs.row_of
-        self.clocks = [HomeClock(home, self.period) for home in self.homes]
+        self.clocks = [HomeClock(home, self.period) for home in self.home_nodes]
         known = {n: one for n, one in (self.reserved | self.virtual).items() if n in here}
         for number, one in sorted(known.items(), key=lambda each: each[1].start):
             pool = int(view.jobs.matrix[POOL, here[number]])
@@ -93,7 +91,7 @@ class NodePlan:
         self.reserved[number] = Reservation(float(start), seconds, tuple(nodes.tolist()))
 
     def decide(self, view: View, seconds: FloatColumn) -> tuple[Allocation, float | None]:
-        """Start whoever is in nobody's way, by virtual start; and when the next of those who wait is."""
+        """Start jobs that delay no reservation, by virtual start. Returns the next virtual start as well."""
         matrix, now, resources = view.jobs.matrix, view.now, view.resources
         numbers = matrix[NUMBER].astype(np.int64).tolist()
         held = held_by_node(view)
@@ -132,8 +130,8 @@ class NodePlan:
                 if due and (here >= own).all():
                     nodes = own
                 else:
-                    guest = here if due else np.maximum(here - kept[pool], 0)
-                    room = spare(guest, use.begin, use.end, use.gpus, at, now, until, use.sizes)
+                    lendable = here if due else np.maximum(here - kept[pool], 0)
+                    room = spare(lendable, use.begin, use.end, use.gpus, at, now, until, use.sizes)
                     at_home = len(own) > 0 and bool((room >= own).all())
                     nodes = own if at_home else stand(room, sizes, need)
                 if nodes.any():
@@ -159,10 +157,10 @@ class NodePlan:
         return answer, wake
 
     def _widen(self, sizes: Ints) -> None:
-        """Nobody is at home on nodes that joined."""
+        """Add nodes that joined; no pool owns GPUs of them."""
         new, self.sizes = len(sizes) - len(self.sizes), sizes
         if new > 0:
-            self.homes = np.pad(self.homes, ((0, 0), (0, new)))
+            self.home_nodes = np.pad(self.home_nodes, ((0, 0), (0, new)))
             for clock in self.clocks:
                 clock.widen(new)
             for known in (self.reserved, self.virtual):
@@ -171,7 +169,7 @@ class NodePlan:
                         known[number] = one._replace(nodes=(*one.nodes, *[0] * new))
 
     def _take_in(self, view: View, numbers: list[int], held: Ints, seconds: FloatColumn) -> None:
-        """Reservations for jobs that nobody foretold; forget those that left."""
+        """Reserve for jobs that were not announced; drop reservations of jobs that left."""
         matrix, now = view.jobs.matrix, view.now
         self.virtual = {n: one for n, one in self.virtual.items() if n in view.jobs.row_of}
         last = max(numbers, default=-1)
@@ -197,7 +195,7 @@ class NodePlan:
     def _delay(
         self, numbers: list[int], waits: list[int], now: float, seconds: FloatColumn
     ) -> None:
-        """Who could not start when it should have has its reservation from now on."""
+        """Move reservations whose start has passed to now."""
         for row in waits:
             one = self.reserved[numbers[row]]
             if one.start < now:
@@ -213,7 +211,7 @@ class NodePlan:
         now: float,
         seconds: FloatColumn,
     ) -> "_Use":
-        """What runs, and what is reserved before the last of those that wait could end if it started now."""
+        """Running jobs, and reservations before the latest end of a waiting job that would start now."""
         reach = now + max((float(seconds[row]) for row in waits), default=0.0)
         mine = {numbers[row] for row in waits}
         near = [
@@ -232,28 +230,28 @@ class NodePlan:
         return _Use(self.sizes, begin, end, gpus, place)
 
     def _kept_back(self, matrix: Floats, held: Ints, view: View) -> Ints:
-        """GPUs by pool (the last row: none) and node that its guests must leave to pools that do not lend."""
+        """GPUs by pool (the last row: none) and node that its jobs leave to pools that do not lend."""
         pools = len(view.owned)
         found = np.zeros((pools + 1, held.shape[1]), dtype=np.int64)
         for pool in np.flatnonzero(~view.lends).tolist():
             mine = held[matrix[POOL] == pool].sum(axis=0)
-            idle = np.maximum(self.homes[pool] - mine, 0)
+            idle = np.maximum(self.home_nodes[pool] - mine, 0)
             found[:-1] += idle
             found[pool] -= idle
         return found
 
 
-def alone_at_home(view: View, strict: bool) -> Allocation:
-    """Every pool alone on its nodes, first come, first served: the reference.
+def serve_isolated(view: View, strict: bool) -> Allocation:
+    """The isolated reference: every pool on its home nodes, first come, first served.
 
-    strict: a job that does not fit holds back those of its pool behind it. Jobs of no pool, and those for
-    which the nodes of theirs will not do (they want another GPU type), are served last, on what is idle.
+    strict: a job that does not fit holds back the jobs of its pool behind it. Jobs of no pool, and jobs that
+    never fit the home nodes of their pool (as by GPU type), are served last, on idle GPUs.
     """
     matrix, resources = view.jobs.matrix, view.resources
     sizes, held = np.diff(resources.first_slot), held_by_node(view)
-    homes = np.pad(lay_out(sizes, view.owned), ((0, 1), (0, 0)))  # of no pool: nothing
+    home_nodes = np.pad(lay_out(sizes, view.owned), ((0, 1), (0, 0)))  # of no pool: nothing
     pools = matrix[POOL].astype(np.int64)
-    idle, free = homes.copy(), resources.free
+    idle, free = home_nodes.copy(), resources.free
     np.subtract.at(idle, pools, held)
     left = np.append(view.owned, np.inf)
     np.subtract.at(left, pools, matrix[HELD])
@@ -266,14 +264,14 @@ def alone_at_home(view: View, strict: bool) -> Allocation:
         [t for t in range(len(types)) if (int(word) >> t) & 1] for word in matrix[TYPES].tolist()
     ]
 
-    def roams(row: int) -> bool:
+    def misfits(row: int) -> bool:
         if pools[row] < 0:
             return True
-        of_type = ((resources.node_type == t) * homes[pools[row]] for t in wished[row])
+        of_type = ((resources.node_type == t) * home_nodes[pools[row]] for t in wished[row])
         return not any(stand(home, home, int(matrix[GPUS, row])).any() for home in of_type)
 
-    blocked = np.zeros(len(homes), dtype=np.bool_)
-    last = [matrix[HELD, row] == 0.0 and roams(row) for row in range(len(pools))]
+    blocked = np.zeros(len(home_nodes), dtype=np.bool_)
+    last = [matrix[HELD, row] == 0.0 and misfits(row) for row in range(len(pools))]
     order = sorted(range(len(pools)), key=lambda row: (last[row], row))
     for row in order:
         need, pool = int(matrix[GPUS, row]), pools[row]
@@ -288,7 +286,9 @@ def alone_at_home(view: View, strict: bool) -> Allocation:
             blocked[pool] |= strict and not last[row]
             continue
         for t in wished[row]:
-            mine, size = (free, sizes) if last[row] else (np.clip(idle[pool], 0, free), homes[pool])
+            mine, size = (
+                (free, sizes) if last[row] else (np.clip(idle[pool], 0, free), home_nodes[pool])
+            )
             nodes = stand(np.where(types[t], mine, 0), np.where(types[t], size, 0), need)
             if nodes.any():
                 given[TARGET, row], given[TARGET_TYPE, row] = need, t
@@ -331,7 +331,7 @@ def spare(
 ) -> Ints:
     """GPUs of each node that are idle and neither used nor reserved at any time from ``now`` to ``until``.
 
-    begin, end, gpus: what runs and is reserved, (entries) and (entries, nodes), but for the entry ``mine``.
+    begin, end, gpus: running jobs and reservations, (entries) and (entries, nodes). mine: an entry to ignore.
     """
     found = np.zeros_like(idle)
     near = np.empty(len(begin), dtype=np.int64)
@@ -344,7 +344,7 @@ def spare(
                 near[count] = one
                 count += 1
         most = 0
-        for at in range(count):  # use is highest where somebody begins
+        for at in range(count):  # use is highest where an entry begins
             when, used = max(begin[near[at]], now), 0
             for one in near[:count]:
                 if begin[one] <= when and end[one] > when:
@@ -368,7 +368,7 @@ class _Use:
     place: dict[int, int]
 
     def start(self, number: int, now: float, until: float, nodes: Ints) -> None:
-        """A job starts on ``nodes``, and gives up what was reserved for it."""
+        """Start a job on ``nodes``; its reservation ends."""
         at = self.place.pop(number, -1)
         if at < 0:
             at = len(self.begin)

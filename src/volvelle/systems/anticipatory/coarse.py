@@ -1,33 +1,32 @@
 """Anticipatory scheduling by coarse predictions (figures 7 and 8, sections 5.2 to 5.5): the paper's SIA.
 
-A pool's jobs start in order of submission on the GPUs that it owns: the **dedicated** lane. What then is
-idle is **spare**: for each quantum, the shortest first, so much is kept as the pools that own it may need
-in it, for jobs that wait and for those that are predicted (`coming`). Jobs believed to end within the
-quantum share the rest, the next being of the pool that has least of what it owns. A job keeps its lane, so
-that those that start out of order take nothing from their pool's own.
+**Dedicated** jobs of a pool start in order of submission on the GPUs that it owns. Other idle GPUs are
+**spare**. For each quantum, the shortest first, pools keep as many of them as they may need in it, for jobs
+that wait and for predicted jobs (`coming`). Jobs believed to end within the quantum borrow the rest, the pool
+with the least of the GPUs it owns first. A job stays dedicated or a borrower to its end, so that borrowers
+take nothing from the GPUs that their own pool owns.
 
-A pool whose dedicated jobs always find their GPUs is never later than alone: its dedicated jobs are some of
-those that come to it, in their order, and where jobs are left out the others start no later.
+A pool whose dedicated jobs always find their GPUs is never later than in its isolated reference: its
+dedicated jobs are a part of its jobs, in their order, and where jobs are left out the others start no later.
 
-**Harm as a dial** (ours, `dial`): of what a pool does not use it keeps a share, its level, and work counts as
-predicted from a chance of 1 - level on, at most the threshold.
+**Harm control** (ours, `harm_control`): a pool keeps a share of its unused GPUs, its level, and work counts
+as predicted from a chance of 1 - level on, at most the threshold.
 
-**Preemption** (5.5): with ``preempt`` borrowers that may be stopped are, if an owner needs their GPUs. What
-is held by them is kept no second time, and they may borrow what is kept, where a stop and a restart cost
-little. A borrower whose turn has come in its own pool becomes dedicated where it runs, and those behind it
-wait for that, so that it is never later for having been stopped: where all borrowers may be stopped, at no
-cost, nobody is later than alone, whatever comes and however long it takes.
+**Preemption** (5.5): with ``preempt`` borrowers are stopped if an owner needs their GPUs. GPUs of borrowers
+that may be stopped are not kept a second time, and such borrowers may take GPUs that are kept, where a stop
+and a restart cost little. A borrower whose turn has come in its own pool becomes dedicated where it runs, and
+the jobs behind it wait for that, so that a stop never makes it late: where all borrowers may be stopped at no
+cost, no job is later than in the reference, with any arrivals and durations.
 
 **Bounds** (ours): with ``bounded`` a borrower ends within a quantum if its time limit is over by then, since
-it is ended at its limit; what is believed of it does not matter. Where it is known how much comes, nobody is
-later than alone. A job without a limit borrows what is left when as much is kept as came at most in one of
-the recent quanta of any length, whatever the chance: with the defaults, in twelve days.
+it is ended at its limit; estimates do not matter. Where the load to come is known, no job is later than in
+the reference. A job without a limit borrows GPUs beyond the most that came in one of the recent quanta of
+any length, at any chance: with the defaults, in twelve days.
 
-Departures. Jobs longer than the last quantum borrow nothing, as in the paper. Those that no pool could ever
-serve alone (of no pool, or wider than theirs) may, whatever their length, where no others wait: as in the
-reference they run on what is idle. Where too little is known for a quantum, nothing is lent in it. GPUs are
-counted, as in `policy`; with ``locality`` they are those of nodes (`coarse_by_node`), but for `harm`, which
-is known by counting.
+Departures. Jobs longer than the last quantum borrow nothing, as in the paper. Jobs that no pool could ever
+serve (of no pool, or wider than theirs) may borrow, at any length, where no others wait: in the reference,
+too, they run on idle GPUs. Where too little is known for a quantum, no GPUs are lent in it. GPUs are counted,
+as in `policy`; with ``locality`` they are GPUs of nodes (`coarse_by_node`). ``harm`` is known by counting.
 """
 
 from typing import Annotated, ClassVar, Self
@@ -36,35 +35,23 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field, PrivateAttr, model_validator
 
-from volvelle.core.columns import (
-    HELD,
-    NUMBER,
-    POOL,
-)
-from volvelle.core.fill import TARGET, TARGET_REASON, TARGET_TYPE
-from volvelle.core.policy import Allocation, Kernel, Policy, policies
+from volvelle.core.columns import GPUS, HELD, NUMBER, POOL, TYPES
+from volvelle.core.policy import Allocation, Kernel, Policy, allocate_by_groups, policies
 from volvelle.core.state import Reason
 from volvelle.core.view import View
+from volvelle.model.tolerances import SAME_AMOUNT
 from volvelle.model.validation import Seconds
-from volvelle.systems.anticipatory import queues
-from volvelle.systems.anticipatory.coarse_by_node import NodeLender, homes_of
+from volvelle.systems.anticipatory.coarse_by_node import NodeLender, home_nodes_of
 from volvelle.systems.anticipatory.coming import LoadPredictions, lasting, read_model
-from volvelle.systems.anticipatory.dial import HarmDial
-from volvelle.systems.anticipatory.lending import bounds, serve
-from volvelle.systems.anticipatory.memory import (
-    ASK_AT,
-    LEVEL,
-    MOST_QUEUES,
-    NOTED,
-    WANTED_WAKE,
-    Memory,
-)
+from volvelle.systems.anticipatory.harm_control import HarmControl
+from volvelle.systems.anticipatory.lending import decide, kind_of, kinds_of
+from volvelle.systems.anticipatory.memory import ASK_AT, BEHIND, LEVEL, NOTED, Memory
 from volvelle.systems.anticipatory.quanta import DEFAULT, Quanta, read_quanta
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
-_RESERVED = int(Reason.RESERVED)
+_GPUS_SHORT, _QUOTA, _RESERVED = map(float, (Reason.GPUS, Reason.QUOTA, Reason.RESERVED))
 
 Share = Annotated[float, Field(ge=0, le=1)]
 
@@ -105,11 +92,11 @@ class Anticipatory(Policy):
     )
 
     _coming: LoadPredictions | None = PrivateAttr(None)
-    _dial: HarmDial | None = PrivateAttr(None)
+    _control: HarmControl | None = PrivateAttr(None)
     _last: tuple[Floats, Floats] = PrivateAttr(
         default_factory=lambda: (np.zeros((3, 0)), np.zeros(0))
     )
-    _memory: Memory = PrivateAttr(default_factory=Memory)
+    _known: Memory = PrivateAttr(default_factory=Memory)
 
     @model_validator(mode="after")
     def _either(self) -> Self:
@@ -127,18 +114,13 @@ class Anticipatory(Policy):
         """As the parameter ``locality`` says."""
         return self.locality
 
-    def next_wake(self, view: View) -> float | None:
-        """When predictions are due again, while jobs wait and GPUs are idle."""
-        wake = float(self._memory.words[WANTED_WAKE])
-        return wake if wake < np.inf else None
-
     @property
     def harmed(self) -> Floats:
-        """Jobs later than alone, and all of which that is known, (2, pools); followed where `harm` is set."""
-        return self._dial.seen if self._dial is not None else np.zeros((2, 0))
+        """Jobs later than in the isolated reference, and all judged jobs, (2, pools); none without harm."""
+        return self._control.seen if self._control is not None else np.zeros((2, 0))
 
     def kernel(self, *, named: bool) -> Kernel | None:
-        """What is decided between two predictions."""
+        """The decision between two predictions."""
         if (
             self.harm
             or self.preempt
@@ -146,76 +128,59 @@ class Anticipatory(Policy):
             or self.locality
             or type(self).expected is not Anticipatory.expected
         ):
-            return None  # what is kept changes at every decision, or jobs are stopped
+            return None  # levels move, or jobs change their kinds
+        return self._kernel
+
+    @property
+    def _kernel(self) -> Kernel:
+        memory = self._known
         return Kernel(
-            queues.decide,
-            self._memory.words,
-            rates=False,
-            group=queues.queue_of,
-            groups=MOST_QUEUES,
-            yields=True,
+            decide, memory.words, rates=False, group=kind_of, groups=memory.kinds, yields=True
         )
 
     def allocate(self, view: View) -> Allocation:
-        """Start what pools can on their own, then what others' idle GPUs are spared for."""
-        coming, known = self._look(view), self._memory.tables
-        known.expected[:] = self._kept_for(view)
-        if self.harm:
-            known.by_pool[LEVEL] = np.clip(self._levels, 0.0, 1.0)
-        matrix = view.jobs.matrix
-        seconds, nodes = view.jobs.total_seconds, None
+        """Start dedicated jobs, then borrowers."""
+        self._begin(view)
+        control, memory, matrix = self._control, self._known, view.jobs.matrix
+        notices = tuple(control.follow(view)) if control is not None else ()
+        while True:
+            kinds = kinds_of(matrix, view.now, memory.words)
+            if view.now < memory.words[ASK_AT] and memory.words[BEHIND] == 0.0:
+                break
+            notices += self.refresh(view)
+        self._expect(view, memory)
         if self.locality and view.resources.named:
-            given, nodes = NodeLender(view, homes_of(view), known).serve(
-                bounds(matrix) if self.bounded else seconds
+            answer = NodeLender(view, home_nodes_of(view), memory.tables, kinds).serve(
+                float(memory.words[ASK_AT])
             )
-            unmet = (given[TARGET] == 0.0).any() and view.capacity.sum() > given[TARGET].sum()
-            self._memory.words[WANTED_WAKE] = coming.due if unmet else np.inf
         else:
-            words = self._memory.words
-            given = serve(
-                matrix,
-                view.now,
-                view.capacity,
-                view.quota,
-                words,
-                coming.due,
-                self.preempt,
-                self.bounded,
-            )
-        kept = known.kept.copy()
-        if self.harm and self._dial is not None:
-            for row in np.flatnonzero((matrix[HELD] == 0.0) & (given[TARGET] > 0.0)).tolist():
+            answer = allocate_by_groups(view, self._kernel, kinds, np.zeros((0, 0, 0)))
+            answer = _with_reasons(answer, view)
+        if control is not None:
+            for row in np.flatnonzero((matrix[HELD] == 0.0) & (answer.gpus > 0.0)).tolist():
                 if (pool := int(matrix[POOL, row])) >= 0:
-                    self._dial.start(int(matrix[NUMBER, row]), pool, view.now)
-        reserved = np.flatnonzero(given[TARGET_REASON] == _RESERVED)
+                    control.start(int(matrix[NUMBER, row]), pool, view.now)
+        reserved = np.flatnonzero(answer.reason == _RESERVED)
+        seconds = view.jobs.total_seconds[reserved]
         self._last = (
-            np.array([matrix[NUMBER, reserved], matrix[POOL, reserved], seconds[reserved]]),
-            kept,
+            np.array([matrix[NUMBER, reserved], matrix[POOL, reserved], seconds]),
+            memory.tables.kept.copy(),
         )
-        notices, coming.notices = tuple(coming.notices), []
-        return Allocation(
-            given[TARGET],
-            given[TARGET_TYPE],
-            given[TARGET_REASON],
-            given[3].astype(np.int64),
-            nodes=nodes,
-            notices=notices,
-        )
+        return answer._replace(notices=notices)
 
-    def refresh(self, view: View) -> tuple[str, ...] | None:
-        """Predict anew; where more came than could be noted `allocate` notes it."""
-        coming, memory = self._coming, self._memory
-        if coming is None or memory.behind:
-            return None
+    def refresh(self, view: View) -> tuple[str, ...]:
+        """Read the notes of arrivals and departures; predict anew where that is due."""
+        coming, memory = self._begin(view), self._known
         coming.see(view.now, memory.take())
-        coming.predict(view, self._thresholds)
-        memory.tables.expected[:] = self._kept_for(view)
+        if view.now >= coming.due:
+            coming.predict(view, self._thresholds)
+        self._expect(view, memory)
         memory.words[ASK_AT] = coming.due
         notices, coming.notices = tuple(coming.notices), []
         return notices
 
     def why(self, number: int) -> str:
-        """For whom GPUs are kept that job ``number`` could use."""
+        """The pool and quantum for which GPUs are kept that job ``number`` could use."""
         jobs, kept = self._last
         coming, found = self._coming, np.flatnonzero(jobs[0] == number)
         if coming is None or not len(found):
@@ -241,7 +206,7 @@ class Anticipatory(Policy):
         return found
 
     def _kept_for(self, view: View) -> Floats:
-        """What is expected, with a last row for borrowers of which nobody knows when they end."""
+        """`expected`, with a last row for borrowers without a known end."""
         found = self.expected(view)
         if not self.bounded:
             return found
@@ -251,24 +216,25 @@ class Anticipatory(Policy):
 
     @property
     def _levels(self) -> Floats:
-        assert self._dial is not None
-        return self._dial.levels
+        assert self._control is not None
+        return self._control.levels
 
     @property
     def _thresholds(self) -> Floats | float:
         """From which chance on work counts as predicted, by pool or for all."""
         return np.minimum(1.0 - self._levels, self.threshold) if self.harm else self.threshold
 
-    def _look(self, view: View) -> LoadPredictions:
-        coming = self._coming or self._begin(view)
-        coming.see(view.now, self._memory.noted(view.jobs.matrix, view.now))
-        if self.harm and self._dial is not None:
-            coming.notices += self._dial.follow(view)
-        if view.now >= coming.due:
-            coming.predict(view, self._thresholds)
-        return coming
+    def _expect(self, view: View, memory: Memory) -> None:
+        """Write expected GPUs and levels of the pools to the memory."""
+        known = memory.tables
+        known.expected[:] = self._kept_for(view)
+        if self.harm:
+            known.by_pool[LEVEL, :-1] = np.clip(self._levels, 0.0, 1.0)
 
     def _begin(self, view: View) -> LoadPredictions:
+        """The predictions, which begin with the first decision."""
+        if (coming := self._coming) is not None:
+            return coming
         quanta = read_quanta(self.quanta)
         self._coming = LoadPredictions(
             view.pools,
@@ -280,8 +246,27 @@ class Anticipatory(Policy):
             read_model(self.model, quanta) if self.model else None,
         )
         ends = np.append(quanta, np.inf) if self.bounded else np.array(quanta)
-        self._memory.begin(ends, view.owned, view.lends)
+        self._known.begin(ends, len(view.owned), self.preempt, self.bounded)
         view.jobs.matrix[NOTED] = 0.0  # another policy may have had the columns
         if self.harm:
-            self._dial = HarmDial(view.pools, view.owned, self.harm, self.step, self.round or 0.0)
+            self._control = HarmControl(
+                view.pools, view.owned, self.harm, self.step, self.round or 0.0
+            )
         return self._coming
+
+
+def _with_reasons(answer: Allocation, view: View) -> Allocation:
+    """The answer with the reason of each job that waits: its quota, GPUs kept for others, or no idle GPUs."""
+    matrix, reasons = view.jobs.matrix, answer.reason
+    assert answer.gpu_type is not None
+    has = answer.gpus > 0.0
+    free = view.capacity - np.bincount(
+        answer.gpu_type[has].astype(np.int64), answer.gpus[has], len(view.capacity)
+    )
+    types, fits = matrix[TYPES].astype(np.int64), np.zeros(len(has), dtype=np.bool_)
+    for gpu_type, idle in enumerate(free.tolist()):
+        fits |= ((types >> gpu_type) & 1 == 1) & (matrix[GPUS] <= idle + SAME_AMOUNT)
+    wide = matrix[GPUS] > np.append(view.quota, np.inf)[view.jobs.pool] + SAME_AMOUNT
+    quota = wide & (matrix[HELD] == 0.0) | (reasons == _QUOTA)
+    reasons = np.where(quota, _QUOTA, np.where(fits, _RESERVED, _GPUS_SHORT))
+    return answer._replace(reason=np.where(has, 0.0, reasons))

@@ -1,8 +1,8 @@
-"""What a pool will need soon, as far as its past tells: predictions, and whether they hold (5.2 to 5.4).
+"""Predictions of the load of each pool, and their accuracy (5.2 to 5.4).
 
-At multiples of the shortest quantum it is predicted, for each pool and quantum, whether jobs come; if so, as
-many GPUs as came at most in a recent quantum. When a quantum is over it is known what came: that is counted
-by pool and quantum, recent ones more, and becomes what the next model is trained on.
+At multiples of the shortest quantum the policy predicts, for each pool and quantum, whether jobs come; if so,
+as many GPUs as came at most in a recent quantum. When a quantum is over, the outcome is counted by pool and
+quantum, recent outcomes more, and becomes a sample for the next model.
 """
 
 from dataclasses import dataclass, field
@@ -21,17 +21,17 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 _FORGETS = 0.98
-"""What an outcome counts when the next is there."""
+"""The weight of an outcome once the next is known."""
 _ENOUGH = 10.0
 """Outcomes, weighed so, from which recall and precision are judged."""
 
 
 @dataclass
 class LoadPredictions:
-    """Predictions for ``pools`` pools over ``quanta``, seconds; ``names`` for what is said of them.
+    """Predictions for the pools ``names`` over ``quanta``, seconds.
 
-    windows: how many recent quanta count for the load. refit: seconds between trainings on what was seen,
-    0: never. least_recall, least_precision: below which nothing is lent on a prediction.
+    windows: how many recent quanta count for the load. refit: seconds between trainings, 0: never.
+    least_recall, least_precision: a prediction with less lends no GPUs.
     """
 
     names: tuple[str, ...]
@@ -49,7 +49,7 @@ class LoadPredictions:
     off: NDArray[np.bool_] = field(init=False)
     """Where predictions do not hold, (quanta, pools)."""
     notices: list[str] = field(default_factory=list)
-    """What there is to say since this was last asked."""
+    """Notices since the last decision."""
     due: float = -np.inf
     _counts: Floats = field(init=False)
     _made: Floats = field(init=False)
@@ -76,7 +76,7 @@ class LoadPredictions:
         self._samples = QuantumSamples.of(len(self.quanta))
 
     def see(self, now: float, notes: Floats) -> None:
-        """Take in who came and who left, as it was noted (`volvelle.systems.anticipatory.memory`)."""
+        """Add arrivals and departures by their notes (`volvelle.systems.anticipatory.memory`)."""
         if self.past is None:
             self.past = Past.of(len(self.names), now)
             for pool, name in enumerate(self.names):
@@ -90,7 +90,7 @@ class LoadPredictions:
                 self.past.end(int(pool), time)
 
     def predict(self, view: View, threshold: Floats | float) -> None:
-        """Predict anew; jobs are to come where that is as likely as ``threshold``, by pool or for all."""
+        """Predict anew: jobs come where the chance is at least ``threshold``, by pool or for all."""
         assert self.past is not None
         step = float(self.quanta[0])
         self.due = (np.floor(view.now / step) + 1.0) * step
@@ -116,7 +116,7 @@ class LoadPredictions:
         return self.past.features(view.now, self.quanta, view.jobs.pool[running], expected)
 
     def _judge(self, now: float) -> None:
-        """See what came of predictions whose quantum is over."""
+        """Judge predictions whose quantum is over."""
         assert self.past is not None
         if self.refit:
             self._sample(now)
@@ -133,6 +133,8 @@ class LoadPredictions:
             self.least_recall,
             self.least_precision,
         )
+        if np.array_equal(bad, self.off):
+            return
         hits, misses, alarms = self._counts
         for at, pool in np.argwhere(bad != self.off).tolist():
             known = f"work expected in pool {self.names[pool]} within {lasting(self.quanta[at])}"
@@ -149,7 +151,7 @@ class LoadPredictions:
         self.off = bad
 
     def _sample(self, now: float) -> None:
-        """Keep features of predictions whose quantum is over, with what came, to be trained on."""
+        """Keep features of predictions whose quantum is over, with their outcomes, as samples."""
         assert self.past is not None
         for at, quantum in enumerate(self.quanta.tolist()):
             for place in range(int(self._many[at])):
@@ -160,7 +162,7 @@ class LoadPredictions:
                 self._samples.add(at, self._features[at].pop(0), came)
 
     def _train(self, now: float) -> None:
-        """Fit a model to what was seen, if anything came since the last time."""
+        """Fit a model to the samples, if jobs came since the last fit."""
         assert self.past is not None
         self._fitted = now
         came = int(self.past.arrivals.sum())
@@ -185,7 +187,7 @@ def judge(
     least_recall: float,
     least_precision: float,
 ) -> NDArray[np.bool_]:
-    """Count what came of predictions whose quantum is over; where they do not hold, (quanta, pools).
+    """Count outcomes of predictions whose quantum is over. Returns where they do not hold, (quanta, pools).
 
     came, arrivals: as in `Past`. made, told: when predictions were made, (quanta, room), and whether jobs
     were to come, (quanta, room, pools), rings of which ``many`` from ``first`` on are open. counts: hits,
@@ -213,7 +215,7 @@ def judge(
 
 
 def read_model(path: str, quanta: tuple[float, ...]) -> ArrivalModel:
-    """The model in a file. Raises `Problem` where there is none for these ``quanta``."""
+    """The model in a file. Raises `Problem` where the file has none for these ``quanta``."""
     found = ArrivalModel.load(Path(path))
     if found.quanta != quanta:
         written = "/".join(lasting(each) for each in found.quanta)

@@ -12,7 +12,7 @@ Floats = NDArray[np.float64]
 
 @compiled
 def gang_type(matrix: Floats, row: int, free: Floats) -> int:
-    """The first GPU type that will do of which what the job requests is free; -1 for none."""
+    """The first suitable GPU type with as many free GPUs as the job requests; -1 for none."""
     need, wished = matrix[GPUS, row], int(matrix[TYPES, row])
     for gpu_type in range(len(free)):
         if (wished >> gpu_type) & 1 and free[gpu_type] + SAME_AMOUNT >= need:

@@ -1,15 +1,15 @@
 """HiveD (OSDI'20) without preemption, as anticipatory scheduling compares itself with it (SIA, section 6.1).
 
 A pool is a virtual cluster. Its jobs are **dedicated**, first come, first served, as far as what it owns
-goes; whoever is behind the first that exceeds it may start as an **opportunistic** job on whatever is idle,
-first come, first served over all pools, and stays one to its end. In HiveD dedicated jobs preempt
-opportunistic ones. Here nobody is preempted, which is what the star of HiveD* means: a dedicated job for
-which no GPUs are idle waits, and what is idle or comes free is kept for such jobs, so that no new guest
-delays them further.
+goes; a job behind the first that exceeds it may start as an **opportunistic** job on any idle GPUs, first
+come, first served over all pools, and stays one to its end. In HiveD dedicated jobs preempt opportunistic
+ones. Here no job is preempted, which is the meaning of the star of HiveD*: a dedicated job without idle GPUs
+waits, and GPUs that are idle or come free are kept for such jobs, so that no new opportunistic job delays
+them further.
 
-HiveD leaves the order within a virtual cluster to its user, and to users which jobs are opportunistic; both
-are as said above here. GPUs are counted; cells are for the placement to keep (``buddy``). Jobs of no pool,
-and those wider than what their pool owns, are opportunistic. Jobs are gangs.
+HiveD leaves the order within a virtual cluster, and the choice of opportunistic jobs, to users; here both are
+as above. GPUs are counted; a placement (``buddy``) keeps cells. Jobs of no pool, and jobs wider than their
+pool, are opportunistic. Jobs are gangs.
 """
 
 from typing import ClassVar
@@ -18,11 +18,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from volvelle.core.columns import COUNT, GPUS, HELD, POOL, TYPES
-from volvelle.core.compiled import compiled
-from volvelle.core.fill import TARGET, TARGET_REASON, TARGET_TYPE, keep_running
-from volvelle.core.policy import Allocation, Policy, policies
-from volvelle.core.state import Reason
-from volvelle.core.view import View
+from volvelle.core.compiled import compiled, kernel
+from volvelle.core.fill import TARGET, TARGET_REASON, TARGET_TYPE, ClusterNow, keep_running
+from volvelle.core.policy import Kernel, Policy, policies
+from volvelle.core.state import INFINITY, Reason
 from volvelle.model.tolerances import SAME_AMOUNT
 from volvelle.systems.anticipatory.gangs import gang_type
 
@@ -32,7 +31,7 @@ _GPUS_SHORT = int(Reason.GPUS)
 _QUOTA = int(Reason.QUOTA)
 _RESERVED = int(Reason.RESERVED)
 
-LANE = COUNT
+ROLE = COUNT
 """Own column: how a job that runs was started."""
 UNKNOWN, DEDICATED, OPPORTUNISTIC = 0.0, 1.0, 2.0
 
@@ -52,18 +51,23 @@ class HivedNonpreemptive(Policy):
         """Jobs are gangs here."""
         return False
 
-    def allocate(self, view: View) -> Allocation:
-        """Keep what runs, then dedicated jobs, then opportunistic ones."""
-        given = serve_lanes(view.jobs.matrix, view.capacity, view.quota, view.owned, view.lends)
-        order = given[3].astype(np.int64)
-        return Allocation(given[TARGET], given[TARGET_TYPE], given[TARGET_REASON], order)
+    def kernel(self, *, named: bool) -> Kernel | None:
+        """Keep running jobs, then start dedicated jobs, then opportunistic ones."""
+        return Kernel(decide, np.zeros(0), rates=False)
+
+
+@kernel
+def decide(jobs: Floats, cluster: ClusterNow, memory: Floats, out: Floats) -> float:
+    """The decision (`Kernel`), without a memory."""
+    out[:] = serve_roles(jobs, cluster.capacity, cluster.quota, cluster.owned, cluster.lends)
+    return INFINITY
 
 
 @compiled
-def serve_lanes(
-    matrix: Floats, capacity: Floats, quota: Floats, owned: Floats, lends: NDArray[np.bool_]
+def serve_roles(
+    matrix: Floats, capacity: Floats, quota: Floats, owned: Floats, lends: Floats
 ) -> Floats:
-    """Dedicated jobs, then opportunistic ones, each by submission. `LANE` is changed in place.
+    """Dedicated jobs, then opportunistic ones, each by submission. `ROLE` is changed in place.
 
     Returns (4, jobs): as `volvelle.core.fill.fill` does, and the order.
     """
@@ -74,28 +78,28 @@ def serve_lanes(
     for row in range(jobs):
         held, pool = matrix[HELD, row], int(matrix[POOL, row])
         if held == 0.0:
-            matrix[LANE, row] = UNKNOWN
+            matrix[ROLE, row] = UNKNOWN
             continue
-        if matrix[LANE, row] == UNKNOWN:  # it ran before this policy came
+        if matrix[ROLE, row] == UNKNOWN:  # it ran before this policy came
             within = pool >= 0 and held <= own[pool] + SAME_AMOUNT
-            matrix[LANE, row] = DEDICATED if within else OPPORTUNISTIC
-        if matrix[LANE, row] == DEDICATED:
+            matrix[ROLE, row] = DEDICATED if within else OPPORTUNISTIC
+        if matrix[ROLE, row] == DEDICATED:
             own[pool] -= held
     idle = free.copy()  # also what is kept for dedicated jobs that wait
     spent = np.zeros(len(owned), dtype=np.bool_)  # whose next job exceeds what they own
-    for lane in (DEDICATED, OPPORTUNISTIC):
+    for role in (DEDICATED, OPPORTUNISTIC):
         for row in range(jobs):
             need, pool = matrix[GPUS, row], int(matrix[POOL, row])
-            if matrix[HELD, row] > 0.0 or matrix[LANE, row] == DEDICATED:
+            if matrix[HELD, row] > 0.0 or matrix[ROLE, row] == DEDICATED:
                 continue
-            if lane == DEDICATED:
+            if role == DEDICATED:
                 if pool < 0 or spent[pool] or need > owned[pool] + SAME_AMOUNT:
                     continue
                 if need > min(own[pool], left[pool]) + SAME_AMOUNT:
                     spent[pool] = True
                     continue
                 own[pool] -= need
-            elif pool >= 0 and (not lends[pool] or need > left[pool] + SAME_AMOUNT):
+            elif pool >= 0 and (lends[pool] == 0.0 or need > left[pool] + SAME_AMOUNT):
                 given[TARGET_REASON, row] = _QUOTA
                 continue
             chosen = gang_type(matrix, row, free)
@@ -105,22 +109,22 @@ def serve_lanes(
                 idle[chosen] -= need
                 if pool >= 0:
                     left[pool] -= need
-            elif lane == DEDICATED:
+            elif role == DEDICATED:
                 given[TARGET_REASON, row] = _GPUS_SHORT
                 _keep_back(matrix, row, free)
             else:
                 fits = gang_type(matrix, row, idle) >= 0
                 given[TARGET_REASON, row] = _RESERVED if fits else _GPUS_SHORT
                 continue
-            matrix[LANE, row] = lane
-    # a dedicated job is placed before a guest
-    given[3] = np.argsort(matrix[LANE], kind="mergesort")
+            matrix[ROLE, row] = role
+    # a dedicated job is placed before an opportunistic one
+    given[3] = np.argsort(matrix[ROLE], kind="mergesort")
     return given
 
 
 @compiled
 def _keep_back(matrix: Floats, row: int, free: Floats) -> None:
-    """Let nobody else have what is idle of the type of which a waiting job finds most."""
+    """Keep idle GPUs of the type of which a waiting job finds most."""
     wished, most = int(matrix[TYPES, row]), -1
     for gpu_type in range(len(free)):
         if (wished >> gpu_type) & 1 and (most < 0 or free[gpu_type] > free[most]):

@@ -1,8 +1,7 @@
-"""What machine code of `anticipatory` knows beside the jobs: numbers in one array.
+"""The memory of `anticipatory` beside the jobs: one array of numbers, and the names of its parts.
 
-It begins with when to ask Python (`volvelle.core.policy.Kernel`, yields). Then come what
-their jobs have in common, what pools own, what is expected, and notes of who came and who left, which are
-taken in when Python is asked.
+The array begins with single numbers. Then come the quanta, the kinds of jobs seen so far, numbers of each
+pool, expected GPUs, and notes of arrivals and departures, which are read at the next prediction.
 """
 
 from dataclasses import dataclass, field
@@ -11,34 +10,37 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from volvelle.core.columns import COUNT, GPUS, POOL, SUBMIT
-from volvelle.core.compiled import compiled, kernel
+from volvelle.core.columns import COUNT
+from volvelle.core.compiled import kernel
 
 Floats = NDArray[np.float64]
 
-NOTED, LANE = COUNT, COUNT + 1
-"""Own columns: whether it is noted that the job came; the lane of a job that runs."""
-NO_LANE, DEDICATED, BORROWED = 0.0, 1.0, 2.0
+NOTED, ROLE = COUNT, COUNT + 1
+"""Own columns: whether the arrival of the job is noted; the role of a running job."""
+NO_ROLE, DEDICATED, BORROWED = 0.0, 1.0, 2.0
 
-ASK_AT, WANTED_WAKE, POOLS, QUANTA, NOTES, ROOM, USED, STRANGE = range(8)
-"""From when on Python decides; when it is to be woken; how many pools, quanta, notes, notes that fit and
-queues there are; 1 once there was a job that no queue can hold."""
-HEAD = STRANGE + 1
-MOST_QUEUES = 512
-"""The most queues: each of one pool, number of GPUs and quantum within which its jobs end."""
-OWNED, LENDS, LEVEL, HERE = range(4)
-_ROOM = 1024
-NOTE = 3  # pool, time, and GPUs of who came or minus how many left
+ASK_AT, BEHIND, PREEMPT, BOUNDED, POOLS, QUANTA, KINDS, USED, ROOM, NOTES = range(10)
+"""When predictions are due; 1 where kinds or notes need more room; two parameters of the policy; how many
+pools, quanta, kinds that fit, kinds, notes that fit and notes there are."""
+HEAD = NOTES + 1
+
+KIND_POOL, KIND_GPUS, KIND_MOST, KIND_TYPES, KIND_WITHIN, KIND_STOPS, KIND_NEXT = range(7)
+"""Of a kind: pool, GPUs, the most that its jobs could use, GPU types, the place of the quantum within which
+they end, whether its jobs may be stopped, the next kind of its pool (-1: none)."""
+LEVEL, HERE, FIRST = range(3)
+"""Of a pool: its level, its jobs at the last decision, its first kind."""
+_KINDS, _ROOM = 512, 1024
 
 
 class Tables(NamedTuple):
-    """Views of the array. by_pool: GPUs owned, whether it lends, level, jobs when it was last looked.
+    """Views of the array. kinds: (kinds, 7). by_pool: (3, pools + 1), the last for jobs of no pool.
 
-    by_queue: pool, GPUs, place of the quantum. expected, kept: GPUs, (quanta, pools). notes: (room, 3).
+    expected, kept: GPUs, (quanta, pools). notes: (room, 3), pool, time, and GPUs of an arrival or minus the
+    number of departures.
     """
 
     quanta: Floats
-    by_queue: Floats
+    kinds: Floats
     by_pool: Floats
     expected: Floats
     kept: Floats
@@ -47,26 +49,27 @@ class Tables(NamedTuple):
 
 @kernel
 def tables(words: Floats) -> Tables:
-    """What stands where."""
-    pools, quanta, room = int(words[POOLS]), int(words[QUANTA]), int(words[ROOM])
-    queues = HEAD + quanta
-    by_pool = queues + 3 * MOST_QUEUES
-    expected = by_pool + 4 * pools
+    """The parts of the array."""
+    pools, quanta = int(words[POOLS]), int(words[QUANTA])
+    kinds = HEAD + quanta
+    by_pool = kinds + 7 * int(words[KINDS])
+    expected = by_pool + 3 * (pools + 1)
     kept = expected + quanta * pools
     notes = kept + quanta * pools
     return Tables(
-        words[HEAD:queues],
-        words[queues:by_pool].reshape((3, MOST_QUEUES)),
-        words[by_pool:expected].reshape((4, pools)),
+        words[HEAD:kinds],
+        words[kinds:by_pool].reshape((int(words[KINDS]), 7)),
+        words[by_pool:expected].reshape((3, pools + 1)),
         words[expected:kept].reshape((quanta, pools)),
         words[kept:notes].reshape((quanta, pools)),
-        words[notes : notes + NOTE * room].reshape((room, NOTE)),
+        words[notes:].reshape((int(words[ROOM]), 3)),
     )
 
 
-def _nothing() -> Floats:
-    words = np.zeros(HEAD)
-    words[ASK_AT] = -np.inf
+def _words(pools: int, quanta: int, kinds: int, room: int) -> Floats:
+    size = HEAD + quanta + 7 * kinds + 3 * (pools + 1) + 2 * quanta * pools + 3 * room
+    words = np.zeros(size)
+    words[[POOLS, QUANTA, KINDS, ROOM]] = pools, quanta, kinds, room
     return words
 
 
@@ -74,68 +77,35 @@ def _nothing() -> Floats:
 class Memory:
     """The array as Python has it. ``words`` is another one where it had to grow."""
 
-    words: Floats = field(default_factory=_nothing)
+    words: Floats = field(default_factory=lambda: _words(0, 0, _KINDS, 0))
 
-    def begin(self, quanta: Floats, owned: Floats, lends: NDArray[np.bool_]) -> None:
+    def begin(self, quanta: Floats, pools: int, preempt: bool, bounded: bool) -> None:
         """Nothing is noted yet, and nothing expected."""
-        pools, many = len(owned), len(quanta)
-        fixed = HEAD + many + 3 * MOST_QUEUES + (4 + 2 * many) * pools
-        self.words = np.zeros(fixed + NOTE * _ROOM)
-        self.words[[ASK_AT, WANTED_WAKE]] = np.inf
-        self.words[[POOLS, QUANTA, ROOM]] = pools, many, _ROOM
+        self.words = _words(pools, len(quanta), _KINDS, _ROOM + 2 * pools)
+        self.words[[PREEMPT, BOUNDED]] = preempt, bounded
         known = self.tables
         known.quanta[:] = quanta
-        known.by_pool[OWNED], known.by_pool[LENDS] = owned, lends
+        known.by_pool[FIRST] = -1.0
 
     @property
     def tables(self) -> Tables:
         """Its parts."""
         return tables(self.words)
 
-    def noted(self, matrix: Floats, now: float) -> Floats:
-        """Who came and who left since this was last asked, (notes, 3)."""
-        needed = int(self.words[NOTES]) + 2 * (matrix.shape[1] + int(self.words[POOLS])) + 1
-        if (room := int(self.words[ROOM])) < needed:
-            self.words = np.concatenate([self.words, np.zeros(NOTE * (2 * needed - room))])
-            self.words[ROOM] = 2 * needed
-        note(matrix, now, self.words)
-        return self.take()
-
     @property
-    def behind(self) -> bool:
-        """Whether somebody may have come who is not noted, or is in no queue of their own."""
-        full = self.words[NOTES] + 1 + self.words[POOLS] > self.words[ROOM]
-        return bool(full or self.words[STRANGE] > 0.0)
+    def kinds(self) -> int:
+        """How many kinds fit."""
+        return int(self.words[KINDS])
 
     def take(self) -> Floats:
-        """What was noted since this was last asked, (notes, 3)."""
-        many = int(self.words[NOTES])
+        """The notes since the last call, (notes, 3); twice the room afterwards where that did not suffice."""
+        notes = self.tables.notes[: int(self.words[NOTES])].copy()
         self.words[NOTES] = 0.0
-        return self.tables.notes[:many].copy()
-
-
-@compiled
-def note(matrix: Floats, now: float, words: Floats) -> None:
-    """Note who came and who left since the last look; `NOTED` is written."""
-    known = tables(words)
-    here, notes, many = known.by_pool[HERE], known.notes, int(words[NOTES])
-    for row in range(matrix.shape[1]):
-        pool = int(matrix[POOL, row])
-        if matrix[NOTED, row] == 0.0:
-            matrix[NOTED, row] = 1.0
-            if pool >= 0:
-                here[pool] += 1.0
-                notes[many, 0], notes[many, 1] = pool, matrix[SUBMIT, row]
-                notes[many, 2] = matrix[GPUS, row]
-                many += 1
-        if pool >= 0:
-            here[pool] -= 1.0
-    for pool in range(len(here)):  # left over: who was there and is no more
-        if here[pool] > 0.0:
-            notes[many, 0], notes[many, 1], notes[many, 2] = pool, now, -here[pool]
-            many += 1
-        here[pool] = 0.0
-    for row in range(matrix.shape[1]):
-        if matrix[POOL, row] >= 0.0:
-            here[int(matrix[POOL, row])] += 1.0
-    words[NOTES] = many
+        if self.words[BEHIND] > 0.0:
+            before = self.words
+            pools, quanta, kinds, room = before[[POOLS, QUANTA, KINDS, ROOM]].astype(int).tolist()
+            self.words = _words(pools, quanta, 2 * kinds, 2 * room)
+            self.words[[ASK_AT, PREEMPT, BOUNDED, USED]] = before[[ASK_AT, PREEMPT, BOUNDED, USED]]
+            for mine, old in zip(self.tables, tables(before), strict=True):
+                mine[: len(old)] = old
+        return notes

@@ -1,14 +1,14 @@
 """The most that anticipation could gain: figure 19's program, solved offline (sections 4.1 and appendix A).
 
-Everything is known beforehand. Each job starts between its submission and its **cut-off**, its start with its
-pool alone, so that nobody is later than there; the sum of all waits, plus ``beta`` times how far pools exceed
-their share, is least. A library function for small workloads, not a policy.
+All jobs are known beforehand. Each job starts between its submission and its **cut-off**, its start in the
+isolated reference, so that none is later than there; the sum of all waits, plus ``beta`` times how far pools
+exceed their share, is least. A library function for small workloads, not a policy.
 
 Windows are sized by duration, as appendix A says: the starts that a job may have are its submission, every
-window of it from there on, and its cut-off. GPUs are counted exactly at every start that anybody may have,
-which is when use can rise, so that an answer can be carried out whatever the windows are; a schedule between
-two windows is not seen. With windows of one ``unit`` of which all times are multiples nothing is missed:
-among the best schedules is one in which each start is a submission or the end of another job.
+window of it from then on, and its cut-off. GPUs are counted exactly at every possible start, where use can
+rise, so that an answer can be carried out with any windows; a schedule between two windows is not seen. With
+windows of one ``unit`` of which all times are multiples nothing is missed: among the best schedules is one in
+which each start is a submission or the end of another job.
 """
 
 import math
@@ -60,7 +60,7 @@ class OracleJobs(NamedTuple):
 
     @property
     def cut_offs(self) -> FloatColumn:
-        """When each job would start with its pool alone: equation 3's m. Raises `Problem` if never."""
+        """The start of each job in the isolated reference: equation 3's m. Raises `Problem` if never."""
         found = np.zeros(len(self.submit))
         for pool, owned in enumerate(self.owned.tolist()):
             mine = self.pool == pool
@@ -100,8 +100,8 @@ def best_schedule(
 
     unit: the shortest window, seconds. windows: how many a job's duration has (None: all are of one unit).
     beta: equation 8's weight of fairness, seconds of waiting for a second in which some pool holds the whole
-    of its share more. known: starts of a schedule that harms nobody, which are among the choices (None: the
-    reference). Raises `Problem` where jobs never start alone, or without HiGHS.
+    of its share more. known: starts of a schedule without harm, which are among the choices (None: the
+    reference). Raises `Problem` where jobs never start in the reference, or without HiGHS.
     """
     cut_offs = jobs.cut_offs
     known = cut_offs if known is None else np.minimum(known, cut_offs)

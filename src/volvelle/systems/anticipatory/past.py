@@ -1,7 +1,8 @@
-"""What came to pools and what ended there: features of whether jobs come next, and how much (table 9).
+"""Arrivals and ends of jobs by pool: features that predict whether jobs come next, and how many (table 9).
 
-Table 9 of anticipatory scheduling (5.4) counts what came lately, at the same time of earlier hours and days,
-what ended, and what will end. ``NewLoadEstimate`` is the most that came in the recent quanta.
+Table 9 of anticipatory scheduling (5.4) counts recent arrivals, arrivals at the same time of earlier hours
+and days, jobs that ended, and jobs that will end. ``NewLoadEstimate`` is the most that came in the recent
+quanta.
 
 No feature looks ahead. Table 9 counts jobs in (-xp, -xp + k], which for k > xp reaches beyond now; here such
 a window ends now.
@@ -35,7 +36,7 @@ FEATURES = (
 
 
 class Earlier(NamedTuple):
-    """A pool's time before a run: since when it is known, what came and what ended, seconds up to 0."""
+    """A pool's time before a run: its beginning, arrivals and ends, seconds up to 0."""
 
     since: float
     came: list[float]
@@ -45,7 +46,7 @@ class Earlier(NamedTuple):
 
 @dataclass
 class Past:
-    """What came to pools and ended there; times are seconds, ascending in each pool.
+    """Arrivals and ends by pool; times are seconds, ascending in each pool.
 
     came, ended: (pools, room) times, of which the first ``arrivals[pool]`` and ``ends[pool]`` count. load:
     (pools, room + 1) running sums of the GPUs that came. began: since when each pool is known.
@@ -66,7 +67,7 @@ class Past:
         return cls(began_at, times, times.copy(), load, none, none.copy())
 
     def arrive(self, pool: int, time: float, gpus: float) -> None:
-        """A job came; one told late counts as of the last that came before it."""
+        """Add an arrival; one that is reported late counts as of the last before it."""
         count = int(self.arrivals[pool])
         if count == self.came.shape[1]:
             self.came, self.load = _wider(self.came), _wider(self.load)
@@ -83,7 +84,7 @@ class Past:
         self.ends[pool] += 1
 
     def begin(self, pool: int, earlier: "Earlier", now: float) -> None:
-        """What is known of a pool's time before ``now``, which comes before anything else of it."""
+        """Add the time of a pool before ``now``, before any other arrival."""
         self.began[pool] = now + earlier.since
         for time, gpus in zip(earlier.came, earlier.gpus, strict=True):
             self.arrive(pool, now + time, gpus)
@@ -118,10 +119,10 @@ class Past:
         return _came_within(self.came, self.arrivals, start, end)
 
     def recent(self, now: float, quanta: Floats, windows: int) -> tuple[Floats, Floats]:
-        """What the last ``windows`` quanta say, each (quanta, pools); fewer where less is known.
+        """Statistics of the last ``windows`` quanta, or of as many as are known, each (quanta, pools).
 
-        The share of them in which jobs came, 1 where not even one quantum is known. And the most GPUs that
-        came in one, where windows overlap by half (NewLoadEstimate): infinite where not even one is known.
+        The share of quanta in which jobs came, 1 where not one quantum is known; and the most GPUs that came
+        in one, where windows overlap by half (NewLoadEstimate), infinite where not one is known.
         """
         return _recent(self.came, self.arrivals, self.load, self.began, now, quanta, windows)
 

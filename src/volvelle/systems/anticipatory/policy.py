@@ -1,26 +1,26 @@
-"""Anticipatory scheduling with exact knowledge of what comes (section 5.1, figure 6; the paper's SIA_VC).
+"""Anticipatory scheduling with exact knowledge of arrivals (section 5.1, figure 6; the paper's SIA_VC).
 
-Every job has a **virtual start**: when it would start if its pool were alone (`virtual_clock`). A plan holds
-a reservation for each job that has not started, from its virtual start for as long as it takes. A job starts
-early where it touches no reservation of a job whose virtual start is before its own.
+Every job has a **virtual start**: its start in the isolated reference of its pool (`virtual_clock`). A plan
+holds a reservation for each job that has not started, from its virtual start for as long as it takes. A job
+starts early where it touches no reservation of a job whose virtual start is before its own.
 
-**Theorem 1**: nobody finishes later than with its pool alone (``fcfs-pools``), where durations and arrivals
-are known. All reservations together are the pools alone, which fit. A job that starts early takes GPUs from
-now to its virtual start in addition, where the plan has room, and gives up the end of its reservation. So
-what runs and what is reserved always fit, and whoever's virtual start has come can start.
+**Theorem 1**: no job finishes later than in the isolated reference (``fcfs-pools``), where durations and
+arrivals are known. All reservations together are the references, which fit. A job that starts early takes
+GPUs from now to its virtual start in addition, where the plan has room, and gives up the end of its
+reservation. So running jobs and reservations always fit, and a job whose virtual start has come can start.
 
-Departures. Figure 6 works virtual starts out anew at every event from what runs then; a job that runs early
+Departures. Figure 6 works virtual starts out anew at every event from the running jobs; a job that runs early
 then pushes back wider ones of its own pool, whose reservations move behind their place in the reference, and
-the theorem does not hold (docs/decisions/0036). Here they are those of the reference, and stand still. Since
-what an early start adds lies before its virtual start, only the plan up to there is looked at, and one pass
-by virtual starts does what figure 6's repeated passes do. The paper's algorithm has to know who comes; the
-estimator ``oracle`` tells (`ArrivalsForetold`). With others only jobs that wait are protected.
+the theorem does not hold (docs/decisions/0036). Here virtual starts are those of the reference, and fixed.
+Since an early start adds use before its virtual start only, the plan matters only up to there, and one pass
+by virtual starts replaces figure 6's repeated passes. The paper's algorithm needs announced arrivals; the
+estimator ``oracle`` has them (`ArrivalsForetold`). With others only jobs that wait are protected.
 
-Jobs of no pool, and those wider than theirs, have no virtual start: they run where nobody is in the way. A
-pool that does not lend is served as if alone. GPUs are counted; with several GPU types, nodes that fail, or
-a placement that turns jobs away, the plan is a rule of thumb. With ``locality`` there is a plan for each node
-(`volvelle.systems.anticipatory.by_node`), and ``fcfs-pools:locality=true`` is the reference. Where only some
-pools lend, a lender may have to wait for what it lent to another. Jobs are gangs and run to their end.
+Jobs of no pool, and jobs wider than theirs, have no virtual start: they run where they delay no other job. A
+pool that does not lend is served as in its reference. GPUs are counted; with several GPU types, nodes that
+fail, or a placement that turns jobs away, the plan is a rule of thumb. With ``locality`` there is a plan for
+each node (`volvelle.systems.anticipatory.by_node`), and ``fcfs-pools:locality=true`` is the reference. Where
+only some pools lend, a lender may have to wait for GPUs that it lent. Jobs are gangs and run to their end.
 """
 
 from dataclasses import dataclass, field
@@ -62,20 +62,20 @@ _GPUS_SHORT = int(Reason.GPUS)
 _RESERVED = int(Reason.RESERVED)
 
 STATE, START, FROM, UNTIL, PLACE = range(COUNT, COUNT + 5)
-"""Own columns: how a job stands in the plan, its virtual start, its reservation, its place among those that
-were foretold (-1: none)."""
+"""Own columns: the state of a job in the plan, its virtual start, its reservation, its place among announced
+jobs (-1: none)."""
 UNKNOWN, BOOKED, FORETOLD, STARTED = 0.0, 1.0, 2.0, 3.0
-"""`STATE`: new; with a reservation; with one as soon as the plan reaches so far; without."""
+"""`STATE`: new; reserved; to be reserved as soon as the plan reaches so far; without a reservation."""
 
 
 @dataclass
 class LendingPlan:
-    """What is reserved, and who was foretold.
+    """The reservations, and the announced arrivals.
 
     times, reserved: minus the GPUs reserved from each time on, the first ``count`` entries
     (`volvelle.policies.profile`). kept: number, begin, end, GPUs of the reservations of jobs that wait.
-    starts, ends, gpus, numbers: of jobs that were foretold, by virtual start; ``there`` where one has not
-    started. Those before ``booked`` have their reservations in the profile.
+    starts, ends, gpus, numbers: of announced jobs, by virtual start. there: whether a job has not started.
+    Jobs before ``booked`` have their reservations in the profile.
     """
 
     clocks: list[VirtualClock] = field(default_factory=list)
@@ -94,7 +94,7 @@ class LendingPlan:
     def foretell(
         self, numbers: FloatColumn, starts: FloatColumn, seconds: FloatColumn, gpus: FloatColumn
     ) -> None:
-        """Let these jobs be those that were foretold."""
+        """Keep these jobs as the announced arrivals."""
         known = np.flatnonzero(np.isfinite(starts))
         by_start = known[np.argsort(starts[known], kind="stable")]
         self.numbers, self.starts = numbers[by_start], starts[by_start]
@@ -104,7 +104,7 @@ class LendingPlan:
         self.booked = 0
 
     def make_room(self, steps: int) -> None:
-        """Room for so many more steps."""
+        """Make room for so many more steps."""
         if self.count + steps > len(self.times):
             more = np.zeros(self.count + steps)
             self.times = np.concatenate([self.times[: self.count], more])
@@ -150,7 +150,7 @@ class AnticipatoryVc(Policy, ForeseesArrivals):
         return self._wake
 
     def allocate(self, view: View) -> Allocation:
-        """Book who is new, then start whoever is in nobody's way, by virtual start."""
+        """Reserve for new jobs, then start jobs that delay no reservation, by virtual start."""
         matrix, plan = view.jobs.matrix, self._plan
         seconds = seconds_left(matrix, view.now)
         if self.locality and view.resources.named:
@@ -193,7 +193,7 @@ class AnticipatoryVc(Policy, ForeseesArrivals):
         )
 
     def _allocate_nodes(self, view: View, seconds: FloatColumn) -> Allocation:
-        """The same where it matters on which nodes jobs stand."""
+        """The same with a plan for each node."""
         if self._by_node is None:
             self._by_node = NodePlan.of(view, self.round or 0.0)
         if self._told is not None:
@@ -203,7 +203,7 @@ class AnticipatoryVc(Policy, ForeseesArrivals):
         return answer
 
     def _foretell(self, view: View, told: ArrivalsForetold) -> None:
-        """Virtual starts of jobs that come; those of jobs that are there stay as they are."""
+        """Work out virtual starts of announced arrivals; virtual starts of jobs in the system stay."""
         matrix, plan = view.jobs.matrix, self._plan
         whole = matrix[START_GAP] + matrix[TOTAL] * matrix[SCALE] / matrix[REQUEST_RATE]
         known = matrix[STATE] != UNKNOWN
@@ -278,7 +278,7 @@ def forget(times: Floats, free: Floats, count: int, before: float) -> int:
 
 @compiled
 def furthest(matrix: Floats, seconds: Floats, now: float) -> float:
-    """Up to when the plan has to be known to say which of the jobs that wait may start."""
+    """The time up to which the plan decides which waiting jobs may start."""
     reach = now
     for row in range(matrix.shape[1]):
         if matrix[HELD, row] == 0.0:
@@ -306,10 +306,10 @@ def start_early(
 ) -> tuple[Floats, int, int, float]:
     """One decision. Own columns, the profile and ``there`` are changed in place.
 
-    times, reserved, count: the profile of what is reserved. starts, ends, gpus, there: of the jobs that were
-    foretold; those before ``booked`` are in the profile, those before ``last`` will be. Returns (4, jobs) as
-    `volvelle.core.fill.fill` does with the order of starts, the profile's steps, what is booked, and when the
-    next virtual start of a job that waits is.
+    times, reserved, count: the profile of reservations. starts, ends, gpus, there: of the announced jobs;
+    jobs before ``booked`` are in the profile, jobs before ``last`` will be. Returns (4, jobs) as
+    `volvelle.core.fill.fill` does with the order of starts, the profile's steps, how many jobs are booked,
+    and the next virtual start of a job that waits.
     """
     jobs = matrix.shape[1]
     given = np.zeros((4, jobs))
@@ -387,7 +387,7 @@ def _book(
 ) -> int:
     """Bring the reservation of a job that waits up to date; the steps of the profile afterwards.
 
-    Of one that could not start when it should have it is from now on, for as long as it takes.
+    The reservation of a job whose virtual start has passed is from now on, for as long as it takes.
     """
     state, start, need = matrix[STATE, row], matrix[START, row], matrix[GPUS, row]
     if state == FORETOLD:
@@ -422,7 +422,7 @@ def has_room(
 ) -> bool:
     """Whether ``gpus`` GPUs are idle and not reserved at any time from ``start`` until ``end``.
 
-    ``until`` and ``idle`` are the profile of what runs, ``times`` and ``reserved`` that of reservations.
+    ``until`` and ``idle`` are the profile of running jobs, ``times`` and ``reserved`` that of reservations.
     """
     one, other = step_at(until, steps, start), step_at(times, count, start)
     while True:

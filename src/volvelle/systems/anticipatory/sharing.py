@@ -1,14 +1,14 @@
-"""What anticipatory scheduling is compared with: pools alone, or idle GPUs shared without looking ahead.
+"""Baselines of anticipatory scheduling: isolated pools, or idle GPUs shared without looking ahead.
 
-``fcfs-pools`` serves every pool alone, first come, first served: what nobody may fall behind, the reference
-of all others. ``ssf`` does so with the shortest service first (seconds x GPUs), ``gssf`` with one such queue
-of all pools. ``mmfs`` gives to the pool that has least of what it owns: max-min fair between those with jobs
-that wait. All are as section 4.1 has them: durations are exact there (estimator ``oracle``), and jobs run to
-their end once they start.
+``fcfs-pools`` serves every pool by itself, first come, first served: the isolated reference of all others.
+``ssf`` does so with the shortest service first (seconds x GPUs), ``gssf`` with one such queue of all pools.
+``mmfs`` serves the pool that has least of the GPUs it owns: max-min fair between those with jobs that wait.
+All are as section 4.1 has them: durations are exact there (estimator ``oracle``), and jobs run to their end
+once they start.
 
-A job that does not fit holds back those behind it in its queue; section 4.1 does not say so, but "first"
-means that in its reference. ``strict=false`` lets them pass. Jobs of no pool own nothing: they are served
-last, on what is idle.
+A job that does not fit holds back the jobs behind it in its queue; section 4.1 does not say so, but "first"
+means that in its reference. ``strict=false`` lets them pass. Jobs of no pool own no GPUs: they are served
+last, on idle ones.
 """
 
 from typing import ClassVar
@@ -31,7 +31,7 @@ from volvelle.core.policy import Allocation, Kernel, Policy, policies
 from volvelle.core.state import INFINITY, Reason
 from volvelle.core.view import View
 from volvelle.model.tolerances import SAME_AMOUNT
-from volvelle.systems.anticipatory.by_node import alone_at_home
+from volvelle.systems.anticipatory.by_node import serve_isolated
 from volvelle.systems.anticipatory.gangs import gang_type
 
 Floats = NDArray[np.float64]
@@ -57,7 +57,7 @@ class _Queues(Policy):
         return False
 
     def kernel(self, *, named: bool) -> Kernel | None:
-        """Keep what runs, start what is first in its queue and fits."""
+        """Keep running jobs, start jobs that are first in their queue and fit."""
         chosen = [self.by_service, self.one_queue, self.strict]
         return Kernel(decide, np.array(chosen, dtype=np.float64), rates=False)
 
@@ -83,9 +83,9 @@ class FcfsPools(_Queues):
         return self.locality
 
     def allocate(self, view: View) -> Allocation:
-        """Keep what runs, start what is first in its queue and fits."""
+        """Keep running jobs, start jobs that are first in their queue and fit."""
         if self.locality and view.resources.named:
-            return alone_at_home(view, self.strict)
+            return serve_isolated(view, self.strict)
         return super().allocate(view)
 
     def kernel(self, *, named: bool) -> Kernel | None:
@@ -119,8 +119,8 @@ class Gssf(_Queues):
 def decide(jobs: Floats, cluster: ClusterNow, memory: Floats, out: Floats) -> float:
     """The decision of `_Queues` (`Kernel`). memory: whether it is by service, of one queue, strict."""
     by_service, one_queue, strict = memory[0] > 0.0, memory[1] > 0.0, memory[2] > 0.0
-    now, capacity, quota = cluster.now, cluster.capacity, cluster.quota
-    out[:] = serve(jobs, now, capacity, quota, bool(by_service), bool(one_queue), bool(strict))
+    capacity, quota = cluster.capacity, cluster.quota
+    out[:] = serve(jobs, cluster.now, capacity, quota, by_service, one_queue, strict)
     return INFINITY
 
 
@@ -182,25 +182,25 @@ class Mmfs(_Queues):
     source: ClassVar[str] = "Anticipatory scheduling (SIA) section 4.1"
     optimises: ClassVar[str] = "fairness between pools now, whoever comes next"
 
-    def allocate(self, view: View) -> Allocation:
-        """Keep what runs; then serve one job after another, each of the pool that has least."""
-        given = serve_fairly(view.jobs.matrix, view.capacity, view.quota, view.owned, self.strict)
-        return Allocation(
-            given[TARGET], given[TARGET_TYPE], given[TARGET_REASON], given[3].astype(np.int64)
-        )
+    def kernel(self, *, named: bool) -> Kernel | None:
+        """Keep running jobs; then serve one job after another, each of the pool that has least."""
+        return Kernel(decide_fairly, np.array([float(self.strict)]), rates=False)
 
-    def kernel(self, *, named: bool) -> None:
-        """It has none: what pools own is not told to machine code."""
-        return None
+
+@kernel
+def decide_fairly(jobs: Floats, cluster: ClusterNow, memory: Floats, out: Floats) -> float:
+    """The decision of `Mmfs` (`Kernel`). memory: whether it is strict."""
+    out[:] = serve_fairly(jobs, cluster.capacity, cluster.quota, cluster.owned, memory[0] > 0.0)
+    return INFINITY
 
 
 @compiled
 def serve_fairly(
     matrix: Floats, capacity: Floats, quota: Floats, owned: Floats, strict: bool
 ) -> Floats:
-    """Max-min fair shares of what is idle, by whole jobs. Returns (4, jobs) as `decide` does.
+    """Max-min fair shares of idle GPUs, by whole jobs. Returns (4, jobs) as `decide` does.
 
-    The next job is that of the pool whose GPUs held are the smallest part of those it owns.
+    The next job is of the pool whose GPUs held are the smallest part of the GPUs it owns.
     """
     jobs, pools = matrix.shape[1], len(quota)
     given = np.zeros((4, jobs))
@@ -209,7 +209,7 @@ def serve_fairly(
     held = np.zeros(pools + 1)
     for row in range(jobs):
         held[int(matrix[POOL, row])] += matrix[HELD, row]
-    following = np.full(jobs, -1)  # who is behind a job in the queue of its pool
+    following = np.full(jobs, -1)  # the next job in the queue of the pool
     head, last = np.full(pools + 1, -1), np.full(pools + 1, -1)
     for row in range(jobs):
         pool = int(matrix[POOL, row])

@@ -1,7 +1,7 @@
-"""The virtual clock of a pool: when its jobs would start if it were alone (section 5.1).
+"""The virtual clock of a pool: the starts of its jobs in the isolated reference (section 5.1).
 
-First come, first served on the GPUs that the pool owns: a simple loop over its jobs in order of submission
-with the sorted ends of those that run. What really starts when does not move it, only jobs that come do.
+The clock serves jobs first come, first served on the GPUs that the pool owns, by a loop over its jobs in
+order of submission with the sorted ends of running ones. Real starts do not move it, only arrivals do.
 """
 
 from dataclasses import dataclass, field
@@ -36,7 +36,7 @@ class VirtualClock:
         self.ends, self.gpus = np.insert(self.ends, at, end), np.insert(self.gpus, at, gpus)
 
     def starts(self, submit: FloatColumn, gpus: FloatColumn, seconds: FloatColumn) -> FloatColumn:
-        """When jobs that come next, in order of submission, would start; infinite for those too wide."""
+        """Starts of the next jobs, in order of submission; infinite for jobs that are too wide."""
         count, room = len(self.ends), np.zeros(len(submit))
         ends, widths = np.concatenate([self.ends, room]), np.concatenate([self.gpus, room])
         found, count, self.head = first_come_first_served(
@@ -58,11 +58,11 @@ def first_come_first_served(
     widths: Floats,
     count: int,
 ) -> tuple[Floats, int, float]:
-    """Start times of jobs in order, of which each waits for those before it, on ``owned`` GPUs.
+    """Start times of jobs, first come, first served, on ``owned`` GPUs.
 
-    ``ends``, ascending, and ``widths`` are the first ``count`` entries of arrays with room for all jobs, of
-    those that run; changed in place. head: when the last job started. Returns the starts, infinite for jobs
-    wider than ``owned``, the new count and the new head.
+    ends, ascending, and widths: of running jobs, the first ``count`` entries of arrays with room for all
+    jobs; changed in place. head: the start of the last job. Returns the starts, infinite for jobs wider than
+    ``owned``, the new count and the new head.
     """
     jobs = len(submit)
     found = np.full(jobs, np.inf)

@@ -1,8 +1,8 @@
 """The watch on durations (section 5.3): borrowers that outlive the quantum within which they were to end.
 
-A **kind** of borrowers is what they are lent GPUs by: their pool, and the quantum within which they are
-believed to end. While a borrower runs for longer than that, its kind borrows nothing within the quantum: its
-jobs count as of the next one, and of the one after that from when the borrower has outlived that too. Exact
+While a borrower runs for longer than its quantum, jobs of its pool that are believed to end within the same
+quantum borrow nothing within it: they count as of the next quantum, and of the one after that once the
+borrower has outlived the next. Exact
 durations never close anything (docs/decisions/0071).
 """
 
@@ -27,7 +27,7 @@ def within(seconds: float, quanta: Floats) -> int:
 
 @kernel
 def watch(closed: Flags, at: int, pool: int, ran: float, quanta: Floats) -> None:
-    """Close what a borrower of kind ``at``, ``pool`` has outlived. ran: seconds. closed: (quanta, pools)."""
+    """Close the quanta from place ``at`` on that a borrower has outlived in ``ran`` seconds."""
     while at < len(quanta) and ran > quanta[at] + SAME_AMOUNT:
         closed[at, pool] = True
         at += 1
@@ -35,7 +35,7 @@ def watch(closed: Flags, at: int, pool: int, ran: float, quanta: Floats) -> None
 
 @kernel
 def open_for(closed: Flags, at: int, pool: int) -> int:
-    """The place of the quantum as of which jobs of a kind count; the number of quanta for none."""
+    """The place of the quantum as of which jobs count; the number of quanta for none."""
     while at < len(closed) and closed[at, pool]:
         at += 1
     return at

@@ -6,7 +6,6 @@ What decisions remember of each other is `Memory`; the rules are those of `volve
 import copy
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -22,9 +21,7 @@ from volvelle.systems.chronus.look import LAST, PACE, ROW, SEEN, TOO_LARGE, Look
 from volvelle.systems.chronus.recent import RecentWork
 from volvelle.systems.chronus.reservations import Reservations
 from volvelle.systems.chronus.selection import select
-
-if TYPE_CHECKING:
-    from volvelle.systems.chronus.policy import Chronus
+from volvelle.systems.chronus.terms import Terms
 
 _PACES, _ENOUGH = 1000, 20
 """Jobs of which the pace is remembered, and from how many on it says something about others."""
@@ -60,7 +57,7 @@ class Memory:
 class Cycle:
     """One decision. ``told``: promises that it makes or changes."""
 
-    def __init__(self, policy: "Chronus", memory: Memory, look: Look) -> None:
+    def __init__(self, policy: Terms, memory: Memory, look: Look) -> None:
         self.policy, self.memory, self.look = policy, memory, look
         self.book, self.view = memory.book, look.view
         self.told: list[Promise] = []

@@ -1,22 +1,22 @@
 """Chronus (Gao et al., SoCC'21): deadlines that are promised when a job comes, and kept by leases."""
 
-from typing import Annotated, ClassVar
+from typing import ClassVar
 
-from pydantic import Field, PrivateAttr
+from pydantic import PrivateAttr
 
-from volvelle.core.policy import Allocation, Policy, SolverGaps, policies
+from volvelle.core.policy import Allocation, SolverGaps, policies
 from volvelle.core.promises import Margin
 from volvelle.core.view import View
 from volvelle.model.tolerances import WHOLE_NUMBER
-from volvelle.model.validation import Seconds
 from volvelle.systems.chronus.cycle import Cycle, Memory
 from volvelle.systems.chronus.look import OWN_COLUMNS, Look
 from volvelle.systems.chronus.recent import RecentWork
 from volvelle.systems.chronus.reservations import Reservations
+from volvelle.systems.chronus.terms import Terms
 
 
 @policies.register
-class Chronus(Policy):
+class Chronus(Terms):
     """Deadlines promised on leases; jobs without a promise by least remaining service."""
 
     name: ClassVar[str] = "chronus"
@@ -25,27 +25,6 @@ class Chronus(Policy):
     time_varying: ClassVar[bool] = True
     work_conserving: ClassVar[bool] = False
     columns: ClassVar[int] = OWN_COLUMNS
-
-    lease: Annotated[Seconds, Field(gt=0)] = Field(1200.0, description="length of an SLO lease")
-    parts: Annotated[int, Field(ge=1)] = Field(4, description="best-effort leases in an SLO lease")
-    user_share: Annotated[float, Field(gt=0, le=1)] = Field(
-        1.0, description="of the cluster, that promised jobs of one user may request together"
-    )
-    pool_share: Annotated[float, Field(gt=0, le=1)] = Field(
-        1.0, description="of the cluster, that promised jobs of one pool may request together"
-    )
-    period: Annotated[Seconds, Field(gt=0)] = Field(
-        10800.0, description="over which work that came is compared with what the cluster can do"
-    )
-    yielding: Annotated[float, Field(gt=0)] = Field(
-        3.0, description="how much larger promised jobs with time to spare count"
-    )
-    margin: Annotated[float, Field(ge=0, lt=10)] = Field(
-        0.0, description="share by which jobs may take longer than believed, to begin with"
-    )
-    broken: Annotated[float, Field(gt=0, lt=1)] = Field(
-        0.01, description="share of promises that may be broken where estimates are wrong"
-    )
 
     _kept: Memory | None = PrivateAttr(default=None)
 

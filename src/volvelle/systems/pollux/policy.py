@@ -112,7 +112,8 @@ class Pollux(Policy):
             numbers = jobs.number.astype(np.int64).tolist()
             self._rows = {number: nodes[row] for row, number in enumerate(numbers) if given[row]}
         types = np.where(given, resources.node_type[np.argmax(nodes > 0, axis=1)], -1)
-        return Allocation(gpus, types.astype(np.float64), nodes=nodes if resources.named else None)
+        places = np.array([*np.nonzero(nodes), nodes[nodes > 0]], dtype=np.int64)
+        return Allocation(gpus, types.astype(np.float64), nodes=places if resources.named else None)
 
     def _base(self, view: View) -> Rows:
         """GPUs that each job has on each node now."""

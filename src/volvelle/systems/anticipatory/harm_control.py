@@ -1,12 +1,12 @@
-"""Harm as a dial (ours): how much of its unused GPUs each pool keeps, so that few of its jobs are late.
+"""Harm control (ours): the share of its unused GPUs that each pool keeps, so that few of its jobs are late.
 
-``harm`` is the share of a pool's jobs that may be later than alone, which is known in hindsight (`alone`).
-Each pool has a level: that share of what it does not use is kept. From 1 on it lends nothing. With every job
-of which it is known the level moves by step x (1 if it was late, else 0, minus harm). That is rolling risk
-control (Feldman, Ringel, Bates, Romano: Achieving Risk Control in Online Learning Settings, TMLR 2023; after
-Gibbs and Candes, NeurIPS 2021; the batch form is conformal risk control, Angelopoulos et al., ICLR 2024). A
-level begins at 1 and is never below 0, so that, whatever comes, late jobs are at most harm x jobs, plus those
-that loans made before it reached 1 still make late.
+``harm`` is the share of a pool's jobs that may be later than in its isolated reference, which is known in
+hindsight (`isolated_reference`). The level of a pool is the share of its unused GPUs that is kept. From 1 on
+the pool lends nothing. With every job that is judged the level moves by step x (1 if it was late, else 0,
+minus harm). That is rolling risk control (Feldman, Ringel, Bates, Romano: Achieving Risk Control in Online
+Learning Settings, TMLR 2023; after Gibbs and Candes, NeurIPS 2021; the batch form is conformal risk control,
+Angelopoulos et al., ICLR 2024). A level begins at 1 and is never below 0. So with any arrivals, late jobs are
+at most harm x jobs, plus the jobs that loans made before the level reached 1 still delay.
 """
 
 from dataclasses import dataclass, field
@@ -16,18 +16,18 @@ from numpy.typing import NDArray
 
 from volvelle.core.compiled import compiled, kernel
 from volvelle.core.view import View
-from volvelle.systems.anticipatory.alone import Alone
+from volvelle.systems.anticipatory.isolated_reference import IsolatedReference
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 
 @dataclass
-class HarmDial:
+class HarmControl:
     """Levels of pools that own ``owned`` GPUs.
 
-    harm: the share of jobs that may be late. step: how far one late job moves a level. within: seconds that
-    are no delay.
+    harm: the share of jobs that may be late. step: how far one late job moves a level. within: the tolerance
+    for a delay, seconds.
     """
 
     names: tuple[str, ...]
@@ -37,22 +37,22 @@ class HarmDial:
     within: float
     levels: Floats = field(init=False)
     seen: Floats = field(init=False)
-    """Jobs later than alone, and all of which that is known, (2, pools)."""
-    _alone: list[Alone] = field(init=False)
+    """Jobs later than in the isolated reference, and all judged jobs, (2, pools)."""
+    _references: list[IsolatedReference] = field(init=False)
     _pool_of: dict[int, int] = field(default_factory=dict)
     _numbers: Floats = field(default_factory=lambda: np.zeros(0))
 
     def __post_init__(self) -> None:
         if not hasattr(self, "levels"):
             self.levels, self.seen = np.ones(len(self.owned)), np.zeros((2, len(self.owned)))
-            self._alone = [Alone(each) for each in self.owned.tolist()]
+            self._references = [IsolatedReference(each) for each in self.owned.tolist()]
 
     def start(self, number: int, pool: int, now: float) -> None:
         """A job of a pool starts."""
-        self._alone[pool].start(number, now)
+        self._references[pool].start(number, now)
 
     def follow(self, view: View) -> list[str]:
-        """Move levels by what becomes known since the last look; what there is to say of it."""
+        """Move levels by the verdicts since the last call. Returns notices for the journal."""
         jobs = view.jobs
         came, gone = came_and_gone(self._numbers, jobs.number)
         left, self._numbers = self._numbers[gone], jobs.number
@@ -62,15 +62,15 @@ class HarmDial:
             *(each[came].tolist() for each in columns), strict=True
         ):
             if pool >= 0:
-                self._alone[pool].come(int(number), gpus, submit)
+                self._references[pool].come(int(number), gpus, submit)
                 self._pool_of[int(number)] = pool
                 touched.add(pool)
         for number in left.tolist():
             if (pool := self._pool_of.pop(int(number), -1)) >= 0:
-                self._alone[pool].end(int(number), view.now)
+                self._references[pool].end(int(number), view.now)
                 touched.add(pool)
         for pool in sorted(touched):
-            late, known = self._alone[pool].judge(view.now, self.within)
+            late, known = self._references[pool].judge(view.now, self.within)
             self.seen[:, pool] += late, known
             notices += self._move(pool, late - self.harm * known)
         return notices
@@ -89,15 +89,15 @@ class HarmDial:
 
 @compiled
 def came_and_gone(before: Floats, after: Floats) -> tuple[Ints, Ints]:
-    """Where new jobs stand among those that are there ``after``, and where who left stood ``before``."""
+    """Places of arrivals in ``after``, and of departures in ``before``."""
     return not_in(after, before), not_in(before, after)
 
 
 @kernel
 def not_in(numbers: Floats, others: Floats) -> Ints:
-    """Where the ``numbers`` stand that are not among the ``others``; both are distinct, in any order.
+    """Places of the ``numbers`` that are not among the ``others``; both are distinct, in any order.
 
-    Those in both mostly come in the same order: then it is one pass.
+    One pass suffices where the numbers in both come in the same order, as they mostly do.
     """
     found = np.zeros(len(numbers), dtype=np.int64)
     count = at = 0

@@ -1,9 +1,9 @@
-"""A pool as it would be alone, followed while it is not: whose jobs are later than there.
+"""The isolated reference of a pool: when each of its jobs would start if the pool shared no GPUs.
 
-First come, first served on what the pool owns, with the durations that jobs turn out to have. A job that
-started no later than alone ends no later, so how long it takes is known when it would end alone. Of one that
-started later it is not; then the clock of the pool alone waits until it is, as far as that matters. Nothing
-is believed, and nobody is judged wrongly, but some are judged as much later as jobs are late.
+The reference serves jobs first come, first served on the GPUs that the pool owns, with their true durations.
+The duration of a job that started no later than in the reference is known by the time it would end there. If
+a job started later, the clock of the reference waits for its end, as far as that matters. No estimate enters,
+and no verdict is wrong; verdicts are delayed by as much as jobs are late.
 """
 
 from dataclasses import dataclass, field
@@ -13,7 +13,7 @@ from volvelle.model.tolerances import SAME_MOMENT
 
 @dataclass
 class Ran:
-    """What is known of a job: GPUs, when it came, really started and how long it took; inf: not yet."""
+    """A job: GPUs, time of submission, of its real start, and its duration; infinite while unknown."""
 
     number: int
     gpus: float
@@ -24,7 +24,7 @@ class Ran:
 
 
 @dataclass
-class Alone:
+class IsolatedReference:
     """A pool that owns ``owned`` GPUs."""
 
     owned: float
@@ -39,7 +39,7 @@ class Alone:
         self._running = [(at, self.jobs.get(job.number, job)) for at, job in self._running]
 
     def come(self, number: int, gpus: float, submit: float) -> None:
-        """A job was submitted. One wider than the pool would never start alone."""
+        """Add a job that was submitted. A job wider than the pool never starts in the reference."""
         if gpus <= self.owned:
             self.jobs[number] = job = Ran(number, gpus, submit)
             self._queue.append(job)
@@ -55,9 +55,9 @@ class Alone:
             job.gone, job.seconds = True, max(now - job.start, 0.0)
 
     def judge(self, now: float, within: float = 0.0) -> tuple[int, int]:
-        """Of the jobs of which that is newly known, how many are late, and how many there are.
+        """Count the jobs with a new verdict: (late, all).
 
-        within: seconds that are no delay. Jobs that would start right ``now`` are not judged yet.
+        within: the tolerance for a delay, seconds. Jobs that would start at ``now`` are not judged yet.
         """
         late = known = 0
         while self._queue and (start := self._next_start(self._queue[0], now)) is not None:

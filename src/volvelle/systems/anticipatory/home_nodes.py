@@ -1,9 +1,9 @@
-"""Locality: on which nodes a pool is at home, and how its gangs stand there while it is alone.
+"""Home nodes: the GPUs of each node that a pool owns, and where its gangs run in the isolated reference.
 
-A gang that one node of its pool can hold stands on one; a wider one on whole nodes, and on one more for the
-rest. What pools own is laid out once, in their order: whole nodes first, then what is left of each pool on
-the fullest node that has room, so that as few pools as possible share a node. Cells within a node (HiveD's
-smaller ones) are not told apart here; a placement may keep them.
+A gang that fits one home node runs on one; a wider gang takes whole nodes, and one more for the rest. Pools
+get their home nodes once, in order: whole nodes first, then the rest of each pool on the fullest node that
+has room, so that as few pools as possible share a node. Cells within a node (HiveD's smaller ones) are not
+distinguished here; a placement may keep them.
 """
 
 from dataclasses import dataclass, field
@@ -22,7 +22,7 @@ Ints = NDArray[np.int64]
 
 
 def lay_out(sizes: IntColumn, owned: FloatColumn) -> Ints:
-    """GPUs that each pool owns of each node, (pools, nodes); whole ones, as far as there are nodes."""
+    """GPUs that each pool owns of each node, (pools, nodes); whole nodes as far as possible."""
     homes = np.zeros((len(owned), len(sizes)), dtype=np.int64)
     left = np.floor(owned + WHOLE_NUMBER).astype(np.int64)
     room = sizes.copy()
@@ -43,10 +43,10 @@ def lay_out(sizes: IntColumn, owned: FloatColumn) -> Ints:
 
 @compiled
 def stand(idle: Ints, sizes: Ints, gpus: int) -> Ints:
-    """GPUs to take of each node for a gang, of those that are ``idle`` of its ``sizes``; zeros for none.
+    """GPUs to take of each node for a gang, given ``idle`` GPUs and ``sizes``; zeros if it does not fit.
 
-    On one node the one with the least idle GPUs of those that will do. A gang wider than the largest takes
-    nodes that are idle as a whole, the largest first, and the rest of it as a gang of its own.
+    A gang that fits one node takes the fullest such node. A gang wider than the largest node takes nodes that
+    are wholly idle, the largest first, and its rest as a gang of its own.
     """
     taken = np.zeros_like(idle)
     left = gpus
@@ -72,10 +72,10 @@ def stand(idle: Ints, sizes: Ints, gpus: int) -> Ints:
 
 @dataclass
 class HomeClock:
-    """The virtual clock of a pool alone on its nodes; it decides at multiples of ``period`` (0: at events).
+    """The virtual clock of a pool on its home nodes. period: of its decisions, seconds (0: at events).
 
-    home: GPUs that it owns of each node. running: end, place among equals and GPUs by node of jobs that run
-    virtually, a heap. head: the last virtual start.
+    home: GPUs that the pool owns of each node. running: end, place among equals and GPUs by node of jobs that
+    run virtually, a heap. head: the last virtual start.
     """
 
     home: Ints

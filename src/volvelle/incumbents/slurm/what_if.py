@@ -1,0 +1,226 @@
+"""What a change of the site would bring to the jobs that wait now: by queue and by user.
+
+A change is written as Slurm's own commands write it: the record that it names, then fields of it::
+
+    QOS=normal MaxTRESPU=gres/gpu=16           PartitionName=h100 Nodes=h[1-4] MaxTime=2:00:00
+    Account=vision GrpTRES=gres/gpu=-1         NodeName=h5 Like=h4       NodeName=a1 State=DOWN
+    ReservationName=upgrade StartTime=2026-12-01T08:00:00 EndTime=2026-12-01T12:00:00 Nodes=a[1-2]
+
+An amount of -1 takes a limit away, as for sacctmgr.
+"""
+
+import re
+import statistics
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import fields, is_dataclass, replace
+from typing import Any, NamedTuple
+
+from volvelle.incumbents.slurm.follow import Course, Follower
+from volvelle.incumbents.slurm.read_accounts import read_association, read_quality
+from volvelle.incumbents.slurm.read_jobs import read_reservations
+from volvelle.incumbents.slurm.read_site import placed, read_partition
+from volvelle.incumbents.slurm.site import Job, Site, Snapshot
+from volvelle.incumbents.slurm.text import hosts
+from volvelle.model.problems import Problem, nearest
+
+SHARES = (0.5, 0.25, 0.75)
+"""Shares of jobs that take no longer than believed: run times of the middle, of quick and of slow jobs."""
+
+Record = Mapping[str, str]
+
+
+class Effect(NamedTuple):
+    """Mean waits of the jobs of a queue or a user from now on, in seconds, as it is and changed.
+
+    never: jobs that would not start any more, which the means leave out. least, most: of the difference, with
+    run times of quick, usual and slow jobs.
+    """
+
+    kind: str
+    name: str
+    jobs: int
+    never: int
+    before: float
+    after: float
+    least: float
+    most: float
+
+
+class _Pair(NamedTuple):
+    """Waits of a job from now on, in seconds: as it is, and changed (None: it does not start any more)."""
+
+    job: Job
+    before: float
+    after: float | None
+
+
+def effects(follower: Follower, changes: Sequence[str]) -> list[Effect]:
+    """The effect of changes on the jobs that wait at the last poll. Raises `Problem` for one that is none."""
+    site, snapshot = follower.site, follower.snapshot
+    other, changed = site, snapshot
+    for written in changes:
+        other, changed = _changed(other, changed, written)
+    by_share = []
+    for share in SHARES:
+        seconds = follower.believed(share)
+        before = follower.mechanism(site, snapshot, seconds)
+        after = follower.mechanism(other, changed, seconds)
+        by_share.append(list(_pairs(snapshot, before, after)))
+    found = []
+    for kind, name_of in _GROUPINGS.items():
+        for name in dict.fromkeys(name_of(one.job) for one in by_share[0]):
+            mine = [[one for one in pairs if name_of(one.job) == name] for pairs in by_share]
+            found.append(_effect(kind, name, mine))
+    return sorted(found, key=lambda one: (one.kind, -abs(one.after - one.before) * one.jobs))
+
+
+_GROUPINGS: dict[str, Callable[[Job], str]] = {
+    "all": lambda job: "",
+    "queue": lambda job: ",".join(job.partitions),
+    "user": lambda job: job.user,
+}
+
+
+def _pairs(
+    snapshot: Snapshot, before: Mapping[str, Course], after: Mapping[str, Course]
+) -> Iterator[_Pair]:
+    """The waits of jobs that start as it is."""
+    for job in snapshot.jobs:
+        start = before[job.key].start if job.pending and job.key in before else None
+        if start is not None:
+            other = after[job.key].start if job.key in after else None
+            yield _Pair(
+                job, start - snapshot.time, None if other is None else other - snapshot.time
+            )
+
+
+def _effect(kind: str, name: str, by_share: Sequence[Sequence[_Pair]]) -> Effect:
+    means, moved = [], []
+    for pairs in by_share:
+        both = [(one.before, one.after) for one in pairs if one.after is not None]
+        before, after = (
+            (statistics.fmean(side) for side in zip(*both, strict=True)) if both else (0.0, 0.0)
+        )
+        means.append((before, after))
+        moved.append(after - before)
+    never = sum(one.after is None for one in by_share[0])
+    return Effect(kind, name, len(by_share[0]), never, *means[0], min(moved), max(moved))
+
+
+def _changed(site: Site, snapshot: Snapshot, written: str) -> tuple[Site, Snapshot]:
+    """The site and the snapshot after a change. Raises `Problem` where it is none."""
+    record = dict(re.findall(r"(\w+)=(\S*)", written))
+    kind = next(iter(record), "")
+    name = record.get(kind, "")
+    if kind == "NodeName":
+        nodes = tuple(_nodes(snapshot.nodes or site.nodes, record, written))
+        inside = [
+            {one for node in nodes for one in node.partitions if node.name == n}
+            for n in hosts(name)
+        ]
+        joined = set().union(*inside)
+        partitions = tuple(
+            replace(one, nodes=(*one.nodes, *(n for n in hosts(name) if n not in one.nodes)))
+            if one.name in joined and "Like" in record
+            else one
+            for one in site.partitions
+        )
+        return replace(site, nodes=nodes, partitions=partitions), replace(snapshot, nodes=nodes)
+    if kind == "ReservationName":
+        added = tuple(read_reservations(written))
+        if not added or not added[0].nodes:
+            raise Problem(
+                f"{written!r} is no reservation", mend="give StartTime, EndTime (UTC) and Nodes"
+            )
+        there = site.reservations if snapshot.reservations is None else snapshot.reservations
+        return site, replace(snapshot, reservations=(*there, *added))
+    if kind == "PartitionName":
+        changed = _with(site.partitions, "name", name, record, read_partition, written)
+        return replace(site, partitions=tuple(placed(changed, site.nodes))), snapshot
+    if kind == "QOS":
+        own = {"Name": name, **record}
+        qos = tuple(_with(site.qos, "name", name, own, read_quality, written))
+        return replace(site, qos=qos), snapshot
+    if kind == "Account":
+        accounts = [one for one in site.associations if not one.user]
+        new = tuple(_with(accounts, "account", name, record, read_association, written))
+        users = tuple(one for one in site.associations if one.user)
+        return replace(site, associations=(*new, *users)), replace(snapshot, associations=())
+    raise Problem(
+        f"{written!r} names nothing that can be changed",
+        mend="begin with QOS=, PartitionName=, Account=, NodeName= or ReservationName=",
+        usage=True,
+    )
+
+
+def _nodes(nodes: Sequence[Any], record: Record, written: str) -> Iterator[Any]:
+    """Nodes with one state changed, or with others that are like one of them."""
+    names, known = hosts(record["NodeName"]), {node.name: node for node in nodes}
+    if "Like" in record:
+        like = known.get(record["Like"])
+        if like is None:
+            raise Problem(f"there is no node {record['Like']}{nearest(record['Like'], known)}")
+        idle = replace(like, held={}, state=frozenset(("IDLE",)))
+        yield from nodes
+        yield from (replace(idle, name=name) for name in names if name not in known)
+        return
+    if "State" not in record or not set(names) <= known.keys():
+        unknown = next((name for name in names if name not in known), "")
+        raise Problem(
+            f"there is no node {unknown}{nearest(unknown, known)}"
+            if unknown
+            else f"{written!r} says nothing",
+            mend="write NodeName=a1 State=DOWN, or NodeName=a9 Like=a1",
+        )
+    state = frozenset((record["State"].upper(),))
+    for node in nodes:
+        yield replace(node, state=state) if node.name in names else node
+
+
+def _with(
+    known: Sequence[Any],
+    key: str,
+    name: str,
+    record: Record,
+    read: Callable[[Record], Any],
+    written: str,
+) -> list[Any]:
+    """Objects of which the one called ``name`` has other values, as `read` reads them."""
+    names = [getattr(one, key) for one in known]
+    if name not in names:
+        raise Problem(f"{written!r}: there is no {name!r}{nearest(name, names)}")
+    first = {field: value for field, value in record.items() if value == name}
+    if len(first) == len(record):
+        raise Problem(f"{written!r} changes nothing", mend="name a field, as in MaxTime=2:00:00")
+    usual = read(first)
+    values: dict[str, Any] = {}
+    for field, value in record.items():
+        if field in first:
+            continue
+        given = read({**first, field: re.sub(r"-1\b", "1", value)})
+        away = re.search(r"(^|=)-1\b", value) is not None
+        changes = _differs(usual, given, usual if away else given)
+        if not changes:
+            raise Problem(f"{written!r}: {field} is no field that is modelled, or says nothing")
+        for attribute, new in changes.items():
+            old = values.get(attribute)
+            values[attribute] = old | new if isinstance(new, dict) and old else new
+    return [_applied(one, values) if getattr(one, key) == name else one for one in known]
+
+
+def _differs(usual: Any, given: Any, new: Any) -> dict[str, Any]:
+    """The attributes in which ``given`` differs from ``usual``, as ``new`` has them; of parts as mappings."""
+    found: dict[str, Any] = {}
+    for field in fields(usual):
+        one, other, value = (getattr(each, field.name) for each in (usual, given, new))
+        if one != other:
+            found[field.name] = _differs(one, other, value) if is_dataclass(one) else value
+    return found
+
+
+def _applied(one: Any, values: Mapping[str, Any]) -> Any:
+    parts = {
+        name: _applied(getattr(one, name), value) if is_dataclass(getattr(one, name)) else value
+        for name, value in values.items()
+    }
+    return replace(one, **parts)

@@ -1,0 +1,64 @@
+"""Forecasts of long queues: the first are played out, the rest are told by the work before them."""
+
+import pytest
+
+from volvelle.incumbents.slurm import forecast
+from volvelle.incumbents.slurm.forecast import foresee
+from volvelle.incumbents.slurm.site import Config, Job, Node, Partition, Site, Snapshot
+
+NOW = 100_000.0
+
+
+def site(nodes: int) -> Site:
+    there = tuple(
+        Node(f"n{at}", 8.0, 64_000.0, {"": 4}, partitions=("all",)) for at in range(nodes)
+    )
+    names = tuple(node.name for node in there)
+    keys = {"PriorityType": "priority/basic", "SchedulerParameters": "bf_max_job_test=1000"}
+    return Site("lab", "", Config(keys), there, (Partition("all", names, default=True),))
+
+
+def job(number: int, **more: object) -> Job:
+    gpu = {"gres/gpu": 1.0}
+    given: dict[str, object] = {
+        "user": "ada", "partitions": ("all",), "priority": float(10_000 - number), "per_node": gpu,
+        "limit_seconds": 7200.0, "asked": {"cpu": 1.0, "node": 1.0} | gpu, **more,
+    }  # fmt: skip
+    return Job(str(number), number, NOW - 100.0, **given)  # type: ignore[arg-type]
+
+
+def test_the_far_part_of_a_queue_is_told_near_what_playing_it_out_tells(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    snapshot = Snapshot(NOW, tuple(job(at) for at in range(1, 201)))
+    seconds = {one.key: 600.0 + 60.0 * (one.id % 7) for one in snapshot.jobs}
+    whole = foresee(site(2), snapshot, seconds)
+    monkeypatch.setattr(forecast, "MOST", 100)
+    monkeypatch.setattr(forecast, "NEAR", 60)
+    told = foresee(site(2), snapshot, seconds)
+    assert told.keys() == whole.keys()
+    for key in ("1", "30", "60"):
+        assert told[key] == whole[key], "the near part is played out"
+    for key in ("80", "120", "200"):
+        start, end = told[key].start, told[key].end
+        real = whole[key].start
+        assert start is not None
+        assert end is not None
+        assert real is not None
+        assert start - NOW == pytest.approx(real - NOW, rel=0.15)
+        assert end - start == pytest.approx(seconds[key])
+    starts = [told[str(at)].start or 0.0 for at in range(61, 201)]
+    assert starts == sorted(starts)
+
+
+def test_many_running_jobs_end_when_they_are_believed_to() -> None:
+    held = {"cpu": 1.0, "gres/gpu": 1.0}
+    running = [
+        job(at, state="RUNNING", start=NOW - 10.0 * at, nodes=(f"n{at % 150}",), held=held)
+        for at in range(1, 301)
+    ]  # fmt: skip
+    seconds = {one.key: 5000.0 + one.id for one in running}
+    found = foresee(site(150), Snapshot(NOW, tuple(running)), seconds)
+    for one in running:
+        assert one.start is not None
+        assert found[one.key].end == pytest.approx(one.start + seconds[one.key], abs=1.0)
