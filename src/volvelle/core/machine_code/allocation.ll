@@ -1,6 +1,5 @@
-; Arrays and lists as Numba's machine code allocates and counts them, so that an object file needs no part of
-; Numba. After Numba's nrt.cpp (BSD 2-Clause): a count of references, a destructor and its argument, an
-; address, a size.
+; Arrays and lists as Numba's machine code allocates them, so that an object file needs no part of Numba.
+; After Numba's nrt.cpp (BSD 2-Clause): a count of references, a destructor and its argument, an address, a size.
 
 %memory = type { i64, i8*, i8*, i8*, i64 }
 
@@ -54,45 +53,6 @@ define i8* @NRT_Allocate(i64 %size) {
 define void @NRT_Free(i8* %at) {
   call void @free(i8* %at)
   ret void
-}
-
-; References are counted without atomic instructions, which took up to half of the time of a kernel: no other
-; thread runs while machine code does. Calls are pruned in pairs, so they are not inlined.
-define void @NRT_incref(i8* %at) noinline {
-  %none = icmp eq i8* %at, null
-  br i1 %none, label %last, label %more
-more:
-  %count_at = bitcast i8* %at to i64*
-  %count = load i64, i64* %count_at
-  %counted = add i64 %count, 1
-  store i64 %counted, i64* %count_at
-  br label %last
-last:
-  ret void
-}
-
-define void @NRT_decref(i8* %at) noinline {
-  %none = icmp eq i8* %at, null
-  br i1 %none, label %last, label %less
-less:
-  %count_at = bitcast i8* %at to i64*
-  %count = load i64, i64* %count_at
-  %counted = sub i64 %count, 1
-  store i64 %counted, i64* %count_at
-  %unused = icmp eq i64 %counted, 0
-  br i1 %unused, label %destroyed, label %last
-destroyed:
-  call void @NRT_MemInfo_call_dtor(i8* %at)
-  br label %last
-last:
-  ret void
-}
-
-define i8* @NRT_MemInfo_data_fast(i8* %at) {
-  %memory = bitcast i8* %at to %memory*
-  %where = getelementptr %memory, %memory* %memory, i32 0, i32 3
-  %numbers = load i8*, i8** %where
-  ret i8* %numbers
 }
 
 ; Numbers of an array, behind their %memory in one piece.

@@ -6,7 +6,7 @@ the entry is visible from outside; that is optimised and emitted once.
 
 What is used of Numba's internals: the code generator that its compiler finds in the target context, and the
 code library that this makes (`_Library`). Other versions than `loading.NUMBA` are therefore refused. Object
-files need nothing of Numba: what allocates arrays and counts references is linked in (`_ALLOCATION`).
+files need nothing of Numba: what allocates arrays is linked in (`_ALLOCATION`).
 """
 
 import gc
@@ -32,7 +32,7 @@ from volvelle.core.machine_code.numba_types import numba_signature
 _OPTIONS = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
 
 _ALLOCATION = files("volvelle.core.machine_code").joinpath("allocation.ll").read_text()
-"""The functions of Numba's runtime for arrays, lists and references to them."""
+"""The functions of Numba's runtime for arrays and lists."""
 
 _RELEASE = "NRT_decref"
 """The function that Numba calls when an array is no longer used."""
