@@ -1,7 +1,8 @@
 """What an event costs: python benchmarks/forward.py TRACE [--cluster 120x8] [--times 5]
 
 On the trace under srsf: whole calls of `simulate`, set-up included, against the loop of `minimal_loop.py` in
-the same run, whose completion times must be the same; with GPUs counted, and with consolidated placement,
+the same run, whose completion times must be the same (jobs are gangs that scale linearly here, whatever the
+trace says, as those of the minimal loop are); with GPUs counted, and with consolidated placement,
 costs of starts and stops and the log of every decision; what writing the journal adds to that. Then an order
 in a file of its own, compiled, interpreted, and asked for all jobs at once. Then an event with a backlog of
 1,000 and of 100,000 waiting jobs. All in CPU seconds of one core, the least of several runs.
@@ -13,6 +14,7 @@ import tempfile
 import time
 from pathlib import Path
 
+import msgspec
 import numpy as np
 from measure import best_of, least_cpu_seconds, warm_up
 from minimal_loop import columns, minimal_loop
@@ -44,6 +46,20 @@ def own_order_of_all(jobs, now):
     """Jobs far from the mean last."""
     return abs(jobs.gpus - jobs.gpus.mean())
 '''
+
+
+def linear_gangs(workload: Workload) -> Workload:
+    """The same jobs, each on the GPUs that it requests and no others, as fast as these are many."""
+    replace = msgspec.structs.replace
+    jobs = [
+        replace(
+            job,
+            spec=replace(job.spec, min_gpus=None, max_gpus=None),
+            truth=Truth(work=job.truth.work),
+        )
+        for job in workload.jobs
+    ]
+    return Workload(jobs, workload.name, workload.report)
 
 
 def against_minimal_loop(workload: Workload, cluster: Cluster, times: int) -> None:
@@ -152,7 +168,7 @@ def main() -> None:
     parser.add_argument("--coming", type=int, default=30_000, help="jobs, after a backlog")
     options = parser.parse_args()
     cluster = parse_cluster(options.cluster)
-    workload = read_trace(options.trace)
+    workload = linear_gangs(read_trace(options.trace))
     print(f"{workload.report}; {cluster} ({cluster.gpus} GPUs)")
     against_minimal_loop(workload, cluster, options.times)
     orders_of_ones_own(workload, cluster, options.times)

@@ -19,7 +19,7 @@ from volvelle.model.job import Dependency, Job, JobSpec, Truth
 from volvelle.simulate.run import Setting, Simulation
 from volvelle.workload.workload import Workload
 
-JOBS = 200_000
+JOBS = 60_000
 NODE_GPUS = 8
 RATIO = 2.0
 """The most that an event may cost at ten times the size."""
@@ -80,7 +80,7 @@ def _jobs(
 def _nodes(policy: str, placement: str, load: float) -> Callable[[int], tuple[Workload, Setting]]:
     def make(size: int) -> tuple[Workload, Setting]:
         cluster = _cluster(size)
-        return _jobs(cluster, load), Setting(
+        return _jobs(cluster, load, jobs=4 * JOBS), Setting(
             cluster=cluster, composition=WrittenComposition(policy, placement)
         )
 

@@ -319,6 +319,8 @@ def test_the_loop_is_loaded_for_fewer_jobs_than_it_is_compiled_for(
 ) -> None:
     jobs = (LOADED_FROM - 1, LOADED_FROM, COMPILED_FROM - 1, COMPILED_FROM)
     assert [machine_code_pays(many) for many in jobs] == [False, False, False, True]
+    again = [machine_code_pays(many, repeatedly=True) for many in jobs]
+    assert again == [False, True, True, True], "a server forecasts so many again and again"
     monkeypatch.setattr(loading, "version", lambda package: "0.1")
     assert not machine_code_pays(COMPILED_FROM), "there is none, and none can be made"
     monkeypatch.undo()

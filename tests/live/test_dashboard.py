@@ -281,6 +281,7 @@ async () => {
   const plan = new LanePlan(4, 0);
   plan.hold(0, 100, [0, 1]);
   plan.hold(1, 300, [2, 3]);
+  plan.hold(6, 0, [0, 1, 2]);  // is stopping
   plan.free();
   plan.start(2, 100, 200, 2);  // after job 0
   plan.start(3, 150, 250, 4);  // stops jobs 2 and 1

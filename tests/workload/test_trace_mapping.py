@@ -245,3 +245,11 @@ def test_a_table_with_american_names_and_dates_is_read_as_is_suggested(tmp_path:
 )
 def test_dates_are_suggested_by_how_times_are_written(text: str, option: str) -> None:
     assert suggested_dates([text]) == option
+
+
+def test_rows_far_below_say_whether_the_month_comes_first(tmp_path: Path) -> None:
+    path = tmp_path / "jobs.csv"
+    rows = [f"job-{row},{4 if row < 5000 else 13}/05/2026 08:00,2,60\n" for row in range(5001)]
+    path.write_text("Name,Requested On,# of GPUs,Minutes\n" + "".join(rows))
+    with pytest.raises(Problem, match=r"--dates '%d/%m/%Y %H:%M'\.$"):
+        read_trace(path)

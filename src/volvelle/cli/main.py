@@ -47,8 +47,15 @@ def main() -> None:
     # Cycles are rare among jobs and columns, and looking for them means walking all that is imported.
     gc.set_threshold(100_000, 20, 20)
     atexit.register(gc.freeze)  # nor is there anything to find at the end, when Python looks again
-    if sys.argv[1:2] and sys.argv[1] in _COMPUTING:
-        _prepare_to_compute()
+    command = sys.argv[1] if sys.argv[1:] else ""
+    if command in _COMPUTING:
+        # NumPy's BLAS starts threads that look for work at once; there are no large matrices here. With one
+        # thread sums do not depend on the number of processors either.
+        os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    if command in _COMPILING:
+        from volvelle.core.compiled import announce
+
+        announce(_say_that_it_compiles)
     try:
         app()
     except SystemExit as end:
@@ -71,16 +78,8 @@ def main() -> None:
 
 _COMPUTING = frozenset(("simulate", "compare", "tune", "report", "trace", "list"))
 """Commands that start no programs of others."""
-
-
-def _prepare_to_compute() -> None:
-    """Spend no processor time on what these commands have no use for."""
-    # NumPy's BLAS starts threads that look for work at once; there are no large matrices here. With one
-    # thread sums do not depend on the number of processors either.
-    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-    from volvelle.core.compiled import announce
-
-    announce(_say_that_it_compiles)
+_COMPILING = _COMPUTING | {"serve"}
+"""Commands that may compile inner loops."""
 
 
 def _say_that_it_compiles() -> None:

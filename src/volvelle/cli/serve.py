@@ -127,9 +127,8 @@ def _print_ready(server: "RunningServer") -> None:
         print(f"warning: {warning}", file=sys.stderr)
     if jobs:
         print(f"{len(jobs):,} jobs from before, see: volvelle queue")
-    print(
-        f"The first operator's token is in {server.folder.token_file}; Ctrl-C stops, jobs run on."
-    )
+    token = f"{server.folder.token_file} has the first operator's"
+    print(f"In a browser it asks for a token: {token}. Ctrl-C stops, jobs run on.")
     if server.trust:
         print(server.trust)
     submit = "volvelle submit --gpus 1 -- python train.py"

@@ -8,12 +8,19 @@ COMPILED_FROM = 10_000
 """Jobs from which on it is compiled where no file has it: 7 s once, for this run and all that follow."""
 
 
-def machine_code_pays(jobs: float, kernel: Kernel | None = None) -> bool:
-    """Whether the loop and a policy's ``kernel`` are worth loading, or compiling, for so many jobs."""
+def machine_code_pays(
+    jobs: float, kernel: Kernel | None = None, *, repeatedly: bool = False
+) -> bool:
+    """Whether the loop and a policy's ``kernel`` are worth loading, or compiling, for so many jobs.
+
+    repeatedly: about as many are played out again and again by this process.
+    """
     if jobs < LOADED_FROM:
         return False
     from volvelle.core.machine import LOOP, kernels_of  # noqa: PLC0415 - loads llvmlite
     from volvelle.core.machine_code.loading import can_compile, is_kept  # noqa: PLC0415 - as above
 
     loops = [LOOP] if kernel is None else [LOOP, *kernels_of(kernel)]
-    return all(is_kept(*each) for each in loops) or (jobs >= COMPILED_FROM and can_compile())
+    return all(is_kept(*each) for each in loops) or (
+        (repeatedly or jobs >= COMPILED_FROM) and can_compile()
+    )

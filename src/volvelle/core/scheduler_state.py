@@ -16,6 +16,7 @@ from volvelle.core.events import Event
 from volvelle.core.forecast import LookAhead
 from volvelle.core.forward.advance import advance
 from volvelle.core.forward.believe import believe, expect_ends
+from volvelle.core.forward.classes import no_classes, touch
 from volvelle.core.forward.log import log_event
 from volvelle.core.forward.moments import jobs_left, room, wake_at
 from volvelle.core.forward.ranking import order_anew
@@ -63,6 +64,7 @@ class SchedulerState(ABC):
         self.state = State(self.composition.policy.columns)
         self.resources = Resources(cluster, self.state, named=composition.placement.names_gpus)
         self.state.pools.grow(len(cluster.pools))
+        no_classes(self.state)
         self.admissions = Admissions(self.state)
         self.promises = Promises(self.state)
         self.grants = Grants()
@@ -178,15 +180,19 @@ class SchedulerState(ABC):
         self.grants = replace(self.grants)
         self.beliefs = self.beliefs.of(state, self.resources, self.grants)
 
-    def compile_where_it_pays(self) -> None:
-        """Let machine code run the forward loop if so many jobs are there that it is worth loading."""
-        if self.machine_code_pays(jobs_left(self.state)):
+    def compile_where_it_pays(self, *, repeatedly: bool = False) -> None:
+        """Let machine code run the forward loop if so many jobs are there that it is worth loading.
+
+        repeatedly: forks of this scheduler are played out again and again: it is worth compiling, too.
+        """
+        if self.machine_code_pays(jobs_left(self.state), repeatedly=repeatedly):
             self.compile()
 
-    def machine_code_pays(self, jobs: float) -> bool:
+    def machine_code_pays(self, jobs: float, *, repeatedly: bool = False) -> bool:
         """Whether it is worth what loading it takes, to let so many jobs come and go."""
         policy = self.composition.policy
-        return machine_code_pays(jobs, policy.kernel(named=self.resources.named))
+        kernel = policy.kernel(named=self.resources.named)
+        return machine_code_pays(jobs, kernel, repeatedly=repeatedly)
 
     def note(self, event: Event) -> None:
         """Log an event that Python brings to the forward loop."""
@@ -352,6 +358,7 @@ class SchedulerState(ABC):
             pools.quota[index] = float(limit)
             pools.owned[index] = float(self.cluster.pools[index].quota)
             pools.lends[index] = float(self.cluster.pools[index].lends)
+            touch(self.state, index)
 
     def count_capacity(self) -> None:
         """Count GPUs by type that take jobs, and GPUs that jobs still hold on draining nodes.
@@ -368,6 +375,7 @@ class SchedulerState(ABC):
                 pinned.add(int(owner[slot]))
             for row in rows_by_submission(s):
                 s.jobs.pinned[row] = float(int(s.jobs.number[row]) in pinned)
+        s.count[PINNED] = len(pinned)
         for gpu_type, gpus in enumerate(capacity.tolist()):
             s.types.capacity[gpu_type] = gpus
         limit = self.composition.admission.limit(sum(capacity.tolist()))

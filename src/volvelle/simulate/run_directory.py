@@ -219,7 +219,7 @@ def read_record(directory: Path) -> RunRecord:
     path = directory / RECORD
     try:
         record = msgspec.json.decode(path.read_bytes(), type=RunRecord)
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         raise Problem(
             f"{directory} is not a run directory: it has no {RECORD}",
             mend="name one that volvelle simulate or compare wrote",

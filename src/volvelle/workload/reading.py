@@ -16,6 +16,7 @@ from volvelle.model.problems import Problem, nearest
 from volvelle.workload.readers import Ledger, Sample, TraceFormat, known_formats
 from volvelle.workload.readers import formats as catalogue
 from volvelle.workload.readers.suggesting import import_hint, rivals, suggested, suggested_dates
+from volvelle.workload.readers.text import SAMPLE_BYTES, open_binary
 from volvelle.workload.workload import ImportReport, Workload, earlier
 
 MAPPED = ("volvelle", "parquet")
@@ -123,7 +124,7 @@ def _guessed(
     if sample.lines[0].startswith("apiVersion:"):
         raise Problem(f"{name} is YAML", mend="make it with: kubectl get jobs -A -o json")
     if len(sample.names) > 1 and not any(cell[:1] in "[{" for cell in sample.names):
-        dates = suggested_dates(sample.lines[1:])
+        dates = suggested_dates(_many_lines(sample.path))
         line = suggested(sample.names) + (f" {dates}" if dates else "")
         raise Problem(
             f"{name}: no known trace format has these columns: {', '.join(sample.names)}",
@@ -133,6 +134,12 @@ def _guessed(
         f"{name}: no known trace format looks like this: {sample.lines[0][:60]!r}",
         mend=f"name its format: {', '.join(formats)}",
     )
+
+
+def _many_lines(path: Path) -> list[str]:
+    """Some ten thousand rows: enough that some day of theirs is no month."""
+    with open_binary(path) as stream:
+        return stream.read(16 * SAMPLE_BYTES).decode("utf-8", "replace").splitlines()[1:]
 
 
 def _main_table(path: Path, formats: list[TraceFormat]) -> Path:

@@ -8,8 +8,16 @@ job of each class; `volvelle.core.fill` says the same of all jobs at once.
 import math
 
 from volvelle.core.compiled import kernel
-from volvelle.core.forward.ranking import place_by_key, work_out_key
-from volvelle.core.forward.waiting import first_waiting, type_for, wait, wait_no_more
+from volvelle.core.forward.classes import (
+    count_left,
+    first_waiting,
+    nobody_waits,
+    set_left,
+    type_for,
+)
+from volvelle.core.forward.ranking import work_out_key
+from volvelle.core.forward.running import list_running, put_back, take_out
+from volvelle.core.forward.waiting import wait, wait_no_more
 from volvelle.core.groups import sort_by_number
 from volvelle.core.state import *
 from volvelle.model.tolerances import SAME_AMOUNT
@@ -27,7 +35,7 @@ def decide_by_order(s: State, rules: Rules, now: float) -> None:
 def serve_in_order(s: State, rules: Rules, now: float) -> None:
     """Write changed rows to `State.changed`, with their targets; jobs that start wait no more."""
     jobs, count, ranked, bound = s.jobs, s.count, s.ranked, s.bound
-    gangs, many = count[ELASTIC] == 0, count[RANKED]
+    gangs = count[ELASTIC] == 0
     if count[WAITING] == 0 and gangs:
         return
     if rules.keys_move:
@@ -37,9 +45,9 @@ def serve_in_order(s: State, rules: Rules, now: float) -> None:
         _start_what_fits(s)
         if first_waiting(s, False) < 0:
             return
-    first = _first_concerned(s, rules, now)
-    _take_back(s, rules, first)
-    i, blocked = first, False
+    _find_concerned(s, rules, now)
+    _take_back(s, rules)
+    i, many, blocked = 0, count[RANKED], False
     waiting = first_waiting(s, not rules.strict)
     while i < many or waiting >= 0:
         if waiting >= 0:
@@ -74,6 +82,10 @@ def _all_are_served(s: State) -> bool:
         row = s.changed[i]
         if jobs.target[row] < s.classes.most[jobs.kind[row]]:
             return False
+    if count[ELASTIC] == 0:
+        if count[PINNED] == 0:
+            return True
+        list_running(s)
     for i in range(count[RANKED]):
         row = s.ranked[i]
         if jobs.pinned[row] == 1.0:
@@ -87,8 +99,7 @@ def _all_are_served(s: State) -> bool:
 def _count_what_is_left(s: State) -> None:
     for gpu_type in range(len(s.types.capacity)):
         s.types.free[gpu_type] = s.types.capacity[gpu_type] - s.types.used[gpu_type]
-    for pool in range(len(s.pools.quota)):
-        s.pools.left[pool] = s.pools.quota[pool] - s.pools.taken[pool]
+    count_left(s)
 
 
 @kernel
@@ -100,9 +111,8 @@ def _start_what_fits(s: State) -> None:
     for gpu_type in range(len(s.types.free)):
         if s.types.free[gpu_type] < -SAME_AMOUNT:
             return
-    for pool in range(len(s.pools.left)):
-        if s.pools.left[pool] < -SAME_AMOUNT:
-            return
+    if s.count[OVERDRAWN] > 0:
+        return
     row = first_waiting(s, False)
     while row >= 0:
         k = s.jobs.kind[row]
@@ -116,8 +126,7 @@ def _start_what_fits(s: State) -> None:
 @kernel
 def _order_waiting(s: State, now: float) -> None:
     """Work out the keys of all that wait anew."""
-    for k in range(s.count[CLASSES]):
-        s.classes.first[k] = -1
+    nobody_waits(s)
     row = s.count[OLDEST]
     while row >= 0:
         if s.jobs.held[row] == 0.0:
@@ -127,46 +136,42 @@ def _order_waiting(s: State, now: float) -> None:
 
 
 @kernel
-def _first_concerned(s: State, rules: Rules, now: float) -> int:
-    """From which place on running jobs may change; their order from there on is right afterwards.
+def _find_concerned(s: State, rules: Rules, now: float) -> None:
+    """Write the running jobs that may change to `State.ranked`, by their keys as they are now.
 
     Where all are gangs, those before the first job that waits and could ever fit stay as they are.
     """
-    jobs, ranked, bound, many = s.jobs, s.ranked, s.bound, s.count[RANKED]
-    first = 0
-    if s.count[ELASTIC] == 0:
+    jobs, count, ranked, bound = s.jobs, s.count, s.ranked, s.bound
+    from_key = -INFINITY
+    if count[ELASTIC] == 0:
         if not rules.preemptive:
-            return int(many)
+            count[RANKED] = 0
+            return
         if rules.keys_fall:
-            waiting = first_waiting(s, False)
-            first = many
-            while first > 0 and bound[first - 1] >= jobs.key[waiting]:
-                first -= 1
-    s.key(jobs, ranked, first, many, now, bound)
-    for i in range(first, many):
+            from_key = jobs.key[first_waiting(s, False)]
+    take_out(s, from_key)
+    many = count[RANKED]
+    s.key(jobs, ranked, 0, many, now, bound)
+    for i in range(many):
         row, key = ranked[i], bound[i]
         jobs.key[row] = key
-        number = jobs.number[row]
-        if (
-            i == 0
-            or bound[i - 1] < key
-            or (bound[i - 1] == key and jobs.number[ranked[i - 1]] < number)
+        number, at = jobs.number[row], i
+        while at > 0 and (
+            bound[at - 1] > key or (bound[at - 1] == key and jobs.number[ranked[at - 1]] > number)
         ):
-            continue
-        at = place_by_key(s, 0, i, key, number)
-        for j in range(i, at, -1):
-            ranked[j] = ranked[j - 1]
-            bound[j] = bound[j - 1]
+            ranked[at] = ranked[at - 1]
+            bound[at] = bound[at - 1]
+            at -= 1
         ranked[at] = row
         bound[at] = key
-    return int(first)
+    put_back(s)
 
 
 @kernel
-def _take_back(s: State, rules: Rules, first: int) -> None:
-    """Count what running jobs from place ``first`` on hold as free, but for what they keep in any case."""
+def _take_back(s: State, rules: Rules) -> None:
+    """Count what the jobs concerned hold as free, but for what they keep in any case."""
     jobs, free, gangs = s.jobs, s.types.free, s.count[ELASTIC] == 0
-    for i in range(first, s.count[RANKED]):
+    for i in range(s.count[RANKED]):
         row = s.ranked[i]
         held, gpu_type, pool = jobs.held[row], jobs.type[row], int(jobs.pool[row])
         keep = 0.0
@@ -179,7 +184,7 @@ def _take_back(s: State, rules: Rules, first: int) -> None:
             jobs.target_type[row] = gpu_type
         free[int(gpu_type)] += held - keep
         if pool >= 0:
-            s.pools.left[pool] += held - keep
+            set_left(s, pool, s.pools.left[pool] + held - keep)
 
 
 @kernel
@@ -194,7 +199,7 @@ def _spend(s: State, row: int, gpus: float) -> None:
     s.types.free[int(s.jobs.target_type[row])] -= gpus
     pool = int(s.jobs.pool[row])
     if pool >= 0:
-        s.pools.left[pool] -= gpus
+        set_left(s, pool, s.pools.left[pool] - gpus)
 
 
 @kernel
@@ -266,7 +271,7 @@ def _serve_running(s: State, rules: Rules, row: int, gangs: bool, blocked: bool)
         if not blocked and room + SAME_AMOUNT >= held:
             s.types.free[gpu_type] -= held
             if pool >= 0:
-                s.pools.left[pool] -= held
+                set_left(s, pool, s.pools.left[pool] - held)
             return True
         jobs.target[row] = 0.0
     if jobs.target[row] > 0.0:

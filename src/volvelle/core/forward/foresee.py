@@ -84,14 +84,20 @@ def _become(s: State, other: State) -> None:
     _copy(s.types.ints, other.types.ints, 0, len(s.types.free))
     _copy(s.free_nodes.ints, other.free_nodes.ints, 0, len(s.free_nodes.node))
     _copy(s.pools.floats, other.pools.floats, 0, len(s.pools.left))
+    _copy(s.pools.ints, other.pools.ints, 0, len(s.pools.left))
+    _copy(s.tournament.floats, other.tournament.floats, 0, len(s.tournament.need))
+    _copy(s.tournament.ints, other.tournament.ints, 0, len(s.tournament.need))
     _copy(s.nodes.ints, other.nodes.ints, 0, len(s.nodes.free))
     _copy(s.slots.floats, other.slots.floats, 0, len(s.slots.free_at))
     _copy(s.slots.ints, other.slots.ints, 0, len(s.slots.free_at))
     _copy_one(s.count, count, len(count))
     _copy_one(s.clock, other.clock, len(s.clock))
     _copy_one(s.memory, other.memory, len(s.memory))
-    _copy_one(s.ranked, other.ranked, count[RANKED])
-    _copy_one(s.bound, other.bound, count[RANKED])
+    _copy(s.blocks.ints, other.blocks.ints, 0, len(s.blocks.jobs))
+    for place in range(count[BLOCKS]):
+        first = other.blocks.number[place] * BLOCK
+        _copy(s.ranks.floats, other.ranks.floats, first, first + BLOCK)
+        _copy(s.ranks.ints, other.ranks.ints, first, first + BLOCK)
 
 
 @kernel

@@ -6,6 +6,7 @@ from typing import Any
 
 from volvelle.core.compiled import kernel
 from volvelle.core.fill import ClusterNow
+from volvelle.core.forward.running import list_running
 from volvelle.core.groups import Changes, Grouped
 from volvelle.core.machine_code.kernels import completed
 from volvelle.core.state import *
@@ -84,6 +85,7 @@ def _group_of(s: State, row: int) -> int:
 def _decide_by_groups(s: State) -> float:
     """Let the policy change what jobs hold; when to ask again."""
     jobs, groups = s.jobs, s.groups
+    list_running(s)
     grouped = Grouped(
         jobs.floats,
         COLUMNS,

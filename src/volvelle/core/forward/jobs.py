@@ -4,6 +4,7 @@ Each changes the scheduler's columns and, in a simulated world, the truth beside
 """
 
 from volvelle.core.compiled import kernel
+from volvelle.core.forward.classes import touch
 from volvelle.core.forward.expected import expect
 from volvelle.core.forward.gpus import (
     claim_no_more,
@@ -15,8 +16,9 @@ from volvelle.core.forward.gpus import (
 )
 from volvelle.core.forward.groups import leave_group
 from volvelle.core.forward.log import log_event
-from volvelle.core.forward.ranking import queue_up, rank, rank_no_more, sort_in
+from volvelle.core.forward.ranking import queue_up, sort_in
 from volvelle.core.forward.rates import believed_rate, rate_asked, true_rate
+from volvelle.core.forward.running import rank, rank_no_more
 from volvelle.core.forward.waiting import wait_no_more
 from volvelle.core.state import *
 
@@ -157,6 +159,7 @@ def hold(s: State, row: int, gpus: float, gpu_type: float) -> None:
             s.types.used[each] = 0.0
     if pool >= 0:
         s.pools.taken[pool] += gpus - held
+        touch(s, pool)
     most = jobs.most[row]
     if held < most:
         count[SHORT] -= 1

@@ -5,40 +5,8 @@ a class. A push costs a step, taking out any job costs steps that grow with the 
 """
 
 from volvelle.core.compiled import kernel
+from volvelle.core.forward.classes import before, note_first
 from volvelle.core.state import *
-from volvelle.model.tolerances import SAME_AMOUNT
-
-
-@kernel
-def before(jobs: Jobs, row: int, other: int) -> bool:
-    """Whether the job in ``row`` is served before that in ``other``."""
-    one, two = jobs.key[row], jobs.key[other]
-    return bool(one < two or (one == two and jobs.number[row] < jobs.number[other]))
-
-
-@kernel
-def class_of(s: State, rules: Rules, row: int) -> int:
-    """The class of the job in ``row``, a new one where it is the first that needs so much."""
-    jobs, classes = s.jobs, s.classes
-    least = jobs.least[row] if rules.elastic else jobs.gpus[row]
-    most = jobs.most[row] if rules.elastic else jobs.gpus[row]
-    types, pool = jobs.types[row], jobs.pool[row]
-    last = s.count[CLASSES]
-    for k in range(last):
-        if (
-            classes.least[k] == least
-            and classes.most[k] == most
-            and classes.types[k] == types
-            and classes.pool[k] == pool
-        ):
-            return k
-    classes.least[last] = least
-    classes.most[last] = most
-    classes.types[last] = types
-    classes.pool[last] = pool
-    s.classes.first[last] = -1
-    s.count[CLASSES] = last + 1
-    return int(last)
 
 
 @kernel
@@ -50,6 +18,7 @@ def wait(s: State, row: int) -> None:
     jobs.previous[row] = -1
     k = jobs.kind[row]
     s.classes.first[k] = _meld(s, s.classes.first[k], row)
+    note_first(s, k)
 
 
 @kernel
@@ -60,6 +29,7 @@ def wait_no_more(s: State, row: int) -> None:
     rest = _meld_children(s, row)
     if s.classes.first[k] == row:
         s.classes.first[k] = rest
+        note_first(s, k)
         return
     previous, following = jobs.previous[row], jobs.next[row]
     if jobs.child[previous] == row:
@@ -116,36 +86,3 @@ def _meld_children(s: State, row: int) -> int:
         first = _meld(s, first, pairs)
         pairs = rest
     return first
-
-
-@kernel
-def type_for(s: State, types: int, least: float, pool: int) -> int:
-    """The first GPU type with its bit set in ``types`` of which ``least`` are free, -1 for none.
-
-    By what is ``free`` and ``left`` to the pool in this decision.
-    """
-    if pool >= 0 and s.pools.left[pool] + SAME_AMOUNT < least:
-        return -1
-    free = s.types.free
-    for gpu_type in range(len(free)):
-        fits = free[gpu_type] > SAME_AMOUNT and free[gpu_type] + SAME_AMOUNT >= least
-        if fits and (types >> gpu_type) & 1 == 1:
-            return gpu_type
-    return -1
-
-
-@kernel
-def first_waiting(s: State, fitting: bool) -> int:
-    """The row of the waiting job that is served next, or of the next whose class fits; -1: none."""
-    best = -1
-    classes = s.classes
-    for k in range(s.count[CLASSES]):
-        row = classes.first[k]
-        if row < 0 or (best >= 0 and not before(s.jobs, row, best)):
-            continue
-        if fitting:
-            types, pool = int(classes.types[k]), int(classes.pool[k])
-            if type_for(s, types, classes.least[k], pool) < 0:
-                continue
-        best = row
-    return best

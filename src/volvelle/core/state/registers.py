@@ -9,7 +9,7 @@ from enum import IntEnum
     WAITING,
     ELASTIC,  # that may hold fewer or more GPUs than they do
     SHORT,  # that hold less than they can use
-    RANKED,  # running jobs in order of their keys
+    RANKED,  # running jobs in `State.ranked`, for a decision
     SPARE,  # unused rows
     CLASSES,
     OLDEST,
@@ -42,8 +42,13 @@ from enum import IntEnum
     LOGGED_SLOTS,
     LOGGED_MOMENTS,
     RETURNED,  # arrivals that were blocked on dependencies and are in the admission queue now
+    BLOCKS,  # in use, of running jobs by their keys
+    PINNED,  # jobs that are pinned; some may have gone since
+    UNPOOLED,  # the first class of jobs of no pool
+    TOUCHED,  # pools of which something changed
+    OVERDRAWN,  # pools that have more than their quota
     COUNTERS,
-) = range(40)
+) = range(45)
 """Entries of `State.count`."""
 
 (

@@ -206,13 +206,25 @@ COLUMNS: Final = len(Jobs.float_columns)
 
 
 class Classes(StateTable):
-    """Jobs that need the same, and ``first``, the row of the first of them that waits."""
+    """Jobs that need the same.
+
+    first: the row of the first of them that waits. next: another class of the same pool.
+    """
 
     least: Floats
     most: Floats
     types: Floats
     pool: Floats
     first: Ints
+    next: Ints
+
+
+class Tournament(StateTable):
+    """Rows of jobs that are served first, and GPUs that one needs (`volvelle.core.forward.classes`)."""
+
+    need: Floats
+    first: Ints
+    open: Ints
 
 
 class Groups(StateTable):
@@ -224,6 +236,24 @@ class Groups(StateTable):
     demand: Floats
     first: Ints
     last: Ints
+
+
+class Ranks(StateTable):
+    """Running jobs by what bounds their keys, in blocks (`volvelle.core.forward.running`)."""
+
+    bound: Floats
+    row: Ints
+
+
+class Blocks(StateTable):
+    """Blocks of `Ranks`: their numbers in order, those not in use last; jobs in the block of a number."""
+
+    number: Ints
+    jobs: Ints
+
+
+BLOCK: Final = 64
+"""Places in a block."""
 
 
 class Expected(StateTable):
@@ -273,7 +303,8 @@ class Types(StateTable):
 class Pools(StateTable):
     """GPUs by pool: the most that its jobs may hold, that they hold, and that are left during a decision.
 
-    owned: that it owns. lends: whether it does (0 or 1).
+    owned: that it owns. lends: whether it does (0 or 1). classes: the first of its
+    classes. touched: 1 where it is in ``list``, of those to be counted anew.
     """
 
     quota: Floats
@@ -281,6 +312,9 @@ class Pools(StateTable):
     lends: Floats
     taken: Floats
     left: Floats
+    classes: Ints
+    touched: Ints
+    list: Ints
 
 
 class Nodes(StateTable):

@@ -49,10 +49,11 @@ _LOG = 512
 class State:
     """The tables, and lists of rows.
 
-    count, clock: single numbers. spare: unused rows. ranked: rows of running jobs by what bounds their keys,
-    which is in ``bound``. keys: of whom they were just worked out. changed, unrated, order: rows. arrivals:
-    jobs that come, [column][place]; verdict: what becomes of them. rates: units per second, [curve][GPU
-    type][GPUs]. memory: of the kernel that decides. events, decisions, moments, slots_log: the log.
+    count, clock: single numbers. spare: unused rows. ranked: rows of running jobs that a decision may change,
+    by what bounds their keys, which is in ``bound``. keys: of whom they were just worked out. changed,
+    unrated, order: rows. arrivals: jobs that come, [column][place]; verdict: what becomes of them. rates:
+    units per second, [curve][GPU type][GPUs]. memory: of the kernel that decides. events, decisions, moments,
+    slots_log: the log.
 
     key, group, decide, place: the policy's and the placement's kernels. machine: machine code over these
     arrays (`volvelle.core.scheduler_state.machine_of`); None once one of them was replaced.
@@ -61,7 +62,10 @@ class State:
     layout: ClassVar[str]
     jobs: Jobs
     classes: Classes
+    tournament: Tournament
     groups: Groups
+    ranks: Ranks
+    blocks: Blocks
     expected: Expected
     releases: Releases
     types: Types
@@ -98,6 +102,10 @@ class State:
         self.compiled, self.machine = False, None
         self.jobs = Jobs(rows, own)
         self.classes, self.groups = Classes(16), Groups()
+        self.tournament = Tournament(2 * len(self.classes))
+        self._let_all_take_part(0)
+        self.ranks, self.blocks = Ranks(), Blocks()
+        self._grow_ranks(rows)
         self.expected, self.releases = Expected(4 * rows), Releases(4 * rows)
         self.types, self.pools, self.nodes, self.slots = Types(), Pools(), Nodes(), Slots()
         self.free_nodes = FreeNodes()
@@ -114,7 +122,8 @@ class State:
         self.arrivals, self.verdict = [[] for _ in range(ARRIVAL_COLUMNS)], []
         self.rates, self.memory = [], []
         self.count[SPARE] = rows
-        self.count[OLDEST] = self.count[YOUNGEST] = self.count[TRACKED] = -1
+        for counter in (OLDEST, YOUNGEST, TRACKED, UNPOOLED):
+            self.count[counter] = -1
         for clock in (WAKE, NAMED_WAKE, NODE_AT, DIRECT_AT, LIMIT, PROMISED, ELIGIBLE, TIMED):
             self.clock[clock] = INFINITY
         self.clock[DECIDED] = -INFINITY
@@ -162,6 +171,9 @@ class State:
         self.jobs.grow(2 * rows)
         for table in (self.classes, self.expected, self.releases):
             table.grow(2 * len(table))
+        self.tournament.grow(2 * len(self.classes))
+        self._let_all_take_part(len(self.classes) // 2)
+        self._grow_ranks(2 * rows)
         for name in ("spare", "ranked", "bound", "changed", "unrated", "order"):
             setattr(self, name, longer(getattr(self, name), rows))
         spare = self.count[SPARE]
@@ -171,6 +183,25 @@ class State:
             self.spare[i] = 2 * rows - 1 - i
         self.count[SPARE] = spare + rows
         self.machine = None
+
+    def _let_all_take_part(self, classes: int) -> None:
+        """Let all classes be in the tournament, not only so many: the entry of these is below others."""
+        tree, size = self.tournament, len(self.tournament)
+        for column, empty in ((tree.need, INFINITY), (tree.first, -1), (tree.open, -1)):
+            first = max(2 * classes - 1, 0)
+            column[first:] = [empty] * (size - first)
+            larger = 2 * classes
+            while 0 < larger < size:
+                column[larger - 1] = column[classes - 1]
+                larger *= 2
+
+    def _grow_ranks(self, rows: int) -> None:
+        """Room for so many running jobs by their keys, in blocks that may be a quarter full."""
+        known, blocks = len(self.blocks), 4 * rows // BLOCK + 8
+        self.blocks.grow(blocks)
+        self.ranks.grow(blocks * BLOCK)
+        for block in range(known, blocks):
+            self.blocks.number[block] = block
 
     def grow_log(self) -> None:
         """Room for twice as much of what happens, and for all that may happen at once to the jobs in it."""

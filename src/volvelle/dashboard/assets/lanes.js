@@ -22,7 +22,8 @@ export class LanePlan {
     this.freeFrom = new Float64Array(lanes).fill(time);
   }
 
-  hold(row, until, lanes) { this.put(row, this.time, until, lanes); }
+  // Of two jobs that have a GPU at once, one is about to give it up.
+  hold(row, until, lanes) { if (until > this.time) this.put(row, this.time, until, lanes); }
 
   put(row, from, until, lanes) {
     const part = { row, from, lanes: lanes.sort((a, b) => a - b), ends: new Map() };

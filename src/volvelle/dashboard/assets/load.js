@@ -54,7 +54,7 @@ export function loadChart(past, cluster, width) {
   const height = TOP + PANEL + BETWEEN + SMALL + FOOT, second = TOP + PANEL + BETWEEN;
   const before = (column) => { const rows = past.filter((row) => row.time <= time).map((row) => [row.time, row[column]]); return [...rows.filter(([at]) => at < from).slice(-1), ...rows.filter(([at]) => at >= from)]; };
   const held = before("held"), waited = before("waiting");
-  const most = Math.max(1, ...waited.map(([, value]) => value), ...coming.waiting.map(([, value]) => value));
+  const most = 2 * Math.ceil(Math.max(1, ...waited.map(([, value]) => value), ...coming.waiting.map(([, value]) => value)) / 2); // its half is a number of jobs
   const chart = svg("svg", { viewBox: `0 0 ${width} ${height}`, class: "chart load", role: "img" });
   const text = (content, at, up, style = "") => svg("text", { x: at, y: up, class: style }, content);
   const path = (d, style) => chart.append(svg("path", { d, class: style }));

@@ -212,8 +212,8 @@ export class Table {
       return h("label", {}, box, ` ${column.title}`);
     });
     return [
-      h("details", { class: "menu" }, h("summary", {}, "Columns"), h("div", {}, boxes)),
-      h("button", { type: "button", onclick: () => this.csv() }, "CSV"),
+      h("details", { class: "menu desk" }, h("summary", {}, "Columns"), h("div", {}, boxes)),
+      h("button", { type: "button", class: "desk", onclick: () => this.csv() }, "CSV"),
     ];
   }
 }

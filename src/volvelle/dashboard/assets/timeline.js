@@ -211,7 +211,7 @@ class Holdings {
     this.rewind();
     for (const job of this.cluster.jobs.values()) {
       if (job.grants.length) {
-        const row = this.liveRow(job), until = Math.max(job.predicted_p50 ?? time, time);
+        const row = this.liveRow(job), until = job.state === "stopping" ? time : Math.max(job.predicted_p50 ?? time, time);
         this.place(row, job.grants, job.started ?? time, time, 0);
         plan.hold(row, until, job.grants.flatMap(([node, gpus]) => (this.first.has(node) ? gpus.map((gpu) => this.first.get(node) + gpu) : [])));
         last = Math.max(last, Math.min(until, time + AHEAD_SECONDS));

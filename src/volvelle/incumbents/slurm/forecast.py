@@ -15,7 +15,7 @@ from volvelle.model.cluster import Cluster, Node
 from volvelle.model.job import JobSpec
 from volvelle.model.throughput import Table
 
-MOST, NEAR = 1000, 300
+MOST, NEAR = 1000, 200
 """So many waiting jobs are all played out; of more the first `NEAR`."""
 _TURNS = 200
 """In so many turns running jobs are let in, by start; those of one turn as if they had started together."""

@@ -60,7 +60,7 @@ def forecast_jobs(
     First forecasts are added to ``calibration``. The scheduler is a fork used by nothing else.
     """
     began = time.perf_counter()
-    scheduler.compile_where_it_pays()
+    scheduler.compile_where_it_pays(repeatedly=True)
     scheduler.now = max(scheduler.now, now)
     result = Fork(scheduler).until()
     calibrated, first = calibration.tell(scheduler, dict(submit_times(scheduler)), result.finish)

@@ -22,9 +22,9 @@ from typing import Annotated, ClassVar, Literal, Self
 import numpy as np
 from pydantic import AfterValidator, BeforeValidator, Field, PrivateAttr, model_validator
 
-from volvelle.core.policy import Kernel, OrderPolicy, policies
+from volvelle.core.policy import Allocation, Kernel, OrderPolicy, interpreted, policies
 from volvelle.core.space import Dimension, Space
-from volvelle.core.view import FloatColumn
+from volvelle.core.view import FloatColumn, View
 from volvelle.model.job import Job
 from volvelle.model.units import parse_duration
 from volvelle.systems.tiresias.queues import (
@@ -110,6 +110,10 @@ class Tiresias(OrderPolicy):
             lambda point: f"limits={point[0]:.12g}/{point[0] * point[1]:.12g}",
         )
 
-    def kernel(self, *, named: bool) -> Kernel:
+    def allocate(self, view: View) -> Allocation:
         """Serve the queues in turn."""
+        return interpreted(self.kernel(named=False), view)
+
+    def kernel(self, *, named: bool) -> Kernel:
+        """The same as a function of arrays."""
         return Kernel(decide, self._memory, rates=False)

@@ -1,0 +1,163 @@
+"""Running jobs by their keys: a sorted list in blocks, so that coming and going moves few entries.
+
+A decision takes those that it may change out (`take_out`), as a list in `State.ranked` with their keys in
+``bound``, and puts them back (`put_back`) by the keys that they have now.
+"""
+
+from volvelle.core.compiled import kernel
+from volvelle.core.state import *
+
+
+@kernel
+def rank(s: State, row: int) -> None:
+    """Let the job in ``row`` be among the running ones, by its key."""
+    if 2 * s.count[BLOCKS] > len(s.blocks.number):
+        take_out(s, -INFINITY)
+        put_back(s)
+    _insert(s, row, s.jobs.key[row])
+
+
+@kernel
+def rank_no_more(s: State, row: int) -> None:
+    """Take the job in ``row`` out of the running ones."""
+    key, number = s.jobs.key[row], s.jobs.number[row]
+    place = _block_of(s, key, number)
+    block = s.blocks.number[place]
+    first, many = block * BLOCK, s.blocks.jobs[block] - 1
+    for i in range(_place_in(s, block, key, number), first + many):
+        s.ranks.row[i] = s.ranks.row[i + 1]
+        s.ranks.bound[i] = s.ranks.bound[i + 1]
+    s.blocks.jobs[block] = many
+    if many == 0:
+        last = s.count[BLOCKS] - 1
+        for i in range(place, last):
+            s.blocks.number[i] = s.blocks.number[i + 1]
+        s.blocks.number[last] = block
+        s.count[BLOCKS] = last
+
+
+@kernel
+def take_out(s: State, key: float) -> None:
+    """Take the running jobs with this key or a later one out, to `State.ranked` and ``bound``."""
+    s.count[RANKED] = 0
+    if s.count[BLOCKS] == 0:
+        return
+    place, blocks, many = _block_of(s, key, -1.0), s.count[BLOCKS], 0
+    for p in range(place, blocks):
+        block = s.blocks.number[p]
+        start = block * BLOCK
+        first = _place_in(s, block, key, -1.0) if p == place else start
+        for i in range(first, start + s.blocks.jobs[block]):
+            s.ranked[many] = s.ranks.row[i]
+            s.bound[many] = s.ranks.bound[i]
+            many += 1
+        if p == place:
+            s.blocks.jobs[block] = first - start
+            s.count[BLOCKS] = place + (1 if first > start else 0)
+    s.count[RANKED] = many
+
+
+@kernel
+def list_running(s: State) -> None:
+    """Write all running jobs to `State.ranked`, by their keys."""
+    many = 0
+    for place in range(s.count[BLOCKS]):
+        block = s.blocks.number[place]
+        for i in range(block * BLOCK, block * BLOCK + s.blocks.jobs[block]):
+            s.ranked[many] = s.ranks.row[i]
+            many += 1
+    s.count[RANKED] = many
+
+
+@kernel
+def put_back(s: State) -> None:
+    """Let those that were taken out be there again, in order of ``bound``; they stay in `State.ranked`."""
+    for i in range(s.count[RANKED]):
+        _insert(s, s.ranked[i], s.bound[i])
+
+
+@kernel
+def _block_of(s: State, key: float, number: float) -> int:
+    """In which block a job belongs, as a place in `Blocks.number`; 0 where there is none."""
+    first, last = 0, s.count[BLOCKS]
+    while last - first > 1:
+        middle = (first + last) // 2
+        start = s.blocks.number[middle] * BLOCK
+        other = s.ranks.bound[start]
+        if other < key or (other == key and s.jobs.number[s.ranks.row[start]] <= number):
+            first = middle
+        else:
+            last = middle
+    return first
+
+
+@kernel
+def _place_in(s: State, block: int, key: float, number: float) -> int:
+    """Where in a block a job belongs."""
+    first = block * BLOCK
+    last = first + s.blocks.jobs[block]
+    while first < last:
+        middle = (first + last) // 2
+        other = s.ranks.bound[middle]
+        if other < key or (other == key and s.jobs.number[s.ranks.row[middle]] < number):
+            first = middle + 1
+        else:
+            last = middle
+    return first
+
+
+@kernel
+def _insert(s: State, row: int, key: float) -> None:
+    number, blocks = s.jobs.number[row], s.count[BLOCKS]
+    if blocks == 0:
+        _append(s, row, key)
+        return
+    last = s.blocks.number[blocks - 1]
+    end = last * BLOCK + s.blocks.jobs[last] - 1
+    other = s.ranks.bound[end]
+    if other < key or (other == key and s.jobs.number[s.ranks.row[end]] < number):
+        _append(s, row, key)
+        return
+    place = _block_of(s, key, number)
+    block = s.blocks.number[place]
+    if s.blocks.jobs[block] == BLOCK:
+        _split(s, place)
+        place = _block_of(s, key, number)
+        block = s.blocks.number[place]
+    at, end = _place_in(s, block, key, number), block * BLOCK + s.blocks.jobs[block]
+    for i in range(end, at, -1):
+        s.ranks.row[i] = s.ranks.row[i - 1]
+        s.ranks.bound[i] = s.ranks.bound[i - 1]
+    s.ranks.row[at] = row
+    s.ranks.bound[at] = key
+    s.blocks.jobs[block] += 1
+
+
+@kernel
+def _append(s: State, row: int, key: float) -> None:
+    """Let the job in ``row`` be the last."""
+    blocks = s.count[BLOCKS]
+    block = s.blocks.number[blocks - 1] if blocks > 0 else 0
+    if blocks == 0 or s.blocks.jobs[block] == BLOCK:
+        block = s.blocks.number[blocks]
+        s.blocks.jobs[block] = 0
+        s.count[BLOCKS] = blocks + 1
+    at = block * BLOCK + s.blocks.jobs[block]
+    s.ranks.row[at] = row
+    s.ranks.bound[at] = key
+    s.blocks.jobs[block] += 1
+
+
+@kernel
+def _split(s: State, place: int) -> None:
+    """Let half of a full block be a block behind it."""
+    numbers, blocks = s.blocks.number, s.count[BLOCKS]
+    block, new, half = numbers[place], numbers[blocks], BLOCK // 2
+    for i in range(blocks, place + 1, -1):
+        numbers[i] = numbers[i - 1]
+    numbers[place + 1] = new
+    for i in range(half):
+        s.ranks.row[new * BLOCK + i] = s.ranks.row[block * BLOCK + half + i]
+        s.ranks.bound[new * BLOCK + i] = s.ranks.bound[block * BLOCK + half + i]
+    s.blocks.jobs[block] = s.blocks.jobs[new] = half
+    s.count[BLOCKS] = blocks + 1
