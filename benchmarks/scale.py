@@ -2,8 +2,8 @@
 
 Every line is measured at its size and at a tenth of it, in one run: nodes, GPU types, pools with quotas (in
 which jobs seldom or always wait), users, an array of jobs that come together, a chain of jobs each of which
-is after the one before. It prints the figure, its limit, and the ratio of costs. The line ``millions``
-simulates ten million jobs on 100,000 GPUs and prints time and peak memory. CPU seconds.
+is after the one before. It prints the figure, its limit, and the ratio of costs. ``--millions 10`` adds ten
+million jobs on 100,000 GPUs, with time and peak memory. CPU seconds.
 """
 
 import argparse
@@ -49,10 +49,7 @@ def _jobs(
     users: int = 10,
     each: Callable[[int], dict[str, object]] = lambda _: {},
 ) -> Workload:
-    """Gangs that come one after another; a third of all run at once, where nobody waits.
-
-    each: more attributes of a job, by its number.
-    """
+    """Gangs that come one after another. each: more attributes of a job, by its number."""
     rng = np.random.default_rng(1)
     gpus = float(cluster.gpus)
     widths = rng.choice([1.0, 2.0, 4.0, 8.0], size=jobs, p=[0.6, 0.2, 0.1, 0.1])
@@ -192,13 +189,12 @@ def main() -> None:
             figures += f", {whole.cpu_seconds:.1f} s (at most {line.seconds:.0f})"
         print(f"{label:40}{figures}{verdict(holds)}", flush=True)
     if options.millions:
-        workload, setting = _nodes("srsf", "none", 0.9)(12_500)
-        del workload
-        whole_workload = _jobs(setting.cluster, 0.9, jobs=int(options.millions * 1e6))
-        run = best_of(1, whole_workload, setting)
+        cluster = _cluster(12_500)
+        setting = Setting(cluster=cluster, composition=WrittenComposition("srsf"))
+        run = best_of(1, _jobs(cluster, 0.9, jobs=int(options.millions * 1e6)), setting)
         holds = run.cpu_seconds <= MILLIONS_SECONDS and peak_megabytes() <= MILLIONS_MEGABYTES
         print(
-            f"{options.millions:g} million jobs on {setting.cluster.gpus:,} GPUs: "
+            f"{options.millions:g} million jobs on {cluster.gpus:,} GPUs: "
             f"{run.cpu_seconds:.1f} s (at most {MILLIONS_SECONDS:.0f}), {peak_megabytes():,.0f} MB "
             f"(at most {MILLIONS_MEGABYTES:,.0f}){verdict(holds)}"
         )

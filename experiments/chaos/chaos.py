@@ -18,42 +18,22 @@ read. What is chosen follows from the seed; when it meets which message depends 
 """
 
 import argparse
-import csv
 import random
-import re
 import sys
 import tempfile
 import time
-from collections import Counter
 from concurrent.futures import ProcessPoolExecutor, as_completed
-from dataclasses import dataclass, field
 from pathlib import Path
 
 from backends import BACKENDS
-from chaos_cluster import CLUSTER, ChaosCluster, NotStartedError
+from chaos_cluster import ChaosCluster, NotStartedError
+from chaos_page import PROPERTIES, STORES, Options, Run, page_name, read_runs, write_report
 from evidence import broken_histories, gpus_held_twice, jobs_run_twice, read_traces
 from fault_proxy import FREQUENT_FAULTS, NO_FAULTS
 from faults import Faults
 from set_back import StoreSetBack
 
-sys.path.append(str(Path(__file__).parents[1]))
-from findings import Report
-
 RESULTS = Path(__file__).parent / "results"
-PROPERTIES = (
-    "every acknowledged job is there, and finished",
-    "a store that was set back is said to be",
-    "no GPU ever held by two",
-    "no job ran twice at once",
-    "every iteration once in the history that survives",
-    "the queue drains",
-    "floods and a hostile user keep nobody from being answered, and let nobody in",
-    "what is taken away, copied or revoked is noticed",
-    "no output has a traceback",
-)
-_OF_MESSAGES = re.compile("message|^report forged")
-_OF_REQUESTS = re.compile("^request|^answer")
-_STORES = ("sqlite", "postgresql")
 _TRIGGER_SECONDS = 10.0
 """Longest wait for the trigger of a kill."""
 _MOMENTS = (
@@ -67,20 +47,8 @@ _FAULTS_FOR_A_KILL = (0, 1, 1, 2)
 _PAUSE_KILLS = 6
 _PAUSE_SECONDS = 20.0
 _STUCK_SECONDS = 120.0
-
-
-@dataclass(frozen=True)
-class Options:
-    """The options of the command line."""
-
-    executor: str
-    kills: int
-    runs: int
-    clients: int
-    seed: int
-    at_once: int
-    add: bool
-    out: Path
+_DRAIN_SECONDS = 900.0
+"""On a machine so busy that jobs begin more slowly than the policy's rounds pass, attempts come and go."""
 
 
 def options() -> Options:
@@ -97,26 +65,6 @@ def options() -> Options:
     parser.add_argument("--add", action="store_true", help="to the runs on the page")
     parser.add_argument("--out", type=Path, default=RESULTS, help="folder of the results")
     return Options(**vars(parser.parse_args()))
-
-
-@dataclass(frozen=True)
-class Page:
-    """Where the page is written, and what was measured, in words."""
-
-    out: Path
-    setting: str
-
-
-@dataclass
-class Run:
-    """What one run did and what its evidence says. ``violations``: by property."""
-
-    store: str
-    seed: int
-    kills: Counter[str] = field(default_factory=Counter)
-    faults: Counter[str] = field(default_factory=Counter)
-    figures: Counter[str] = field(default_factory=Counter)
-    violations: dict[str, list[str]] = field(default_factory=dict)
 
 
 class Chaos:
@@ -212,14 +160,17 @@ class Chaos:
         cluster.set_fault_rates(NO_FAULTS)
         self._faults.set_clocks_right()
         acknowledged = cluster.end_clients(_STUCK_SECONDS)
-        mark, since = cluster.progress_mark, time.monotonic()
+        began = since = time.monotonic()
+        mark, attempts = cluster.progress_mark, 0
         while True:
             queue = cluster.get("/v1/jobs")
             if queue is not None and not queue["jobs"]:
                 break
-            if cluster.progress_mark != mark:
-                mark, since = cluster.progress_mark, time.monotonic()
-            if time.monotonic() - since > _STUCK_SECONDS:
+            now = time.monotonic()
+            given = attempts if queue is None else _attempts(queue["jobs"])
+            if (cluster.progress_mark, given) != (mark, attempts):
+                mark, attempts, since = cluster.progress_mark, given, now
+            if now - since > _STUCK_SECONDS or now - began > _DRAIN_SECONDS:
                 return [f"nothing happens any more, and there are {queue}"]
             time.sleep(0.2)
         until = time.monotonic() + _STUCK_SECONDS
@@ -274,6 +225,11 @@ class Chaos:
         )
 
 
+def _attempts(jobs: list[dict[str, int]]) -> int:
+    """How often the jobs of the queue were started and preempted."""
+    return sum(job["attempt"] + job["preemptions"] for job in jobs)
+
+
 def one_run(executor: str, store: str, seed: int, kills: int, clients: int) -> Run:
     """A whole run, with its evidence."""
     began = time.monotonic()
@@ -292,94 +248,10 @@ def one_run(executor: str, store: str, seed: int, kills: int, clients: int) -> R
     return run
 
 
-def page_name(given: Options) -> str:
-    """The name of the page of an executor."""
-    return "chaos" if given.executor == "dial-in" else f"chaos-{given.executor}"
-
-
-def write_report(runs: list[Run], given: Options) -> None:
-    """Write the page of results."""
-    name = page_name(given)
-    kills = sum(run.kills.total() for run in runs)
-    messages, requests = (
-        sum(count for run in runs for fault, count in run.faults.items() if kind.search(fault))
-        for kind in (_OF_MESSAGES, _OF_REQUESTS)
-    )
-    setting = (
-        f"executor {given.executor}, {kills:,} kills of the controller, {messages:,} faults of messages "
-        f"between agents and controller, {requests:,} of requests in {len(runs)} runs, "
-        f"{given.clients} clients, {CLUSTER} made-up GPUs of one machine"
-    )
-    report = Report(name, "Nothing lost", Page(given.out, setting))
-    report.say(__doc__.partition("\n\n")[2].rpartition("\n\n")[0].replace("\n", " "))
-    report.table(
-        ("what must hold", "violations"),
-        [
-            [each, str(sum(len(run.violations.get(each, ())) for run in runs))]
-            for each in PROPERTIES
-        ],
-    )
-    for what in dict.fromkeys(v for run in runs for each in run.violations.values() for v in each):
-        report.say(f"- {what}")
-    for head, kind in (
-        ("Kills of the controller (-9):", "kills"),
-        ("Other faults that were injected:", "faults"),
-        ("What went on meanwhile:", "figures"),
-    ):
-        report.say(head)
-        report.table(*table(runs, kind))
-    report.runs(HEADS, [row for run in runs for row in rows_of(run)])
-    report.close()
-
-
-def table(runs: list[Run], kind: str) -> tuple[list[str], list[list[str]]]:
-    """The counts of one kind, by store."""
-    counts = {store: Counter[str]() for store in _STORES}
-    for run in runs:
-        counts[run.store] += getattr(run, kind)
-    if kind != "figures":
-        for each in counts.values():
-            each["all"] = each.total()
-    total = sum(counts.values(), Counter[str]())
-    return ["", *counts, "together"], [
-        [what, *(f"{each[what]:,}" for each in (*counts.values(), total))] for what in sorted(total)
-    ]
-
-
-HEADS = ("store", "seed", "kind", "what", "count")
-
-
-def rows_of(run: Run) -> list[tuple[object, ...]]:
-    """The rows of a run in the table of all."""
-    kinds = {"kill": run.kills, "fault": run.faults, "fact": run.figures}
-    kinds |= {each: Counter(found) for each, found in run.violations.items()}
-    return [
-        (run.store, run.seed, kind, what, count)
-        for kind, counts in kinds.items()
-        for what, count in sorted(counts.items())
-    ]
-
-
-def read_runs(file: Path) -> list[Run]:
-    """The runs of a table."""
-    runs: dict[tuple[str, int], Run] = {}
-    with file.open(encoding="utf-8", newline="") as text:
-        for row in csv.DictReader(text):
-            key = row["store"], int(row["seed"])
-            run = runs.setdefault(key, Run(*key))
-            kinds = {"kill": run.kills, "fault": run.faults, "fact": run.figures}
-            if row["kind"] in kinds:
-                kinds[row["kind"]][row["what"]] = int(row["count"])
-            else:
-                found = run.violations.setdefault(row["kind"], [])
-                found += int(row["count"]) * [row["what"]]
-    return list(runs.values())
-
-
 def run(given: Options, index: int) -> Run | str:
     """One of the runs, or why there is none."""
     kills = given.kills // given.runs + (index < given.kills % given.runs)
-    store = _STORES[index % len(_STORES)]
+    store = STORES[index % len(STORES)]
     try:
         return one_run(given.executor, store, given.seed + index, kills, given.clients)
     except (LookupError, NotStartedError) as missing:
@@ -397,9 +269,9 @@ def main() -> None:
                 print(result, file=sys.stderr)
             else:
                 runs.append(result)
-                write_report(before + sorted(runs, key=lambda one: one.seed), given)
+                write_report(before + sorted(runs, key=lambda one: one.seed), given, __doc__)
     if not runs:
-        write_report(before, given)
+        write_report(before, given, __doc__)
     sys.exit(any(each for run in runs for each in run.violations.values()))
 
 

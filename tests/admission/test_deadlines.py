@@ -90,6 +90,40 @@ def test_machine_code_replay_and_following_lead_to_the_same_promises(
         assert follow(header, entries[:moments]).ahead.promises == replayed
 
 
+def test_a_promise_is_revoked_when_it_becomes_impossible_and_not_before() -> None:
+    """The first job is believed to take 10 s and takes as long as it likes; 20 s are left of the second."""
+    second = due_in(linear_job(1, 1.0, 1.0, 20.0), 49.0)
+
+    def told(takes: float) -> list[tuple[float, Promise]]:
+        first = linear_job(0, 0.0, 1.0, takes)
+        spec = msgspec.structs.replace(first.spec, estimate_seconds=10.0)
+        jobs = [msgspec.structs.replace(first, spec=spec), second]
+        spec = msgspec.structs.replace(second.spec, estimate_seconds=20.0)
+        jobs[1] = msgspec.structs.replace(second, spec=spec)
+        scenario = Scenario.of(parse_cluster("1x1"), jobs, policy="fifo", estimator="declared")
+        return promises(happen(scenario.under(admission="deadlines")))
+
+    assert told(30.0) == [(1.0, Promise(1, 50.0, 0))]
+    made, (revoked_at, revoked) = told(60.0)
+    assert made == (1.0, Promise(1, 50.0, 0))
+    assert revoked_at == pytest.approx(30.0, abs=2 * DUST)
+    assert revoked.finish_by is None
+    assert revoked.earliest == pytest.approx(50.0, abs=2 * DUST)
+    assert revoked.reason == "20 s of work are left at least, and 20 s until the promised time"
+
+
+def test_a_promise_to_a_job_that_loses_its_work_is_revoked_at_once() -> None:
+    """It crashes after 20 s of 60, and begins anew at once: 60 s are left, and 50 until its deadline."""
+    job = due_in(linear_job(0, 0.0, 1.0, 60.0), 70.0)
+    job = msgspec.structs.replace(job, truth=msgspec.structs.replace(job.truth, failures=(20.0,)))
+    scenario = Scenario.of(parse_cluster("1x1"), [job], policy="fifo")
+    made, (revoked_at, revoked) = promises(happen(scenario.under(admission="deadlines")))
+    assert made == (0.0, Promise(0, 70.0, 0))
+    assert revoked_at == 20.0
+    assert revoked.earliest == 80.0
+    assert revoked.reason == "60 s of work are left at least, and 50 s until the promised time"
+
+
 def test_a_job_that_would_break_a_promise_waits_and_its_user_is_told() -> None:
     jobs = [
         linear_job(0, 0.0, 4.0, 100.0),

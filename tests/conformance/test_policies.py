@@ -19,8 +19,11 @@ from volvelle.core.fork import Fork
 from volvelle.core.policy import Policy, policies
 from volvelle.core.state import KERNEL
 from volvelle.model.cluster import parse_cluster
+from volvelle.model.job import Dependency
+from volvelle.model.overheads import Overheads
 from volvelle.simulate.run import simulate
 from volvelle.simulate.world import World
+from volvelle.testing.audit import Audit
 from volvelle.testing.machine_code import WORKLOAD, check_predictions, small_setting
 from volvelle.testing.policies import policy_promises, runs_of_related_jobs_are_sound
 from volvelle.testing.promises import Promise
@@ -188,6 +191,25 @@ def test_another_process_with_other_hashes_writes_the_same_journals() -> None:
         [sys.executable, "-c", script], capture_output=True, text=True, check=True, env=environment
     )
     assert there.stdout.strip() == journal_digests()
+
+
+def test_two_decisions_of_one_time_are_audited_one_after_the_other() -> None:
+    """The time limit of a job that starts over is reached where a round begins."""
+    crashes = linear_job(
+        0, 0.0, 1.0, 100.0, failures=(10.0,), max_retries=1, time_limit_seconds=15.0
+    )
+    behind = linear_job(1, 0.0, 2.0, 1.0, after=(Dependency("job-0", any_end=True),))
+    shrinks = linear_job(2, 0.1, 1.0, 1.0, min_gpus=1.0, max_gpus=2.0)
+    jobs, overheads = (crashes, behind, shrinks), Overheads(start=5.0)
+    cluster = parse_cluster("3x1")
+    scenario = Scenario.of(
+        cluster, jobs, policy="max-min:round=30", placement="first-free", overheads=overheads
+    )
+    audit = Audit(scenario)
+    run = happen(scenario, audit)
+    times = [entry.time for entry in run.journal.entries if len(entry.decision.job)]
+    assert times.count(30.0) == 2
+    audit.close(run.outcomes)
 
 
 def test_a_compiled_decision_with_a_memory_is_predicted_the_same() -> None:

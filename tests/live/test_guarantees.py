@@ -78,16 +78,21 @@ def test_a_user_is_told_at_once_and_after_a_crash_it_still_holds(
     assert {number: guarantee(harness, number) for number in told} == told
 
 
-def test_a_guarantee_that_is_not_kept_is_revoked_at_its_time(harness: ControllerHarness) -> None:
+def test_a_guarantee_is_revoked_when_it_becomes_impossible(harness: ControllerHarness) -> None:
     late = submit(harness, sleeping(300.0, gpus=2, estimate=100.0))
     number = submit(harness, due(200.0, 350.0))
     assert guarantee(harness, number).finish_by is not None
-    for _ in range(36):
+    began = shown(harness, number).submitted
+    for _ in range(14):
         harness.step(10.0)
-    assert late not in harness.controller.status.jobs
+    assert guarantee(harness, number).finish_by == pytest.approx(began + 350.0)
+    for _ in range(2):
+        harness.step(10.0)
+    assert late in harness.controller.status.jobs
     revoked = guarantee(harness, number)
     assert revoked.finish_by is None
-    assert revoked.reason == "it is not finished at the time that was promised"
+    assert revoked.earliest == pytest.approx(began + 350.0, abs=20.0)
+    assert revoked.reason.startswith("200 s of work are left at least")
 
 
 def test_a_server_that_promises_nothing_says_so_at_once_and_what_was_missed(tmp_path: Path) -> None:

@@ -38,7 +38,14 @@ VARIANTS = [
     "las:round=25,service=seconds,strict=true",
 ]
 COUNTED = Features(slots=False, nodes=False)
-TABULATED = Features(regimes=False, failures=False, amounts=False, sharing=False)
+TABULATED = Features(
+    regimes=False,
+    failures=False,
+    amounts=False,
+    sharing=False,
+    dependencies=True,
+    limits=True,
+)
 
 
 @pytest.mark.parametrize("policy", [*ORDERS, *VARIANTS, "max-min", of("tiresias", "tiresias")])

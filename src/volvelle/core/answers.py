@@ -9,6 +9,7 @@ import numpy as np
 from volvelle.core.decision import Promise, Sharing
 from volvelle.core.dependencies import take_in_dependents
 from volvelle.core.dividing import divide
+from volvelle.core.eligibility import mean_rate
 from volvelle.core.entry import admit_all
 from volvelle.core.fill import TARGET, TARGET_TYPE, fill
 from volvelle.core.forward.decide import change
@@ -16,6 +17,7 @@ from volvelle.core.forward.jobs import settle_work
 from volvelle.core.forward.ranking import order_anew
 from volvelle.core.limits import end_overrun
 from volvelle.core.mistakes import mistake_in
+from volvelle.core.orders import remaining_work, work_done
 from volvelle.core.placing import place_jobs
 from volvelle.core.policy import Allocation, rank
 from volvelle.core.promises import keeps
@@ -27,6 +29,7 @@ from volvelle.model.problems import Problem
 from volvelle.model.tolerances import GRANTED
 
 _LATE = "it is not finished at the time that was promised"
+_IMPOSSIBLE = "{needed:.0f} s of work are left at least, and {left:.0f} s until the promised time"
 
 
 def _allocate(scheduler: SchedulerState) -> None:
@@ -198,7 +201,44 @@ def _revoke_overdue(scheduler: SchedulerState) -> None:
         elif given.finish_by is not None and not keeps(scheduler.now, given.finish_by):
             learn(given, kept=False)
             scheduler.promises.give(Promise(number, reason=_LATE), scheduler.notes)
-    scheduler.promises.expect()
+    _watch(scheduler)
+
+
+def _watch(scheduler: SchedulerState) -> None:
+    """Revoke what has become impossible, and let the forward loop know when the next promise is due.
+
+    A promise to a job that waits is due when a start would be too late.
+    """
+    early = dict[int, float]()
+    for number, given in sorted(scheduler.promises.items()) if scheduler.rules.watches else ():
+        if given.finish_by is None:
+            continue
+        needed, row = _least_seconds(scheduler, number), scheduler.row_of(number)
+        if not keeps(finish := scheduler.now + needed, given.finish_by):
+            scheduler.composition.admission.learn(given, kept=False)
+            left = given.finish_by - scheduler.now
+            reason = _IMPOSSIBLE.format(needed=needed, left=left)
+            revoked = Promise(number, earliest=finish, reason=reason)
+            scheduler.promises.give(revoked, scheduler.notes)
+        elif row is not None and scheduler.state.jobs.held[row] == 0.0:
+            early[number] = needed
+    scheduler.promises.expect(early)
+
+
+def _least_seconds(scheduler: SchedulerState, number: int) -> float:
+    """Seconds that a job in the system is believed to need at least from now on; 0 of others."""
+    row, jobs = scheduler.row_of(number), scheduler.state.jobs
+    if row is None:
+        return 0.0
+    believed, spec = scheduler.known[number].believed, scheduler.spec(number)
+    done = work_done(jobs, row, scheduler.now)
+    best = max(
+        mean_rate(believed, gpus, gpu_type, done)
+        for place, gpu_type in enumerate(scheduler.resources.types)
+        for gpus in (spec.gpus, spec.most_gpus)
+        if int(jobs.types[row]) >> place & 1
+    )
+    return remaining_work(jobs, row, scheduler.now) / best
 
 
 ANSWERS: dict[int, Callable[[SchedulerState], object]] = {
@@ -210,4 +250,5 @@ ANSWERS: dict[int, Callable[[SchedulerState], object]] = {
     ASK_PLACEMENT: place_jobs,
     ASK_RATES: _rate,
     ASK_DIVISION: divide_cpus,
+    ASK_WATCH: _watch,
 }

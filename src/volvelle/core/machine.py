@@ -27,8 +27,10 @@ from volvelle.core.policy import Kernel
 from volvelle.core.state import (
     ARRAYS,
     COLUMNS,
+    CPUS,
     JOBS,
     KNOWN_COLUMNS,
+    MEMORY,
     NOW,
     PLACE,
     TABLES,
@@ -85,7 +87,10 @@ def _allocate(s: State) -> float:
         table = array_of(s.rates)
     given = np.zeros((4, many))
     given[3] = np.arange(many)
-    cluster = ClusterNow(s.clock[NOW], capacity, pools[0], pools[1], pools[2], table)
+    clock = s.clock
+    cluster = ClusterNow(
+        clock[NOW], capacity, pools[0], pools[1], pools[2], table, clock[CPUS], clock[MEMORY]
+    )
     ask_at = float(_decide(matrix, cluster, array_of(s.memory), given))
     by_submission = np.empty(many, np.int64)
     for i in range(many):

@@ -1,7 +1,8 @@
 """Promises to jobs: made by an admission or a policy, kept or revoked, never silently broken.
 
 The last `Promise` to a job holds. One that is due while its job is still there is revoked by another, at that
-moment (`volvelle.core.answers`); a policy that can no longer hold one says so earlier.
+moment (`volvelle.core.answers`). What an admission promised to a job that waits is due as soon as a start
+would be too late; a policy says by itself when it can no longer hold a promise.
 """
 
 from collections.abc import Iterable, Mapping
@@ -15,6 +16,7 @@ from volvelle.model.tolerances import SAME_END
 
 _STEP = 0.5
 """How much a broken promise adds to a margin that adapts."""
+_NOTHING: Mapping[int, float] = {}
 LEAST_SLACK = 0.05
 """Share by which a finish that is accepted later than all deadlines is promised later than foreseen, at
 least: one without slack is broken by the first second of delay."""
@@ -72,9 +74,13 @@ class Promises(dict[int, Promise]):
         else:
             clock[PROMISED] = min(float(clock[PROMISED]), _due(given))
 
-    def expect(self) -> None:
-        """Let the forward loop know when the next promise is due."""
-        self._state.clock[PROMISED] = min(map(_due, self.values()), default=INFINITY)
+    def expect(self, needed: Mapping[int, float] = _NOTHING) -> None:
+        """Let the forward loop know when the next promise is due.
+
+        needed: seconds that jobs which wait need at least; a promise to one is due so much earlier.
+        """
+        due = (_due(given) - needed.get(number, 0.0) for number, given in self.items())
+        self._state.clock[PROMISED] = min(due, default=INFINITY)
 
 
 def over_share(

@@ -23,7 +23,7 @@ from volvelle.core.forward.ranking import order_anew
 from volvelle.core.grants import Grants
 from volvelle.core.known_jobs import KnownJobs
 from volvelle.core.log import Batch, Notes, drained
-from volvelle.core.parts import Estimator
+from volvelle.core.parts import Admission, Estimator
 from volvelle.core.paying import machine_code_pays
 from volvelle.core.policy import Kernel, Policy
 from volvelle.core.promises import Promises
@@ -216,6 +216,7 @@ class SchedulerState(ABC):
             or not admissions.prepared
             or admissions.dependents.watched,
             "learns": self.learns,
+            "watches": type(parts.admission).learn is not Admission.learn,
         }
         before = self.rules._replace(**{**known, **changed})
         self.rules = rules_of(s, parts, kernel, before, self._rates_are_known)
@@ -291,6 +292,8 @@ class SchedulerState(ABC):
             lambda number: self.known[number].believed,
             self.promises,
             tuple(pool.name for pool in self.cluster.pools),
+            float(self.state.clock[CPUS]),
+            float(self.state.clock[MEMORY]),
         )
 
     @property
@@ -361,7 +364,7 @@ class SchedulerState(ABC):
             touch(self.state, index)
 
     def count_capacity(self) -> None:
-        """Count GPUs by type that take jobs, and GPUs that jobs still hold on draining nodes.
+        """Count GPUs by type that take jobs, those that jobs hold on draining nodes, CPUs and memory.
 
         Jobs with a GPU on a draining node are pinned: they stay until they end.
         """
@@ -380,6 +383,7 @@ class SchedulerState(ABC):
             s.types.capacity[gpu_type] = gpus
         limit = self.composition.admission.limit(sum(capacity.tolist()))
         s.clock[LIMIT] = INFINITY if limit is None else limit
+        s.clock[CPUS], s.clock[MEMORY] = self.resources.cpus_and_memory()
 
 
 Answers = Mapping[int, Callable[[SchedulerState], object]]

@@ -8,6 +8,7 @@ from volvelle.metrics.catalogue import metrics
 from volvelle.metrics.measures import STANDARD
 from volvelle.metrics.outcomes import JobStatus, Outcomes
 from volvelle.metrics.summary import Group, Summary, summarise
+from volvelle.metrics.told import told_sentence
 from volvelle.report import run_charts
 from volvelle.report.charts import write_pngs
 from volvelle.report.choices import choices
@@ -16,6 +17,7 @@ from volvelle.report.gantt_view import gantt_drawing, gantt_html, gantt_note
 from volvelle.report.page import Section, figure, note, tiles, write_page
 from volvelle.report.promises import promises_by_class, reasons_of_promises
 from volvelle.report.table import Amount, Cell, Column, Table, format_cell, to_html
+from volvelle.report.told import told_by_state
 
 GROUPINGS = {
     "class": "By job class",
@@ -86,6 +88,7 @@ def write_run_report(
             f'<div class="pair">{figures["jct_cdf"]}{figures["wait_cdf"]}</div>',
         ),
         *([Section("promises", "Promises", _promises_html(outcomes))] if outcomes.promises else []),
+        *([Section("told", "Told times", _told_html(outcomes))] if told_sentence(outcomes) else []),
         Section("load", "The cluster over time", figures["utilisation"] + figures["queue"]),
         *(
             [Section("choices", "What the synthesizer chose", figures["choices"])]
@@ -175,6 +178,10 @@ def _summary_html(summary: Summary) -> str:
 def _promises_html(outcomes: Outcomes) -> str:
     reasons = reasons_of_promises(outcomes)
     return to_html(promises_by_class(outcomes)) + (to_html(reasons) if reasons.rows else "")
+
+
+def _told_html(outcomes: Outcomes) -> str:
+    return note(told_sentence(outcomes)) + to_html(told_by_state(outcomes))
 
 
 def _groups_html(summary: Summary) -> str:

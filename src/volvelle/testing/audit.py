@@ -54,12 +54,13 @@ class Audit(EachMoment):
         self.ended_at: dict[str, float] = {}
         self.stopping: dict[tuple[int, int], Holding] = {}
         self.now = -math.inf
-        self.decided = 0
+        self.decisions = 0
 
     def record(self, time: float, events: Iterable[Event], decision: Decision) -> None:
         """Fold one moment, then check what must hold after every decision."""
         assert time >= self.now, "time never goes back"
         self.now = time
+        self.decisions += 1
         ranks = [_rank(event) for event in events]
         assert ranks == sorted(ranks), "simultaneous events come by kind"
         for event in events:
@@ -187,10 +188,8 @@ class Audit(EachMoment):
             assert spec.least_gpus <= gpus, "a gang is all or nothing"
             assert gpus == int(gpus), "whole GPUs for jobs that ask for whole ones"
         resized = held is not None
-        sequence = self.decided = self.decided + 1
-        holding = Holding(
-            number, books.attempts, gpus, kind, slots, time, resized, sequence, partner
-        )
+        place = (self.decisions, row)
+        holding = Holding(number, books.attempts, gpus, kind, slots, time, resized, place, partner)
         if held is not None:
             before = (held.gpus, held.kind, held.slots, held.partner)
             assert before != (gpus, kind, slots, partner), "a decision names only what changes"

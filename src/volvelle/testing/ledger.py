@@ -29,7 +29,7 @@ class Holding:
     slots: tuple[int, ...]
     decided: float
     resized: bool
-    sequence: int
+    place: tuple[int, int]  # its decision, of which several may be of one time, and the row there
     partner: int = -1  # the job with which it shares its GPUs, each holding one half; -1: none
     started: float | None = None  # told by JobStarted; None: at once
     never: bool = False  # taken away before its GPUs were free

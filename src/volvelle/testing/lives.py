@@ -61,7 +61,7 @@ class Lives:
 
     def _in_order_of_decision(self) -> list[Holding]:
         """The holdings; jobs that shrink come first within a decision: they keep some of their own GPUs."""
-        found: list[tuple[float, bool, int, Holding]] = []
+        found: list[tuple[int, bool, int, Holding]] = []
         for books in self.ledger.books.values():
             for before, holding in itertools.pairwise([*books.holdings[:1], *books.holdings]):
                 keeps = (
@@ -69,7 +69,8 @@ class Lives:
                     and before.start <= holding.decided
                     and holding.gpus < before.gpus
                 )
-                found.append((holding.decided, not keeps, holding.sequence, holding))
+                decision, row = holding.place
+                found.append((decision, not keeps, row, holding))
         return [holding for *_, holding in sorted(found, key=lambda one: one[:3])]
 
     def _free_from(self, holding: Holding, past: list[Holding]) -> float:

@@ -101,7 +101,7 @@ def test_what_is_no_change_is_said(follower: Follower) -> None:
         "Quality=normal": "names nothing that can be changed",
         "PartitionName=al MaxTime=1:00": "did you mean 'all'?",
         "PartitionName=all MaxTim=1:00": "MaxTim is no field that is modelled",
-        "PartitionName=all": "changes nothing",
+        "PartitionName=all": "nothing changes",
         "NodeName=n7 State=DOWN": "there is no node n7",
         "NodeName=n7 Like=m1": "there is no node m1",
         "ReservationName=x Nodes=n1": "is no reservation",

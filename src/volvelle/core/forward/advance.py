@@ -2,7 +2,7 @@
 
     AHEAD ─▶ NEWS ─▶ NODES ─▶ ARRIVALS ─▶ DIRECTION ─▶ PROMISES ─▶ ADMISSION ─▶ DECISION
       ▲                                                                            ▼
-      └─────────────── CLOSE ◀── DIVISION ◀── RATES ◀── COMMIT ◀── PLACING ◀───────┘
+      └────── CLOSE ◀── WATCH ◀── DIVISION ◀── RATES ◀── COMMIT ◀── PLACING ◀───────┘
 
 `advance` returns a question (ASK_...) where a part written in Python has to answer it: a policy, a
 placement, an admission, what happens to a job or a node that no formula here knows. The answer goes into the
@@ -128,10 +128,14 @@ def advance(s: State, rules: Rules, until: float, moments: int) -> int:  # noqa:
             if count[UNRATED] > 0:
                 return ASK_RATES
         if count[PHASE] == DIVISION:
-            count[PHASE] = CLOSING
+            count[PHASE] = WATCH
             count[UNRATED] = 0
             if rules.divides and clock[DECIDED] == clock[NOW]:
                 return ASK_DIVISION
+        if count[PHASE] == WATCH:
+            count[PHASE] = CLOSING
+            if rules.watches and clock[PROMISED] < INFINITY and clock[DECIDED] == clock[NOW]:
+                return ASK_WATCH
         close_moment(s, rules)
         count[PHASE] = AHEAD
         if rules.pauses == EVERY_MOMENT or (rules.pauses > EVERY_MOMENT and count[NEWCOMERS] > 0):

@@ -65,8 +65,10 @@ from enum import IntEnum
     ELIGIBLE,  # when the next job may come that is blocked on dependencies
     SUBJECT_NUMBER,  # the job that Python is asked about
     SUBJECT_STAMP,  # and its attempt, of a checkpoint
+    CPUS,  # of the nodes that take jobs, infinite where none says how many it has
+    MEMORY,  # the same, GB
     CLOCKS,
-) = range(14)
+) = range(16)
 """Entries of `State.clock`: times and sums."""
 
 (
@@ -84,8 +86,9 @@ from enum import IntEnum
     COMMIT,
     RATES,
     DIVISION,
+    WATCH,
     CLOSING,
-) = range(15)
+) = range(16)
 """Phases of a moment."""
 
 (
@@ -105,7 +108,8 @@ from enum import IntEnum
     ASK_PLACEMENT,
     ASK_RATES,
     ASK_DIVISION,
-) = range(16)
+    ASK_WATCH,  # which promises are impossible, and when others will be
+) = range(17)
 """Why `volvelle.core.forward.advance` returns."""
 
 ENTERS, OBSTACLE, NO_PROGRESS, GONE, DEPENDS = range(5)

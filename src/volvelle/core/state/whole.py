@@ -17,8 +17,9 @@ class Rules(NamedTuple):
     keys of waiting jobs change with time. round: seconds, 0 where decisions follow events. places:
     COUNTED, KERNEL or ASKED. keeps_place: a job that gets fewer GPUs keeps some of its own. admits: Python
     judges arrivals. learns: ends are passed to Python. divides: Python divides CPUs and memory after each
-    decision. simulated: jobs end by themselves. tick: ends are noticed at multiples of it, 0 for at once.
-    logs: events and decisions are kept. pauses: when to return.
+    decision. watches: Python finds after each decision when promises become impossible. simulated: jobs end
+    by themselves. tick: ends are noticed at multiples of it, 0 for at once. logs: events and decisions are
+    kept. pauses: when to return.
     """
 
     decides: int = ORDER
@@ -36,6 +37,7 @@ class Rules(NamedTuple):
     admits: bool = False
     learns: bool = False
     divides: bool = False
+    watches: bool = False
     simulated: bool = False
     tick: float = 0.0
     logs: bool = True

@@ -19,7 +19,7 @@ from volvelle.incumbents.slurm.follow import Course, Follower
 from volvelle.incumbents.slurm.read_accounts import read_association, read_quality
 from volvelle.incumbents.slurm.read_jobs import read_reservations
 from volvelle.incumbents.slurm.read_site import placed, read_partition
-from volvelle.incumbents.slurm.site import Job, Site, Snapshot
+from volvelle.incumbents.slurm.site import Job, Node, Site, Snapshot
 from volvelle.incumbents.slurm.text import hosts
 from volvelle.model.problems import Problem, nearest
 
@@ -112,38 +112,35 @@ def _changed(site: Site, snapshot: Snapshot, written: str) -> tuple[Site, Snapsh
     record = dict(re.findall(r"(\w+)=(\S*)", written))
     kind = next(iter(record), "")
     name = record.get(kind, "")
+    fields_given = {field: value for field, value in record.items() if field != kind}
     if kind == "NodeName":
-        nodes = tuple(_nodes(snapshot.nodes or site.nodes, record, written))
-        inside = [
-            {one for node in nodes for one in node.partitions if node.name == n}
-            for n in hosts(name)
-        ]
-        joined = set().union(*inside)
+        known = snapshot.nodes or site.nodes
+        nodes = tuple(_nodes(known, name, fields_given, written))
+        added = nodes[len(known) :]
         partitions = tuple(
-            replace(one, nodes=(*one.nodes, *(n for n in hosts(name) if n not in one.nodes)))
-            if one.name in joined and "Like" in record
-            else one
+            replace(one, nodes=(*one.nodes, *(n.name for n in added if one.name in n.partitions)))
             for one in site.partitions
         )
         return replace(site, nodes=nodes, partitions=partitions), replace(snapshot, nodes=nodes)
     if kind == "ReservationName":
-        added = tuple(read_reservations(written))
-        if not added or not added[0].nodes:
+        planned = tuple(read_reservations(written))
+        if not planned or not planned[0].nodes:
             raise Problem(
                 f"{written!r} is no reservation", mend="give StartTime, EndTime (UTC) and Nodes"
             )
         there = site.reservations if snapshot.reservations is None else snapshot.reservations
-        return site, replace(snapshot, reservations=(*there, *added))
+        return site, replace(snapshot, reservations=(*there, *planned))
     if kind == "PartitionName":
-        changed = _with(site.partitions, "name", name, record, read_partition, written)
+        first = {"PartitionName": name}
+        changed = _with(site.partitions, "name", first, fields_given, read_partition)
         return replace(site, partitions=tuple(placed(changed, site.nodes))), snapshot
     if kind == "QOS":
-        own = {"Name": name, **record}
-        qos = tuple(_with(site.qos, "name", name, own, read_quality, written))
+        qos = tuple(_with(site.qos, "name", {"Name": name}, fields_given, read_quality))
         return replace(site, qos=qos), snapshot
     if kind == "Account":
         accounts = [one for one in site.associations if not one.user]
-        new = tuple(_with(accounts, "account", name, record, read_association, written))
+        first = {"Account": name}
+        new = tuple(_with(accounts, "account", first, fields_given, read_association))
         users = tuple(one for one in site.associations if one.user)
         return replace(site, associations=(*new, *users)), replace(snapshot, associations=())
     raise Problem(
@@ -153,58 +150,47 @@ def _changed(site: Site, snapshot: Snapshot, written: str) -> tuple[Site, Snapsh
     )
 
 
-def _nodes(nodes: Sequence[Any], record: Record, written: str) -> Iterator[Any]:
-    """Nodes with one state changed, or with others that are like one of them."""
-    names, known = hosts(record["NodeName"]), {node.name: node for node in nodes}
-    if "Like" in record:
-        like = known.get(record["Like"])
-        if like is None:
-            raise Problem(f"there is no node {record['Like']}{nearest(record['Like'], known)}")
-        idle = replace(like, held={}, state=frozenset(("IDLE",)))
+def _nodes(nodes: Sequence[Node], named: str, given: Record, written: str) -> Iterator[Node]:
+    """Nodes with the state of some changed, or with others behind them that are like one of them."""
+    names, known = hosts(named), {node.name: node for node in nodes}
+    wanted = [given["Like"]] if "Like" in given else list(names)
+    if unknown := next((name for name in wanted if name not in known), ""):
+        raise Problem(f"{written!r}: there is no node {unknown}{nearest(unknown, known)}")
+    if "Like" in given:
+        idle = replace(known[given["Like"]], held={}, state=frozenset(("IDLE",)))
         yield from nodes
         yield from (replace(idle, name=name) for name in names if name not in known)
         return
-    if "State" not in record or not set(names) <= known.keys():
-        unknown = next((name for name in names if name not in known), "")
+    if "State" not in given:
         raise Problem(
-            f"there is no node {unknown}{nearest(unknown, known)}"
-            if unknown
-            else f"{written!r} says nothing",
+            f"{written!r} changes nothing",
             mend="write NodeName=a1 State=DOWN, or NodeName=a9 Like=a1",
         )
-    state = frozenset((record["State"].upper(),))
+    state = frozenset((given["State"].upper(),))
     for node in nodes:
         yield replace(node, state=state) if node.name in names else node
 
 
 def _with(
-    known: Sequence[Any],
-    key: str,
-    name: str,
-    record: Record,
-    read: Callable[[Record], Any],
-    written: str,
+    known: Sequence[Any], key: str, first: Record, given: Record, read: Callable[[Record], Any]
 ) -> list[Any]:
-    """Objects of which the one called ``name`` has other values, as `read` reads them."""
-    names = [getattr(one, key) for one in known]
+    """Objects of which the one that ``first`` names has the values ``given``, as ``read`` reads them."""
+    [name], names = first.values(), [getattr(one, key) for one in known]
     if name not in names:
-        raise Problem(f"{written!r}: there is no {name!r}{nearest(name, names)}")
-    first = {field: value for field, value in record.items() if value == name}
-    if len(first) == len(record):
-        raise Problem(f"{written!r} changes nothing", mend="name a field, as in MaxTime=2:00:00")
+        raise Problem(f"there is no {next(iter(first))} {name!r}{nearest(name, names)}")
+    if not given:
+        raise Problem(f"of {name!r} nothing changes", mend="name a field, as in MaxTime=2:00:00")
     usual = read(first)
     values: dict[str, Any] = {}
-    for field, value in record.items():
-        if field in first:
-            continue
-        given = read({**first, field: re.sub(r"-1\b", "1", value)})
+    for field, value in given.items():
+        new = read({**first, field: re.sub(r"-1\b", "1", value)})
         away = re.search(r"(^|=)-1\b", value) is not None
-        changes = _differs(usual, given, usual if away else given)
+        changes = _differs(usual, new, usual if away else new)
         if not changes:
-            raise Problem(f"{written!r}: {field} is no field that is modelled, or says nothing")
-        for attribute, new in changes.items():
+            raise Problem(f"{field}={value}: {field} is no field that is modelled, or says nothing")
+        for attribute, changed in changes.items():
             old = values.get(attribute)
-            values[attribute] = old | new if isinstance(new, dict) and old else new
+            values[attribute] = old | changed if isinstance(changed, dict) and old else changed
     return [_applied(one, values) if getattr(one, key) == name else one for one in known]
 
 

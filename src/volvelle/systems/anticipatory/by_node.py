@@ -152,7 +152,7 @@ class NodePlan:
             given[TARGET_TYPE],
             given[TARGET_REASON],
             np.array(order + runs, dtype=np.int64),
-            nodes=held,
+            nodes=places(held),
         )
         return answer, wake
 
@@ -303,8 +303,14 @@ def serve_isolated(view: View, strict: bool) -> Allocation:
         given[TARGET_TYPE],
         given[TARGET_REASON],
         np.array(order, dtype=np.int64),
-        nodes=held,
+        nodes=places(held),
     )
+
+
+def places(held: Ints) -> Ints:
+    """GPUs by job and node, (jobs, nodes), as `Allocation.nodes` has them."""
+    jobs, nodes = held.nonzero()
+    return np.stack([jobs, nodes, held[jobs, nodes]])
 
 
 def held_by_node(view: View) -> Ints:

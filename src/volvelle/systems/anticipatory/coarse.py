@@ -143,11 +143,12 @@ class Anticipatory(Policy):
         self._begin(view)
         control, memory, matrix = self._control, self._known, view.jobs.matrix
         notices = tuple(control.follow(view)) if control is not None else ()
-        while True:
+        behind = True
+        while behind:
             kinds = kinds_of(matrix, view.now, memory.words)
-            if view.now < memory.words[ASK_AT] and memory.words[BEHIND] == 0.0:
-                break
-            notices += self.refresh(view)
+            behind = memory.words[BEHIND] > 0.0
+            if behind or view.now >= memory.words[ASK_AT]:
+                notices += self.refresh(view)
         self._expect(view, memory)
         if self.locality and view.resources.named:
             answer = NodeLender(view, home_nodes_of(view), memory.tables, kinds).serve(

@@ -17,7 +17,7 @@ from volvelle.core.policy import Allocation
 from volvelle.core.state import INFINITY, Reason
 from volvelle.core.view import View
 from volvelle.model.tolerances import SAME_AMOUNT
-from volvelle.systems.anticipatory.by_node import held_by_node
+from volvelle.systems.anticipatory.by_node import held_by_node, places
 from volvelle.systems.anticipatory.home_nodes import lay_out, stand
 from volvelle.systems.anticipatory.memory import (
     BORROWED,
@@ -110,7 +110,7 @@ class NodeLender:
             self.given[TARGET_TYPE],
             self.given[TARGET_REASON],
             np.concatenate([order, rest]),
-            nodes=self.held,
+            nodes=places(self.held),
             ask_at=due if unmet else INFINITY,
         )
 
