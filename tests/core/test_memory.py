@@ -13,7 +13,6 @@ from volvelle.core.memory import memory_of, remind
 from volvelle.core.registry import Part
 from volvelle.model.problems import Problem
 from volvelle.model.throughput import Linear
-from volvelle.policies.drf import Drf
 
 
 class Seen(NamedTuple):
@@ -31,6 +30,13 @@ class Noted:
     free: NDArray[np.float64] = field(default_factory=lambda: np.zeros(0))
 
 
+class Users(Part):
+    """A part within another."""
+
+    name = "users"
+    _users: dict[str, int] = PrivateAttr(default_factory=dict)
+
+
 class Remembers(Part):
     """A part with a memory."""
 
@@ -39,7 +45,7 @@ class Remembers(Part):
     _seen: Seen | None = PrivateAttr(None)
     _table: NDArray[np.int64] = PrivateAttr(default_factory=lambda: np.zeros(0, dtype=np.int64))
     _rate: Linear = PrivateAttr(Linear(1.0))
-    _inner: Part = PrivateAttr(default_factory=Drf)
+    _inner: Part = PrivateAttr(default_factory=Users)
 
 
 def test_what_is_declared_comes_back() -> None:
@@ -102,4 +108,4 @@ def test_what_cannot_be_written_is_refused_with_its_name(kind: type[Part], reaso
 @pytest.mark.parametrize("memory", [b"", b"\xff\xff", msgspec.msgpack.encode({"_users": 3})])
 def test_what_was_not_written_is_refused(memory: bytes) -> None:
     with pytest.raises(msgspec.DecodeError):
-        remind(Drf(), memory)
+        remind(Users(), memory)

@@ -41,7 +41,8 @@ def test_keys_and_flags_are_each_of_one_attribute() -> None:
 def test_what_the_state_repeats_is_a_column_with_which_a_job_comes() -> None:
     states = {one.about.state for one in fields_of(JobSpec)} - {""}
     assert states == {
-        "weight", "preemptible", "starts_over", "priority", "time_limit", "exclusive", "deadline"
+        "weight", "preemptible", "starts_over", "priority", "time_limit", "exclusive", "deadline",
+        "user", "declared_cpus", "declared_memory",
     }  # fmt: skip
     assert states <= set(Jobs.float_columns[:ARRIVAL_COLUMNS])
 

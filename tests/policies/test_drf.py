@@ -6,11 +6,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from volvelle.core import columns
+from volvelle.core.compiled import compiled
 from volvelle.model.cluster import Cluster, Node, parse_cluster
 from volvelle.model.job import Job, JobSpec, Truth
 from volvelle.policies.drf import fill_by_dominant_share
 from volvelle.policies.max_min import grow_by_weight
 from volvelle.testing.scenario import Scenario, happen
+
+Floats = np.ndarray[tuple[int], np.dtype[np.float64]]
 
 
 @settings(max_examples=200)
@@ -23,13 +26,16 @@ def test_progressive_filling_is_the_same_compiled_and_plain(case: Growing, seed:
     m[columns.TYPE] = -1
     m[columns.PREEMPTIBLE] = 1.0
     m[columns.WEIGHT] = rng.choice([0.5, 1.0, 2.0], jobs)
-    _, user = np.unique(rng.integers(0, 3, jobs), return_inverse=True)
+    rank: Floats = rng.integers(1, 4, jobs).astype(np.float64)
+    order = case_order(rng, jobs)
+    order = order[np.argsort(rank[order], kind="stable")]
     per_gpu = np.stack([np.ones(jobs), *rng.choice([0.0, 1.0, 3.0], (2, jobs))])
     totals = np.array([12.0, 16.0, np.inf])
     capacity = rng.integers(0, 7, kinds).astype(np.float64)
-    arguments = (m, case_order(rng, jobs), user, per_gpu, totals, capacity, case.left)
-    given_ = fill_by_dominant_share(*arguments)
-    assert np.array_equal(given_, plain(fill_by_dominant_share)(*arguments))
+    given_, twin = np.zeros((3, jobs)), np.zeros((3, jobs))
+    compiled(fill_by_dominant_share)(m, order, rank, per_gpu, totals, capacity, case.left, given_)
+    fill_by_dominant_share(m, order, rank, per_gpu, totals, capacity, case.left, twin)
+    assert np.array_equal(given_, twin)
     gpus, types, reasons = given_
     assert np.all((gpus > 0) == (reasons == 0))
     assert np.all((gpus * per_gpu).sum(axis=1) <= totals)

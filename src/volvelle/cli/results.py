@@ -1,6 +1,5 @@
 """Where results go; what an earlier command left there is replaced with ``--force`` only."""
 
-from itertools import count
 from pathlib import Path
 
 from volvelle.model.problems import Problem
@@ -32,12 +31,11 @@ def own_folder(default: Path, *results: str, force: bool = False, resume: bool =
 
     resume: the last of them that has results. force: ``default``.
     """
-    last = folder = default
-    for number in count(2):
-        if force or not any(next(folder.glob(pattern), None) for pattern in results):
-            return last if resume else folder
+    last, folder, number = default, default, 1
+    while not force and any(next(folder.glob(pattern), None) for pattern in results):
+        number += 1
         last, folder = folder, default.with_name(f"{default.name}-{number}")
-    raise AssertionError
+    return last if resume else folder
 
 
 def free_file(file: Path, *, force: bool) -> Path:

@@ -29,7 +29,10 @@ They are those of `volvelle.core.state.Jobs`, which says what each is.
     EXCLUSIVE,
     STARTS_OVER,
     DEADLINE,
-) = range(25)
+    USER,
+    DECLARED_CPUS,
+    DECLARED_MEMORY,
+) = range(28)
 (
     HELD,
     TYPE,
@@ -43,6 +46,6 @@ They are those of `volvelle.core.state.Jobs`, which says what each is.
     RATE,
     ATTEMPT,
     PREEMPTIONS,
-) = range(29, 41)
-COUNT = 46
+) = range(32, 44)
+COUNT = 49
 """Columns in all, before those of the policy's own."""

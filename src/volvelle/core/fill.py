@@ -25,7 +25,7 @@ from volvelle.core.columns import (
     TYPES,
 )
 from volvelle.core.compiled import compiled, kernel
-from volvelle.core.state import Reason
+from volvelle.core.state import INFINITY, Reason
 from volvelle.model.tolerances import SAME_AMOUNT
 
 Floats = NDArray[np.float64]
@@ -41,6 +41,7 @@ class ClusterNow(NamedTuple):
     capacity: GPUs by type, free or held. quota: the most GPUs that the jobs of each pool may hold. owned:
     GPUs that each pool owns. lends: 1 for a pool that lends, else 0. rates: believed units of work a second
     by (curve, GPU type, GPUs), for whole GPUs; empty where a kernel says that it does not look at `rates`.
+    cpus, memory: of the nodes that take jobs, GB; infinite where none says how much it has.
     """
 
     now: float
@@ -49,6 +50,8 @@ class ClusterNow(NamedTuple):
     owned: Floats
     lends: Floats
     rates: Floats
+    cpus: float = INFINITY
+    memory: float = INFINITY
 
 
 _GPUS_SHORT = int(Reason.GPUS)

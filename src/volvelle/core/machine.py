@@ -22,13 +22,15 @@ from volvelle.core.forward.foresee import foresee
 from volvelle.core.forward.groups import by_groups
 from volvelle.core.machine_code.kernels import completed, names_in
 from volvelle.core.machine_code.loading import address, called
-from volvelle.core.machine_code.words import KERNELS, PLACES, WORD, words_of
+from volvelle.core.machine_code.words import KERNELS, WORD, words_of
 from volvelle.core.policy import Kernel
 from volvelle.core.state import (
     ARRAYS,
     COLUMNS,
+    CPUS,
     JOBS,
     KNOWN_COLUMNS,
+    MEMORY,
     NOW,
     PLACE,
     TABLES,
@@ -85,7 +87,10 @@ def _allocate(s: State) -> float:
         table = array_of(s.rates)
     given = np.zeros((4, many))
     given[3] = np.arange(many)
-    cluster = ClusterNow(s.clock[NOW], capacity, pools[0], pools[1], pools[2], table)
+    clock = s.clock
+    cluster = ClusterNow(
+        clock[NOW], capacity, pools[0], pools[1], pools[2], table, clock[CPUS], clock[MEMORY]
+    )
     ask_at = float(_decide(matrix, cluster, array_of(s.memory), given))
     by_submission = np.empty(many, np.int64)
     for i in range(many):
@@ -131,7 +136,6 @@ class Machine:
     """Machine code for one state over arrays; to be made anew where an array was replaced."""
 
     def __init__(self, s: State) -> None:
-        self._state = s
         words: list[int] = []
         for name in TABLES:
             table = getattr(s, name)
@@ -144,12 +148,6 @@ class Machine:
         words += [address(loop, KERNELS[name]) if loop else 0 for name, loop in loops.items()]
         self._words = np.array(words, dtype=np.int64)
         self._at = self._words.ctypes.data
-
-    def replaced(self, *names: str) -> None:
-        """These arrays of the state are others now."""
-        for name in names:
-            words = words_of(getattr(self._state, name))
-            self._words[PLACES[name] : PLACES[name] + len(words)] = words
 
     def advance(self, rules: Rules, until: float, moments: int) -> int:
         """`volvelle.core.forward.advance.advance` as machine code."""

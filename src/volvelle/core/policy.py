@@ -98,16 +98,11 @@ def interpreted(kernel: Kernel, view: View) -> Allocation:
     out[3] = np.arange(len(jobs))
     if len(jobs):
         rates = view.rates() if kernel.rates else np.zeros((0, 0, 0))
-        ask_at = float(kernel.decide(jobs.matrix, _cluster_now(view, rates), kernel.memory, out))
+        ask_at = float(kernel.decide(jobs.matrix, view.cluster(rates), kernel.memory, out))
     has = out[TARGET] > 0.0
     types = np.where(has, out[TARGET_TYPE], -1.0)
     reasons = np.where(has | (out[TARGET_REASON] > 0.0), out[TARGET_REASON], Reason.POLICY)
     return Allocation(out[TARGET], types, reasons, out[3].astype(np.int64), ask_at=ask_at)
-
-
-def _cluster_now(view: View, rates: NDArray[np.float64]) -> ClusterNow:
-    lends = view.lends.astype(np.float64)
-    return ClusterNow(view.now, view.capacity, view.quota, view.owned, lends, rates)
 
 
 @dataclass
@@ -251,7 +246,7 @@ def allocate_by_groups(
     view: View, kernel: Kernel, group: IntColumn, rates: NDArray[np.float64]
 ) -> Allocation:
     """As ``kernel`` decides, about jobs of these groups. rates: as `View.rates` gives them."""
-    matrix, cluster = view.jobs.matrix, _cluster_now(view, rates)
+    matrix, cluster = view.jobs.matrix, view.cluster(rates)
     out, rows = np.zeros((3, len(group))), np.empty(len(group), dtype=np.int64)
     counters = np.zeros(CHANGED + 1, dtype=np.int64)
     ask_at = over_all(kernel.decide)(

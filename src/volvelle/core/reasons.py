@@ -20,7 +20,9 @@ def reasons_to_wait(scheduler: Scheduler) -> dict[int, Reason]:
     reasons = jobs.column("reason")
     undecided = (jobs.column("started") > s.clock[DECIDED]) & bool(s.count[DIRTY])
     if scheduler.rules.grouped:
-        reasons = np.where(undecided, float(Reason.ROUND), float(Reason.GPUS))
+        free = np.max(np.subtract(s.types.capacity, s.types.used), initial=0.0)
+        behind = np.where(jobs.min_gpus <= free, float(Reason.ORDER), float(Reason.GPUS))
+        reasons = np.where(undecided, float(Reason.ROUND), behind)
     elif scheduler.rules.decides == ORDER and isinstance(policy, OrderPolicy):
         keys = np.asarray(policy.key(jobs, view.now), dtype=np.float64)
         least = jobs.min_gpus if policy.elastic else jobs.gpus

@@ -136,6 +136,16 @@ class Resources:
             new = np.zeros((2, slots - self.given.shape[1]))
             self.given = np.concatenate([self.given, new], axis=1)
 
+    def cpus_and_memory(self) -> tuple[float, float]:
+        """CPUs and GB of memory of the nodes that take jobs; infinite where none says how much it has."""
+        up = [
+            node
+            for node, state in zip(self.nodes, self.node_states, strict=True)
+            if state is NodeState.UP
+        ]
+        cpus, memory = sum(node.cpus for node in up), sum(node.memory_gb for node in up)
+        return cpus or np.inf, memory or np.inf
+
     # ------------------------------------------------------------------ GPUs
 
     @property

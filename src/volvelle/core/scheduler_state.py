@@ -292,6 +292,8 @@ class SchedulerState(ABC):
             lambda number: self.known[number].believed,
             self.promises,
             tuple(pool.name for pool in self.cluster.pools),
+            float(self.state.clock[CPUS]),
+            float(self.state.clock[MEMORY]),
         )
 
     @property
@@ -362,7 +364,7 @@ class SchedulerState(ABC):
             touch(self.state, index)
 
     def count_capacity(self) -> None:
-        """Count GPUs by type that take jobs, and GPUs that jobs still hold on draining nodes.
+        """Count GPUs by type that take jobs, those that jobs hold on draining nodes, CPUs and memory.
 
         Jobs with a GPU on a draining node are pinned: they stay until they end.
         """
@@ -381,6 +383,7 @@ class SchedulerState(ABC):
             s.types.capacity[gpu_type] = gpus
         limit = self.composition.admission.limit(sum(capacity.tolist()))
         s.clock[LIMIT] = INFINITY if limit is None else limit
+        s.clock[CPUS], s.clock[MEMORY] = self.resources.cpus_and_memory()
 
 
 Answers = Mapping[int, Callable[[SchedulerState], object]]

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from volvelle.core.columns import COUNT
 from volvelle.core.compiled import compiled
 from volvelle.core.decision import Promise
+from volvelle.core.fill import ClusterNow
 from volvelle.core.lanes import borrowed
 from volvelle.core.resources import BoolColumn, FloatColumn, IntColumn, Resources
 from volvelle.core.state import COLUMNS, JOBS, KNOWN_COLUMNS, OLDEST, PLACE, State
@@ -251,6 +252,7 @@ class View(NamedTuple):
     ``spec(number)`` is what a job's user declared, ``believed(number)`` what is believed of it, with regimes
     to come, ``resources`` the nodes (to be read, not changed).
     ``promises`` is what holds now of what was promised to jobs, by number. ``pools`` are their names.
+    ``cpus``, ``memory``: of the nodes that take jobs, GB; infinite where none says how much it has.
     """
 
     now: float
@@ -269,6 +271,22 @@ class View(NamedTuple):
     believed: Callable[[int], Truth]
     promises: Mapping[int, Promise]
     pools: tuple[str, ...]
+    cpus: float
+    memory: float
+
+    def cluster(self, rates: NDArray[np.float64]) -> ClusterNow:
+        """The same for kernels, with these ``rates``."""
+        lends = self.lends.astype(np.float64)
+        return ClusterNow(
+            self.now,
+            self.capacity,
+            self.quota,
+            self.owned,
+            lends,
+            rates,
+            self.cpus,
+            self.memory,
+        )
 
     @property
     def gpus(self) -> float:

@@ -4,11 +4,13 @@ The split is the house's first rule: a scheduler sees specs, only a world sees t
 here is a frozen value that can be written to a journal as JSON.
 """
 
+import hashlib
 import itertools
 import math
 from bisect import bisect_right
 from collections.abc import Sequence
 from enum import StrEnum
+from functools import lru_cache
 from typing import TYPE_CHECKING, Annotated
 
 import msgspec
@@ -80,6 +82,12 @@ class Dependency(msgspec.Struct, frozen=True, gc=False):
     think_seconds: float = 0.0
 
 
+@lru_cache(maxsize=4096)
+def _number_of(name: str) -> float:
+    """48 bits of a digest of ``name``, plus 1."""
+    return 1.0 + int.from_bytes(hashlib.blake2b(name.encode(), digest_size=6).digest())
+
+
 class JobSpec(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """What the user declares. Times are seconds; ``gpus`` is the gang, all or nothing.
 
@@ -109,10 +117,12 @@ class JobSpec(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     exclusive: Annotated[bool, Attribute(
         "whole nodes of its own, with all of their GPUs", key="exclusive",
         flag="--exclusive", state="exclusive", need=True)] = False
-    cpus: Annotated[float, Attribute("CPUs of the whole job", key="cpus", need=True)] = 0.0
+    cpus: Annotated[float, Attribute(
+        "CPUs of the whole job", key="cpus", state="declared_cpus", need=True)] = 0.0
     memory_gb: Annotated[float, Attribute(
-        "memory of the whole job, in GB", key="memory_gb", need=True)] = 0.0
-    user: Annotated[str, Attribute("who submitted it")] = ""
+        "memory of the whole job, in GB", key="memory_gb", state="declared_memory",
+        need=True)] = 0.0
+    user: Annotated[str, Attribute("who submitted it", state="user", number="user_number")] = ""
     pool: Annotated[str, Attribute(
         "queue, account or tenant whose quota it uses", key="pool", flag="--pool",
         need=True)] = ""
@@ -187,6 +197,11 @@ class JobSpec(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     def most_gpus(self) -> float:
         """The most GPUs the job can use."""
         return self.gpus if self.max_gpus is None else self.max_gpus
+
+    @property
+    def user_number(self) -> float:
+        """A number that stands for its user: 0 for none, 48 bits of a digest of the name for others."""
+        return _number_of(self.user) if self.user else 0.0
 
     @property
     def deadline(self) -> float:

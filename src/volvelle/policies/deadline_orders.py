@@ -4,23 +4,23 @@ They know what `chronus` knows, and promise nothing. A job's deadline is that of
 without rewards are best effort. The paper describes them in a sentence each, of which this is our reading.
 """
 
-from typing import Annotated, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from volvelle.core.columns import DEADLINE, FULL_RATE, GPUS, HELD, NUMBER
-from volvelle.core.compiled import compiled, kernel
-from volvelle.core.fill import TARGET_REASON, ClusterNow, fill, work_left
+from volvelle.core.columns import DEADLINE, FULL_RATE, GPUS, HELD, NUMBER, POOL, TYPE, TYPES
+from volvelle.core.compiled import kernel
+from volvelle.core.fill import ClusterNow, fill, work_left
+from volvelle.core.groups import Changes, Grouped, change
 from volvelle.core.policy import Kernel, Period, Policy, policies
-from volvelle.core.state import INFINITY, Reason
+from volvelle.core.state import INFINITY
+from volvelle.model.tolerances import SAME_AMOUNT
 from volvelle.policies.growth import then_by
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
-
-_ORDER = float(Reason.ORDER)
 
 
 class DeadlineOrder(Policy):
@@ -79,7 +79,8 @@ class StaticQuotas(DeadlineOrder):
 
     def kernel(self, *, named: bool) -> Kernel:
         """What runs goes on; in each queue the first start, as far as its quota goes."""
-        return Kernel(by_quotas, np.array([self.deadlines, 1.0 - self.deadlines]), rates=False)
+        quotas = np.array([self.deadlines, 1.0 - self.deadlines])
+        return Kernel(by_quotas, quotas, rates=False, group=queue_of, groups=2)
 
 
 @kernel
@@ -88,7 +89,7 @@ def by_deadline(jobs: Floats, cluster: ClusterNow, memory: Floats, out: Floats) 
     waits, due = np.where(jobs[HELD] == 0.0, 1.0, 0.0), jobs[DEADLINE]
     order = then_by(_by_submission(jobs), np.where(waits == 1.0, due, 0.0))
     order = then_by(then_by(order, waits), np.where(np.isinf(due), 1.0, 0.0))
-    _serve(jobs, order, jobs[GPUS], cluster, True, out)
+    _serve(jobs, order, cluster, out)
     return INFINITY
 
 
@@ -97,43 +98,63 @@ def by_laxity(jobs: Floats, cluster: ClusterNow, memory: Floats, out: Floats) ->
     """The decision of `genie`."""
     seconds = work_left(jobs, jobs.shape[1], cluster.now) / jobs[FULL_RATE]
     order = then_by(_by_submission(jobs), jobs[DEADLINE] - cluster.now - seconds)
-    _serve(jobs, order, jobs[GPUS], cluster, True, out)
+    _serve(jobs, order, cluster, out)
     return INFINITY
 
 
 @kernel
-def by_quotas(jobs: Floats, cluster: ClusterNow, memory: Floats, out: Floats) -> float:
-    """The decision of `yarn-cs`. memory: the shares of jobs with deadlines and of best effort."""
-    order, gpus = _by_submission(jobs), cluster.capacity.sum()
-    most = who_may_run(jobs, order, memory[0] * gpus, memory[1] * gpus)
-    _serve(jobs, order, most, cluster, False, out)
-    out[TARGET_REASON] = np.where(most == 0.0, _ORDER, out[TARGET_REASON])
-    return INFINITY
+def queue_of(columns: Any, own: int, row: int, curve: int, rates: Any, memory: Any) -> int:
+    """The queue of a job under `yarn-cs`: 0 with a deadline, 1 best effort."""
+    return int(columns[DEADLINE][row] == INFINITY)
 
 
-@compiled
-def who_may_run(jobs: Floats, order: Ints, deadlines: float, best_effort: float) -> Floats:
-    """GPUs of jobs that run or may start within the quotas of their queues; 0 of others.
+@kernel
+def by_quotas(jobs: Grouped, cluster: ClusterNow, memory: Any, out: Changes) -> float:
+    """The decision of `yarn-cs`. memory: the shares of both queues.
 
-    A job wider than the quota may start alone.
+    The first of each queue start as far as its quota goes; a job wider than the quota may start alone.
     """
-    most, queues = np.zeros(len(order)), np.isinf(jobs[DEADLINE])
-    for queue, quota in ((False, deadlines), (True, best_effort)):
-        held, wanted, first = 0.0, 0.0, True
-        for row in order:
-            if queues[row] == queue:
-                held += jobs[HELD, row]
-        for row in order:
-            if queues[row] != queue:
-                continue
-            if jobs[HELD, row] > 0.0:
-                most[row] = jobs[GPUS, row]
-                continue
-            wanted += jobs[GPUS, row]
-            if held + wanted <= quota or (first and held == 0.0):
-                most[row] = jobs[GPUS, row]
-            first = False
-    return most
+    columns, gpus = jobs.columns, 0.0
+    free, left = np.empty(len(cluster.capacity)), np.empty(len(cluster.quota))
+    for gpu_type in range(len(free)):
+        free[gpu_type] = cluster.capacity[gpu_type]
+        gpus += free[gpu_type]
+    for pool in range(len(left)):
+        left[pool] = cluster.quota[pool]
+    held, wanted, at = np.zeros(2), np.zeros(2), np.empty(2, np.int64)
+    at[0], at[1] = jobs.first[0], jobs.first[1]
+    for i in range(jobs.runs):
+        row = jobs.running[i]
+        held[jobs.group[row]] += columns[HELD][row]
+        free[int(columns[TYPE][row])] -= columns[HELD][row]
+        if columns[POOL][row] >= 0.0:
+            left[int(columns[POOL][row])] -= columns[HELD][row]
+    while at[0] >= 0 or at[1] >= 0:
+        queue = 0
+        if at[0] < 0 or (at[1] >= 0 and columns[NUMBER][at[1]] < columns[NUMBER][at[0]]):
+            queue = 1
+        row, need = at[queue], columns[GPUS][at[queue]]
+        at[queue] = jobs.next[row]
+        if columns[HELD][row] > 0.0:
+            continue
+        alone = held[queue] + wanted[queue] == 0.0
+        wanted[queue] += need
+        if held[queue] + wanted[queue] > memory[queue] * gpus and not alone:
+            at[queue] = -1  # and no job behind it may start
+            continue
+        pool = int(columns[POOL][row])
+        for gpu_type in range(len(free)):
+            fits = free[gpu_type] > SAME_AMOUNT and free[gpu_type] + SAME_AMOUNT >= need
+            if pool >= 0 and need > left[pool] + SAME_AMOUNT:
+                fits = False
+            if fits and (int(columns[TYPES][row]) >> gpu_type) & 1:
+                out.gpus[row], out.gpu_type[row] = need, gpu_type
+                change(out, row)
+                free[gpu_type] -= need
+                if pool >= 0:
+                    left[pool] -= need
+                break
+    return INFINITY
 
 
 @kernel
@@ -142,10 +163,8 @@ def _by_submission(jobs: Floats) -> Ints:
 
 
 @kernel
-def _serve(
-    jobs: Floats, order: Ints, most: Floats, cluster: ClusterNow, preemptive: bool, out: Floats
-) -> None:
-    """Serve gangs in ``order``, as far as they have ``most``."""
-    capacity, quota = cluster.capacity, cluster.quota
-    out[:3] = fill(jobs, order, jobs[GPUS], most, capacity, quota, preemptive, False)
+def _serve(jobs: Floats, order: Ints, cluster: ClusterNow, out: Floats) -> None:
+    """Serve gangs in ``order``."""
+    gpus, capacity, quota = jobs[GPUS], cluster.capacity, cluster.quota
+    out[:3] = fill(jobs, order, gpus, gpus, capacity, quota, True, False)
     out[3] = order

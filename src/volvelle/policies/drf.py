@@ -14,20 +14,35 @@ Departures: GPUs of all types are one resource; a gang is one step; the whole is
 change, as shares are given, not kept. CPUs and memory bind as sums over the cluster, not node by node.
 """
 
-from typing import ClassVar, Literal
+from typing import ClassVar, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import Field, PrivateAttr
+from pydantic import Field, PrivateAttr, model_validator
 
-from volvelle.core.columns import HELD, LEAST, MOST, PINNED, POOL, PREEMPTIBLE, TYPE, TYPES, WEIGHT
-from volvelle.core.compiled import compiled
-from volvelle.core.fill import TARGET, TARGET_REASON, TARGET_TYPE
-from volvelle.core.policy import Allocation, Policy, policies, rank
-from volvelle.core.state import Reason
-from volvelle.core.view import View
-from volvelle.model.cluster import NodeState
+from volvelle.core.columns import (
+    COUNT,
+    DECLARED_CPUS,
+    DECLARED_MEMORY,
+    GPUS,
+    HELD,
+    LEAST,
+    MOST,
+    NUMBER,
+    PINNED,
+    POOL,
+    PREEMPTIBLE,
+    TYPE,
+    TYPES,
+    USER,
+    WEIGHT,
+)
+from volvelle.core.compiled import kernel
+from volvelle.core.fill import TARGET, TARGET_REASON, TARGET_TYPE, ClusterNow
+from volvelle.core.policy import Kernel, Policy, policies
+from volvelle.core.state import INFINITY, Reason
 from volvelle.model.tolerances import LEAST_DIVISOR, SAME_SHARE
+from volvelle.policies.growth import then_by
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -36,8 +51,11 @@ _GPUS_SHORT = int(Reason.GPUS)
 _QUOTA = int(Reason.QUOTA)
 _POLICY = int(Reason.POLICY)
 
-_USER, _CPUS, _MEMORY = 0, 1, 2
-"""Own columns: the user's number from 1 on (0: not known yet), CPUs and GB of memory for each GPU."""
+_RANK = COUNT
+"""Own column: the place of the job's user by first submission, from 1 on (0: not known yet)."""
+
+_BY_USER, _RANKS = range(2)
+"""Entries of the memory: 1 where jobs of a user share; the last rank."""
 
 
 @policies.register
@@ -48,128 +66,137 @@ class Drf(Policy):
     needs_durations: ClassVar[bool] = False
     source: ClassVar[str] = "DRF (NSDI'11)"
     optimises: ClassVar[str] = "instantaneous fairness over several resources"
-    columns: ClassVar[int] = 3
+    columns: ClassVar[int] = 1
 
     by: Literal["user", "job"] = Field("user", description="whose dominant shares are made equal")
-    _users: dict[str, int] = PrivateAttr(default_factory=dict)
-    """Numbers of users with jobs, by first submission."""
-    _met: int = PrivateAttr(0)
 
-    def allocate(self, view: View) -> Allocation:
+    _memory: Floats = PrivateAttr(default_factory=lambda: np.zeros(2))
+
+    @model_validator(mode="after")
+    def _remember(self) -> Self:
+        self._memory = np.array([float(self.by == "user"), 0.0])
+        return self
+
+    def kernel(self, *, named: bool) -> Kernel:
         """Progressive filling from nothing."""
-        jobs = view.jobs
-        if len(new := np.flatnonzero(jobs.own[_USER] == 0.0)):
-            there = set(jobs.own[_USER].tolist())
-            self._users = {user: number for user, number in self._users.items() if number in there}
-            for row in new.tolist():
-                self._meet(view, row)
-        up = [
-            node
-            for node, state in zip(view.resources.nodes, view.resources.node_states, strict=True)
-            if state is NodeState.UP
-        ]
-        cpus = sum(node.cpus for node in up) or np.inf
-        memory = sum(node.memory_gb for node in up) or np.inf
-        _, user = np.unique(jobs.own[_USER], return_inverse=True)
-        order = rank(np.where(jobs.running, 0.0, 1.0))
-        given = fill_by_dominant_share(
-            jobs.matrix,
-            order,
-            user.astype(np.int64),
-            np.stack(
-                [
-                    np.ones(len(jobs)),
-                    np.minimum(jobs.own[_CPUS], cpus / jobs.min_gpus),
-                    np.minimum(jobs.own[_MEMORY], memory / jobs.min_gpus),
-                ]
-            ),
-            np.array([max(view.gpus, 1.0), cpus, memory]),
-            view.capacity,
-            view.quota,
-        )
-        return Allocation(given[TARGET], given[TARGET_TYPE], given[TARGET_REASON], order)
-
-    def _meet(self, view: View, row: int) -> None:
-        """Note what a new job declares."""
-        spec = view.spec(int(view.jobs.number[row]))
-        user = f"user {spec.user}" if self.by == "user" and spec.user else f"job {spec.id}"
-        if user not in self._users:
-            self._met += 1
-            self._users[user] = self._met
-        view.jobs.own[_USER, row] = self._users[user]
-        view.jobs.own[_CPUS, row] = spec.cpus / spec.gpus
-        view.jobs.own[_MEMORY, row] = spec.memory_gb / spec.gpus
+        return Kernel(decide, self._memory, rates=False)
 
 
-@compiled
+@kernel
+def decide(jobs: Floats, cluster: ClusterNow, memory: Floats, out: Floats) -> float:
+    """The decision (`Kernel`)."""
+    _meet(jobs, memory)
+    runs = jobs[HELD] > 0.0
+    order = np.concatenate((np.flatnonzero(runs), np.flatnonzero(~runs)))
+    per_gpu, totals = np.ones((3, jobs.shape[1])), np.empty(3)
+    totals[0], totals[1], totals[2] = max(cluster.capacity.sum(), 1.0), cluster.cpus, cluster.memory
+    per_gpu[1] = np.minimum(jobs[DECLARED_CPUS] / jobs[GPUS], cluster.cpus / jobs[LEAST])
+    per_gpu[2] = np.minimum(jobs[DECLARED_MEMORY] / jobs[GPUS], cluster.memory / jobs[LEAST])
+    out[3] = order
+    order, rank, capacity, quota = (
+        then_by(order, jobs[_RANK]),
+        jobs[_RANK],
+        cluster.capacity,
+        cluster.quota,
+    )
+    fill_by_dominant_share(jobs, order, rank, per_gpu, totals, capacity, quota, out[:3])
+    return INFINITY
+
+
+@kernel
+def _meet(jobs: Floats, memory: Floats) -> None:
+    """Rank the users of new jobs behind all whose jobs are there."""
+    new = np.flatnonzero(jobs[_RANK] == 0.0)
+    for row in new[np.argsort(jobs[NUMBER][new], kind="mergesort")]:
+        if memory[_BY_USER] == 1.0 and jobs[USER, row] > 0.0:
+            jobs[_RANK, row] = np.where(jobs[USER] == jobs[USER, row], jobs[_RANK], 0.0).max()
+        if jobs[_RANK, row] == 0.0:
+            memory[_RANKS] += 1.0
+            jobs[_RANK, row] = memory[_RANKS]
+
+
+@kernel
 def fill_by_dominant_share(
     matrix: Floats,
     order: Ints,
-    user: Ints,
+    rank: Floats,
     per_gpu: Floats,
     totals: Floats,
     capacity: Floats,
     quota: Floats,
-) -> Floats:
-    """Progressive filling. Returns (3, jobs) as `volvelle.core.fill.fill` does.
+    out: Floats,
+) -> None:
+    """Progressive filling; ``out`` is (3, jobs) as `volvelle.core.fill.fill` returns it, zeros at first.
 
-    ``user`` is who each row belongs to, ``per_gpu`` (resources, jobs) what each of its GPUs takes of
-    ``totals``, ``order`` the rows in the order in which a user's jobs are to start.
+    ``rank`` is that of each row's user, ``per_gpu`` (resources, jobs) what each of its GPUs takes of
+    ``totals``, ``order`` the rows by rank, those of a user in the order in which they are to start.
     """
-    jobs, users = len(order), int(user.max()) + 1 if len(user) else 0
-    result = np.zeros((3, jobs))
-    result[1, :] = -1.0
-    free = capacity.copy()
-    left = quota.copy()
-    used = np.zeros((len(totals), users))
-    weight = np.full(users, LEAST_DIVISOR)
+    jobs, users = len(order), 0
+    user, first, end = np.empty((3, jobs), np.int64)
+    for at in range(jobs):
+        if at == 0 or rank[order[at]] != rank[order[at - 1]]:
+            first[users] = at
+            users += 1
+        user[order[at]] = users - 1
+        end[users - 1] = at + 1
+    out[TARGET_TYPE] = -1.0
+    free, left = capacity.copy(), quota.copy()
+    used, weight = np.zeros((len(totals), users + 1)), np.full(users, LEAST_DIVISOR)
     for row in range(jobs):
         weight[user[row]] = max(weight[user[row]], matrix[WEIGHT, row])
         stays = matrix[PINNED, row] == 1.0 or matrix[PREEMPTIBLE, row] == 0.0
         if matrix[HELD, row] > 0.0 and stays:
             gpu_type = int(matrix[TYPE, row])
-            _give(matrix, result, used, free, left, per_gpu, user, row, gpu_type, matrix[HELD, row])
-    active = np.ones(users, np.bool_)
+            _give(matrix, out, used, free, left, per_gpu, user, row, gpu_type, matrix[HELD, row])
+    share = np.zeros(users)
+    for each in range(users):
+        share[each] = _dominant_share(used, totals, each) / weight[each]
     while free.sum() > 0.0:
         poorest, least_share = -1, np.inf
         for each in range(users):
-            if active[each]:
-                share = (used[:, each] / totals).max() / weight[each]
-                if share < least_share - SAME_SHARE:
-                    poorest, least_share = each, share
+            if share[each] < least_share - SAME_SHARE:
+                poorest, least_share = each, share[each]
         if poorest < 0:
             break
         starts, grows = -1, -1
-        for row in order:
-            if user[row] != poorest or matrix[PINNED, row] == 1.0:
+        for at in range(first[poorest], end[poorest]):
+            row = order[at]
+            step = 1.0 if out[TARGET, row] > 0.0 else matrix[LEAST, row]
+            if matrix[PINNED, row] == 1.0 or out[TARGET, row] + step > matrix[MOST, row]:
+                first[poorest] += at == first[poorest]  # not to be looked at again
                 continue
-            step = 1.0 if result[0, row] > 0.0 else matrix[LEAST, row]
-            if result[0, row] + step > matrix[MOST, row]:
+            if _type_for(matrix, out, used, totals, free, left, per_gpu, row, step) < 0:
                 continue
-            if _type_for(matrix, result, used, totals, free, left, per_gpu, row, step) < 0:
-                continue
-            if result[0, row] == 0.0:
+            if out[TARGET, row] == 0.0:
                 starts = row
                 break
-            if grows < 0 or result[0, row] < result[0, grows]:
+            if grows < 0 or out[TARGET, row] < out[TARGET, grows]:
                 grows = row
         chosen = starts if starts >= 0 else grows
         if chosen < 0:
-            active[poorest] = False
+            share[poorest] = np.inf  # none of their jobs can have more
             continue
         step = matrix[LEAST, chosen] if starts >= 0 else 1.0
-        gpu_type = _type_for(matrix, result, used, totals, free, left, per_gpu, chosen, step)
-        _give(matrix, result, used, free, left, per_gpu, user, chosen, gpu_type, step)
+        gpu_type = _type_for(matrix, out, used, totals, free, left, per_gpu, chosen, step)
+        _give(matrix, out, used, free, left, per_gpu, user, chosen, gpu_type, step)
+        share[poorest] = _dominant_share(used, totals, poorest) / weight[poorest]
     for row in range(jobs):
-        if result[0, row] == 0.0 and result[2, row] == 0.0:
-            result[2, row] = _GPUS_SHORT
-    return result
+        if out[TARGET, row] == 0.0 and out[TARGET_REASON, row] == 0.0:
+            out[TARGET_REASON, row] = _GPUS_SHORT
 
 
-@compiled
+@kernel
+def _dominant_share(used: Floats, totals: Floats, user: int) -> float:
+    largest = 0.0
+    for resource in range(len(totals)):
+        largest = max(largest, used[resource, user] / totals[resource])
+    return largest
+
+
+@kernel
 def _type_for(
     matrix: Floats,
-    result: Floats,
+    out: Floats,
     used: Floats,
     totals: Floats,
     free: Floats,
@@ -178,20 +205,22 @@ def _type_for(
     row: int,
     step: float,
 ) -> int:
-    """The GPU type on which ``row`` can have ``step`` GPUs more, -1 (and the reason) for none."""
-    pool = int(matrix[POOL, row])
-    result[2, row] = 0.0 if result[0, row] > 0.0 else _QUOTA
+    """The GPU type on which ``row`` can have ``step`` GPUs more, -1 (and the reason) for none.
+
+    The last column of ``used`` is what all have of each resource.
+    """
+    pool, waits = int(matrix[POOL, row]), out[TARGET, row] == 0.0
     if pool >= 0 and left[pool] < step:
+        out[TARGET_REASON, row] = _QUOTA if waits else 0.0
         return -1
-    result[2, row] = 0.0 if result[0, row] > 0.0 else _POLICY
     for resource in range(1, len(totals)):
-        if used[resource].sum() + step * per_gpu[resource, row] > totals[resource] * (
-            1.0 + SAME_SHARE
-        ):
+        most = totals[resource] * (1.0 + SAME_SHARE)
+        if used[resource, -1] + step * per_gpu[resource, row] > most:
+            out[TARGET_REASON, row] = _POLICY if waits else 0.0
             return -1
-    result[2, row] = 0.0 if result[0, row] > 0.0 else _GPUS_SHORT
-    if result[0, row] > 0.0:
-        gpu_type = int(result[1, row])
+    out[TARGET_REASON, row] = _GPUS_SHORT if waits else 0.0
+    if not waits:
+        gpu_type = int(out[TARGET_TYPE, row])
         return gpu_type if free[gpu_type] >= step else -1
     holds = int(matrix[TYPE, row])
     if holds >= 0 and free[holds] >= step:
@@ -202,10 +231,10 @@ def _type_for(
     return -1
 
 
-@compiled
+@kernel
 def _give(
     matrix: Floats,
-    result: Floats,
+    out: Floats,
     used: Floats,
     free: Floats,
     left: Floats,
@@ -217,11 +246,12 @@ def _give(
 ) -> None:
     """Book ``gpus`` GPUs more for the job in ``row``."""
     pool = int(matrix[POOL, row])
-    result[0, row] += gpus
-    result[1, row] = gpu_type
-    result[2, row] = 0.0
+    out[TARGET, row] += gpus
+    out[TARGET_TYPE, row] = gpu_type
+    out[TARGET_REASON, row] = 0.0
     free[gpu_type] -= gpus
     if pool >= 0:
         left[pool] -= gpus
     for resource in range(len(used)):
         used[resource, user[row]] += gpus * per_gpu[resource, row]
+        used[resource, -1] += gpus * per_gpu[resource, row]

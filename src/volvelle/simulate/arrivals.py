@@ -5,6 +5,7 @@ one by one.
 """
 
 from collections.abc import Callable, Sequence
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
@@ -268,7 +269,7 @@ class ArrivalTable:
 
 def _declared(specs: Sequence[JobSpec]) -> dict[str, list[float]]:
     return {
-        one.about.state: [getattr(spec, one.number) or 0.0 for spec in specs]
+        one.about.state: [number or 0.0 for number in map(attrgetter(one.number), specs)]
         for one in with_state(JobSpec)
     }
 

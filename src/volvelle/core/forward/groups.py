@@ -99,9 +99,16 @@ def _decide_by_groups(s: State) -> float:
         s.count[OLDEST],
         jobs.younger,
     )
-    pools = s.pools
+    pools, clock = s.pools, s.clock
     cluster = ClusterNow(
-        s.clock[NOW], s.types.capacity, pools.quota, pools.owned, pools.lends, s.rates
+        clock[NOW],
+        s.types.capacity,
+        pools.quota,
+        pools.owned,
+        pools.lends,
+        s.rates,
+        clock[CPUS],
+        clock[MEMORY],
     )
     out = Changes(jobs.target, jobs.target_type, jobs.reason, s.changed, s.count)
     return float(_decide(grouped, cluster, array_of(s.memory), out))

@@ -65,8 +65,10 @@ from enum import IntEnum
     ELIGIBLE,  # when the next job may come that is blocked on dependencies
     SUBJECT_NUMBER,  # the job that Python is asked about
     SUBJECT_STAMP,  # and its attempt, of a checkpoint
+    CPUS,  # of the nodes that take jobs, infinite where none says how many it has
+    MEMORY,  # the same, GB
     CLOCKS,
-) = range(14)
+) = range(16)
 """Entries of `State.clock`: times and sums."""
 
 (

@@ -146,6 +146,9 @@ class Jobs(StateTable):
     exclusive: Floats  # 1 where it has whole nodes
     starts_over: Floats  # 1 where a stop loses what it has done
     deadline: Floats  # of its most valuable reward, infinite where it has none
+    user: Floats  # a number for each user, 0 for none
+    declared_cpus: Floats  # of the whole job
+    declared_memory: Floats  # GB of the whole job
     # The truth about it, in a simulated world.
     true_work: Floats  # units in all
     true_unit_rate: Floats  # as unit_rate

@@ -152,38 +152,6 @@ class State:
             other.count[counter] = 0
         return other
 
-    def holds(self, other: "State") -> bool:
-        """Whether ``other`` fits in these arrays and decides by the same kernels, about as many GPUs."""
-        same = ("groups", "types", "pools", "nodes", "free_nodes", "slots")
-        return (
-            all(len(getattr(self, name)) == len(getattr(other, name)) for name in same)
-            and all(len(getattr(self, name)) >= len(getattr(other, name)) for name in _GROWING)
-            and len(self.jobs.floats) == len(other.jobs.floats)
-            and all(getattr(self, name, None) is getattr(other, name, None) for name in KERNELS)
-        )
-
-    def become(self, other: "State") -> None:
-        """Take over the numbers of ``other``, which it `holds`; both are over NumPy arrays without a log."""
-        for name in TABLES:
-            if name not in LOGS:
-                mine, theirs = getattr(self, name), getattr(other, name)
-                mine.floats[:, : len(theirs)] = theirs.floats
-                mine.ints[:, : len(theirs)] = theirs.ints
-        for name in ("count", "clock", "keys", "ranked", "bound"):
-            values = getattr(other, name)
-            getattr(self, name)[: len(values)] = values
-        self._let_all_take_part(len(other.classes))
-        first = len(other.blocks)
-        self.blocks.number[first:] = np.arange(first, len(self.blocks))
-        more = len(self.order) - len(other.order)
-        spare = other.count[SPARE]
-        self.spare[:more] = np.arange(len(self.order) - 1, len(other.order) - 1, -1)
-        self.spare[more : more + spare] = other.spare[:spare]
-        self.count[SPARE] += more
-        self.rates, self.memory = other.rates, other.memory.copy()
-        for counter in (LOGGED_EVENTS, LOGGED_DECISIONS, LOGGED_SLOTS, LOGGED_MOMENTS):
-            self.count[counter] = 0
-
     def over_arrays(self) -> "State":
         """A copy over NumPy arrays, for machine code."""
         other = object.__new__(State)
@@ -254,7 +222,6 @@ TABLES: Final[dict[str, type[StateTable]]] = {
 """The tables of a state, by name."""
 LOGS: Final = ("events", "decisions", "moments")
 """The tables that are logs."""
-_GROWING = ("jobs", "classes", "ranks", "blocks", "expected", "releases")
 KERNELS: Final = ("key", "group", "decide", "place")
 """The kernels of a state, by name."""
 ARRAYS: Final[dict[str, tuple[Any, type, int]]] = {

@@ -123,13 +123,13 @@ def _changed(site: Site, snapshot: Snapshot, written: str) -> tuple[Site, Snapsh
         )
         return replace(site, nodes=nodes, partitions=partitions), replace(snapshot, nodes=nodes)
     if kind == "ReservationName":
-        added = tuple(read_reservations(written))
-        if not added or not added[0].nodes:
+        planned = tuple(read_reservations(written))
+        if not planned or not planned[0].nodes:
             raise Problem(
                 f"{written!r} is no reservation", mend="give StartTime, EndTime (UTC) and Nodes"
             )
         there = site.reservations if snapshot.reservations is None else snapshot.reservations
-        return site, replace(snapshot, reservations=(*there, *added))
+        return site, replace(snapshot, reservations=(*there, *planned))
     if kind == "PartitionName":
         first = {"PartitionName": name}
         changed = _with(site.partitions, "name", first, fields_given, read_partition)

@@ -30,7 +30,15 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field, PrivateAttr
 
-from volvelle.core.columns import GPUS, HELD, NUMBER, PREEMPTIBLE
+from volvelle.core.columns import (
+    GPUS,
+    HELD,
+    NUMBER,
+    PREEMPTIBLE,
+    REQUEST_RATE,
+    SCALE,
+    TOTAL,
+)
 from volvelle.core.fill import TARGET, TARGET_REASON, TARGET_TYPE, fill
 from volvelle.core.policy import Allocation, Period, SolverGaps, policies
 from volvelle.core.state import Reason
@@ -60,6 +68,8 @@ class ThreeSigma(DeadlineOrder):
     source: ClassVar[str] = "3Sigma (EuroSys'18), as in Chronus (SoCC'21), section 4.3"
     optimises: ClassVar[str] = "deadlines kept where run times are uncertain"
     time_varying: ClassVar[bool] = True
+    columns: ClassVar[int] = 1
+    """1 once it is noted what was believed of the job."""
 
     round: Period | None = Field(60.0, description="decide only at multiples of this period")
     ahead: Annotated[Seconds, Field(gt=0)] = Field(14400.0, description="how far it plans starts")
@@ -68,6 +78,8 @@ class ThreeSigma(DeadlineOrder):
     _believed: dict[str, float] = PrivateAttr(default_factory=dict)
     """Seconds that were believed of each job when it came."""
     _factors: list[float] = PrivateAttr(default_factory=list)
+    _quantiles: FloatColumn | None = PrivateAttr(default=None)
+    """Of the factors; None where these have changed."""
     _gaps: SolverGaps = PrivateAttr(default_factory=SolverGaps)
     _holds_back: bool = PrivateAttr(default=False)
 
@@ -82,6 +94,7 @@ class ThreeSigma(DeadlineOrder):
         if believed > 0.0 and gpu_seconds > 0.0:
             factor = gpu_seconds / spec.gpus / believed
             self._factors = [*self._factors, factor][-_REMEMBERED:]
+            self._quantiles = None
 
     def allocate(self, view: View) -> Allocation:
         """What runs with a deadline goes on; then starts of this slot, and best effort on what is left."""
@@ -115,22 +128,25 @@ class ThreeSigma(DeadlineOrder):
         return view.now + self.ahead / self.slots if self._holds_back else None
 
     def _note_beliefs(self, view: View) -> None:
-        """Remember what is believed of jobs that are seen for the first time."""
-        seconds = view.jobs.column("total") * view.jobs.column("scale")
-        seconds = seconds / view.jobs.column("request_rate")
-        ids = [view.spec(number).id for number in view.jobs.number.astype(np.int64).tolist()]
-        before = self._believed
-        self._believed = {
-            one: before.get(one, each) for one, each in zip(ids, seconds.tolist(), strict=True)
-        }
+        """Remember what is believed of jobs that are seen for the first time; forget those that went."""
+        jobs = view.jobs
+        new = np.flatnonzero(jobs.own[0] == 0.0)
+        jobs.own[0] = 1.0
+        seconds = jobs.matrix[TOTAL, new] * jobs.matrix[SCALE, new] / jobs.matrix[REQUEST_RATE, new]
+        for row, each in zip(new.tolist(), seconds.tolist(), strict=True):
+            self._believed[view.spec(int(jobs.number[row])).id] = each
+        if len(self._believed) > 2 * len(jobs) + _ENOUGH:
+            ids = {view.spec(number).id for number in jobs.number.astype(np.int64).tolist()}
+            self._believed = {one: each for one, each in self._believed.items() if one in ids}
 
     def _left(self, view: View) -> Floats:
         """(jobs, quantiles) seconds until each job ends, if it had its GPUs from now on."""
-        factors = np.ones(1)
-        if len(self._factors) >= _ENOUGH:
-            shares = (np.arange(_QUANTILES) + 0.5) / _QUANTILES
-            factors = np.quantile(np.array(self._factors), shares)
-        jobs = view.jobs
+        if self._quantiles is None:
+            self._quantiles = np.ones(1)
+            if len(self._factors) >= _ENOUGH:
+                shares = (np.arange(_QUANTILES) + 0.5) / _QUANTILES
+                self._quantiles = np.quantile(np.array(self._factors), shares)
+        jobs, factors = view.jobs, self._quantiles
         believed = jobs.seconds_to_end
         believed = np.where(np.isfinite(believed), believed, jobs.total_seconds)
         ran = jobs.attained_seconds[:, None]
