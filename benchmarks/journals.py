@@ -25,6 +25,7 @@ import numpy as np
 
 from volvelle.core.composition import WrittenComposition
 from volvelle.core.decision import encode_array
+from volvelle.core.journal import Entry
 from volvelle.core.policy import policies
 from volvelle.model.adaptation import Adaptation, ScalingRule
 from volvelle.model.cluster import Cluster, Node, NodeChange, NodeState, Pool
@@ -223,8 +224,15 @@ def digest(scenario: Scenario, policy: str) -> str:
             f"crashed: {type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}"
         )
     assert run.journal is not None
-    entries = map(msgspec.json.Encoder(enc_hook=encode_array).encode, run.journal.entries)
-    return hashlib.sha256(b"\n".join(entries)).hexdigest()
+    return hashlib.sha256(b"\n".join(map(_without_specs, run.journal.entries))).hexdigest()
+
+
+def _without_specs(entry: Entry) -> bytes:
+    """An entry but for what submitted jobs are: a job of this file, which may have more attributes here."""
+    said = msgspec.json.decode(msgspec.json.encode(entry, enc_hook=encode_array))
+    for event in said["events"]:
+        event.pop("spec", None)
+    return msgspec.json.encode(said)
 
 
 def digests(

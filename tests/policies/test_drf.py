@@ -26,7 +26,7 @@ def test_progressive_filling_is_the_same_compiled_and_plain(case: Growing, seed:
     m[columns.TYPE] = -1
     m[columns.PREEMPTIBLE] = 1.0
     m[columns.WEIGHT] = rng.choice([0.5, 1.0, 2.0], jobs)
-    rank: Floats = rng.integers(1, 4, jobs).astype(np.float64)
+    rank: Floats = rng.choice([1.0, 2.0, 3.0], size=jobs)
     order = case_order(rng, jobs)
     order = order[np.argsort(rank[order], kind="stable")]
     per_gpu = np.stack([np.ones(jobs), *rng.choice([0.0, 1.0, 3.0], (2, jobs))])

@@ -29,6 +29,11 @@ class Stored:
     def __get__(self, jobs: "JobView", kind: type) -> FloatColumn:
         return jobs.column(self.column)
 
+    def __set__(self, jobs: "JobView", column: object) -> None:
+        raise AttributeError(
+            f"columns of jobs are read here; a policy writes to its own ({self.column})"
+        )
+
 
 class JobView:
     """The jobs in the system at ``now``: a column for each attribute, in order of submission.
