@@ -19,13 +19,13 @@ from volvelle.core.events import JobSubmitted
 from volvelle.core.journal import Header
 from volvelle.core.scheduler import Scheduler
 from volvelle.core.state import JOBS, RUNNING, WAITING
-from volvelle.core.view import FloatColumn
 from volvelle.live.forecasts.calibration import ForecastCalibration
 from volvelle.live.forecasts.forecast_update import forecast_jobs
 from volvelle.live.forecasts.what_if import forecast_request
 from volvelle.live.job_request import JobRequest
 from volvelle.live.measured_rates import MeasuredRates
 from volvelle.live.request_parts import Deadline
+from volvelle.model.arrays import FloatColumn
 from volvelle.model.cluster import parse_cluster
 
 _TOGETHER = 500

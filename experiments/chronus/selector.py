@@ -13,7 +13,8 @@ import numpy as np
 from chronus_study import MIXES, Claim, Figures, Report, options, outcomes_of, percent, workload
 
 from volvelle.metrics import deadlines, promises
-from volvelle.metrics.outcomes import FloatColumn, Outcomes
+from volvelle.metrics.outcomes import Outcomes
+from volvelle.model.arrays import FloatColumn
 from volvelle.workload.workload import Workload
 
 MINUTES = (4, 12, 20, 28, 60)

@@ -28,8 +28,8 @@ import pytest
 from references import rows
 
 from volvelle.core.composition import WrittenComposition
-from volvelle.core.view import FloatColumn
 from volvelle.metrics.outcomes import Outcomes
+from volvelle.model.arrays import FloatColumn
 from volvelle.model.cluster import parse_cluster
 from volvelle.model.overheads import Overheads
 from volvelle.simulate.run import Setting, simulate

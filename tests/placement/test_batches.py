@@ -11,8 +11,9 @@ from systems_here import needs
 
 from volvelle.core.facets import PlacesBatches
 from volvelle.core.parts import Gang, Placement
-from volvelle.core.resources import IntColumn, Resources
+from volvelle.core.resources import Resources
 from volvelle.core.scheduler import Scheduler
+from volvelle.model.arrays import IntColumn
 from volvelle.model.cluster import parse_cluster
 from volvelle.placement.basic import consolidate
 from volvelle.testing.scenario import Run, Scenario, happen, linear_job

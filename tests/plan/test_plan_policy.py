@@ -8,7 +8,8 @@ from pydantic import PrivateAttr
 
 from volvelle.core.fork import Fork
 from volvelle.core.policy import policies
-from volvelle.core.view import FloatColumn, View
+from volvelle.core.view import View
+from volvelle.model.arrays import FloatColumn
 from volvelle.model.cluster import parse_cluster
 from volvelle.plan.plan import Plan, Window
 from volvelle.plan.policy import PlanPolicy

@@ -10,7 +10,7 @@ import pytest
 from systems_here import needs
 
 from volvelle.core.solver_clock import on_the_clock
-from volvelle.core.view import FloatColumn
+from volvelle.model.arrays import FloatColumn
 from volvelle.model.cluster import parse_cluster
 from volvelle.plan.programs import Answer, Program, Rows, maximise
 from volvelle.testing.scenario import Scenario, happen, linear_job

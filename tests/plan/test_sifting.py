@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from systems_here import needs
 
-from volvelle.core.view import FloatColumn
+from volvelle.model.arrays import FloatColumn
 from volvelle.plan.plan import Window
 from volvelle.plan.programs import Program, Rows, maximise
 from volvelle.plan.sifting import sift

@@ -11,7 +11,8 @@ from systems_here import here, needs
 from volvelle.core.composition import WrittenComposition
 from volvelle.core.policy import policies
 from volvelle.metrics.catalogue import measure
-from volvelle.metrics.outcomes import RECORDED, BoolColumn, Outcomes, Steps
+from volvelle.metrics.outcomes import RECORDED, Outcomes, Steps
+from volvelle.model.arrays import BoolColumn
 from volvelle.model.cluster import parse_cluster
 from volvelle.model.overheads import Overheads
 from volvelle.report.compositions import baseline_of

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from volvelle.model.arrays import FloatColumn
 from volvelle.model.job import Job
 from volvelle.model.sensitivity import Sensitivity
 from volvelle.model.units import HOUR, MINUTE
@@ -15,7 +16,6 @@ from volvelle.systems.anticipatory.generator import DURATIONS, WIDTHS
 from volvelle.systems.pcs.generator import PcsThemis1
 from volvelle.systems.synergy.generator import MODELS, SHARE_CPUS, SHARE_MEMORY_GB
 from volvelle.workload.generators import make_generator
-from volvelle.workload.generators.base import FloatColumn
 from volvelle.workload.workload import Workload
 
 

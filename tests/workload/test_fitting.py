@@ -9,13 +9,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from systems_here import needs, of
 
+from volvelle.model.arrays import FloatColumn
 from volvelle.model.job import Job, JobSpec, Reward, Truth
 from volvelle.model.problems import Problem
 from volvelle.model.units import DAY, HOUR
 from volvelle.workload.describe import Description, describe
 from volvelle.workload.fitting import like, stretched
 from volvelle.workload.generators import make_generator
-from volvelle.workload.generators.base import FloatColumn
 from volvelle.workload.reading import read_trace
 from volvelle.workload.rhythm import WEEK, weekly_rhythm
 from volvelle.workload.workload import Workload

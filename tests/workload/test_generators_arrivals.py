@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from volvelle.model.arrays import FloatColumn
 from volvelle.model.units import DAY, HOUR
 from volvelle.workload.describe import dispersion
 from volvelle.workload.generators.arrivals import (
@@ -17,7 +18,6 @@ from volvelle.workload.generators.arrivals import (
     Diurnal,
     Poisson,
 )
-from volvelle.workload.generators.base import FloatColumn
 
 PROCESSES = [
     Poisson(),

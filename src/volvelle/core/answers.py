@@ -21,10 +21,10 @@ from volvelle.core.orders import remaining_work, work_done
 from volvelle.core.placing import place_jobs
 from volvelle.core.policy import Allocation, rank
 from volvelle.core.promises import keeps
-from volvelle.core.resources import BoolColumn, IntColumn
 from volvelle.core.scheduler_state import SchedulerState
 from volvelle.core.state import *
 from volvelle.core.view import View
+from volvelle.model.arrays import BoolColumn, IntColumn
 from volvelle.model.problems import Problem
 from volvelle.model.tolerances import GRANTED
 

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from volvelle.core.state import Jobs
-from volvelle.core.view import FloatColumn, IntColumn
+from volvelle.model.arrays import FloatColumn, IntColumn
 from volvelle.model.job import Truth
 from volvelle.model.throughput import Linear, PerType, Table
 

@@ -6,7 +6,8 @@ from volvelle.core.resources import Resources
 from volvelle.core.scheduler_state import SchedulerState
 from volvelle.core.state import CHANGED
 from volvelle.core.stock import Standing
-from volvelle.core.view import IntColumn, rows_by_submission
+from volvelle.core.view import rows_by_submission
+from volvelle.model.arrays import IntColumn
 
 
 def divide(scheduler: SchedulerState) -> list[int]:

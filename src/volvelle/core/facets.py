@@ -12,7 +12,8 @@ from volvelle.core.demand import Amounts
 from volvelle.core.events import ArrivalsForetold
 from volvelle.core.lanes import Lane
 from volvelle.core.parts import Belief, Gang, KnownJob
-from volvelle.core.resources import IntColumn, Resources
+from volvelle.core.resources import Resources
+from volvelle.model.arrays import IntColumn
 from volvelle.model.job import JobSpec
 
 

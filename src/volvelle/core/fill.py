@@ -6,7 +6,6 @@ What an order that is kept decides step by step (`volvelle.core.forward.decide`)
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from volvelle.core.columns import (
     DONE,
@@ -26,10 +25,8 @@ from volvelle.core.columns import (
 )
 from volvelle.core.compiled import compiled, kernel
 from volvelle.core.state import INFINITY, Reason
+from volvelle.model.arrays import Floats, Ints
 from volvelle.model.tolerances import SAME_AMOUNT
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 TARGET, TARGET_TYPE, TARGET_REASON = 0, 1, 2
 """Rows of what `fill` returns."""

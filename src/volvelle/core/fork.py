@@ -29,7 +29,8 @@ from volvelle.core.parts import Belief, KnownJob
 from volvelle.core.policy import Policy
 from volvelle.core.scheduler_state import SchedulerState
 from volvelle.core.state import *
-from volvelle.core.view import FloatColumn, JobView
+from volvelle.core.view import JobView
+from volvelle.model.arrays import FloatColumn
 from volvelle.model.cluster import Cluster
 from volvelle.model.job import Job, JobSpec, Truth
 

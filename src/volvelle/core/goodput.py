@@ -8,10 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from volvelle.core.compiled import compiled
+from volvelle.model.arrays import Floats
 from volvelle.model.goodput import Goodput
 from volvelle.model.tolerances import WHOLE_SAMPLE
-
-Floats = NDArray[np.float64]
 
 CANDIDATES = 50
 """Batch sizes tried for each placement, in geometric steps."""

@@ -10,16 +10,13 @@ from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from volvelle.core.columns import COUNT, CURVE, HELD, MOST
 from volvelle.core.compiled import compiled, kernel
 from volvelle.core.fill import TARGET, TARGET_REASON, TARGET_TYPE, ClusterNow
 from volvelle.core.machine_code.kernels import completed
 from volvelle.core.state import CHANGED
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
+from volvelle.model.arrays import Floats, Ints
 
 
 class Grouped(NamedTuple):

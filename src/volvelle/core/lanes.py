@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from volvelle.core.resources import BoolColumn, FloatColumn, IntColumn
+from volvelle.model.arrays import BoolColumn, FloatColumn, IntColumn
 
 
 def borrowed(

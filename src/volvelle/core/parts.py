@@ -11,8 +11,9 @@ from volvelle.core.decision import Promise
 from volvelle.core.events import JobSubmitted, ProgressReported
 from volvelle.core.forecast import LookAhead
 from volvelle.core.registry import Part, Registry
-from volvelle.core.resources import IntColumn, Resources
+from volvelle.core.resources import Resources
 from volvelle.core.view import View
+from volvelle.model.arrays import IntColumn
 from volvelle.model.job import JobSpec, Truth
 
 

@@ -16,10 +16,10 @@ from volvelle.core.forward.gpus import (
 )
 from volvelle.core.lanes import Lane, borrowed
 from volvelle.core.parts import Gang, take_in_turn
-from volvelle.core.resources import IntColumn
 from volvelle.core.scheduler_state import SchedulerState
 from volvelle.core.state import CHANGED, NODES_NAMED
 from volvelle.core.view import rows_by_submission
+from volvelle.model.arrays import IntColumn
 
 
 def place_jobs(scheduler: SchedulerState) -> None:

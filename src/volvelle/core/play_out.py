@@ -4,7 +4,8 @@ import numpy as np
 
 from volvelle.core.scheduler_state import SchedulerState
 from volvelle.core.state import *
-from volvelle.core.view import FloatColumn, JobView
+from volvelle.core.view import JobView
+from volvelle.model.arrays import FloatColumn
 
 
 def can_play_out(scheduler: SchedulerState) -> bool:

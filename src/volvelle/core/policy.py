@@ -28,7 +28,8 @@ from volvelle.core.registry import Registry
 from volvelle.core.space import Space
 from volvelle.core.state import CHANGED, INFINITY, Reason
 from volvelle.core.stock import Standing, Stock
-from volvelle.core.view import FloatColumn, IntColumn, JobView, View
+from volvelle.core.view import JobView, View
+from volvelle.model.arrays import FloatColumn, IntColumn
 from volvelle.model.cluster import Cluster
 from volvelle.model.job import Job, JobSpec, Truth
 from volvelle.model.validation import Seconds

@@ -3,17 +3,13 @@
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from volvelle.core.forward.free_nodes import lay_out, note_free
 from volvelle.core.state import State
 from volvelle.core.stock import Stock
+from volvelle.model.arrays import BoolColumn, FloatColumn, IntColumn
 from volvelle.model.cluster import Cluster, Node, NodeState
 from volvelle.model.node import NodeKind
-
-FloatColumn = NDArray[np.float64]
-IntColumn = NDArray[np.int64]
-BoolColumn = NDArray[np.bool_]
 
 
 class _Layout(NamedTuple):

@@ -9,12 +9,9 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from volvelle.model.arrays import FloatColumn, IntColumn
 from volvelle.model.cluster import Node
-
-FloatColumn = NDArray[np.float64]
-IntColumn = NDArray[np.int64]
 
 CPUS, MEMORY = 0, 1
 """Rows of every array of amounts."""

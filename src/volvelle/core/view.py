@@ -13,8 +13,9 @@ from volvelle.core.compiled import compiled
 from volvelle.core.decision import Promise
 from volvelle.core.fill import ClusterNow
 from volvelle.core.lanes import borrowed
-from volvelle.core.resources import BoolColumn, FloatColumn, IntColumn, Resources
+from volvelle.core.resources import Resources
 from volvelle.core.state import COLUMNS, JOBS, KNOWN_COLUMNS, OLDEST, PLACE, State
+from volvelle.model.arrays import BoolColumn, FloatColumn, IntColumn
 from volvelle.model.job import JobSpec, Truth
 
 __all__ = ["BoolColumn", "FloatColumn", "IntColumn", "JobView", "View", "rows_by_submission"]

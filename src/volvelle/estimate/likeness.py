@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from volvelle.core.scheduler_state import SchedulerState
-from volvelle.core.view import FloatColumn, IntColumn
+from volvelle.model.arrays import FloatColumn, IntColumn
 
 ARRIVALS_SECONDS = 1800.0
 """Time before a telling whose arrivals are counted."""

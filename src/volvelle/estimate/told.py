@@ -30,8 +30,8 @@ from typing import Generic, NamedTuple, TypeVar
 
 import numpy as np
 
-from volvelle.core.view import BoolColumn, FloatColumn, IntColumn
 from volvelle.estimate.likeness import ATTRIBUTES, Observed, described, nearest
+from volvelle.model.arrays import BoolColumn, FloatColumn, IntColumn
 from volvelle.model.tolerances import SAME_MOMENT
 
 Key = TypeVar("Key", bound=Hashable)

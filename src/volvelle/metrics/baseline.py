@@ -9,7 +9,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from volvelle.metrics import labels, per_job
-from volvelle.metrics.outcomes import BoolColumn, FloatColumn, IntColumn, Outcomes
+from volvelle.metrics.outcomes import Outcomes
+from volvelle.model.arrays import BoolColumn, FloatColumn, IntColumn
 from volvelle.model.problems import Problem
 from volvelle.model.tolerances import SAME_SHARE
 

@@ -14,7 +14,8 @@ from volvelle.core.registry import Catalogue, path_of
 from volvelle.core.written import WrittenPart
 from volvelle.metrics import deadlines, fairness, measures, per_job, profiling, promises, series
 from volvelle.metrics.fairness import FairShare
-from volvelle.metrics.outcomes import FloatColumn, Outcomes, Steps
+from volvelle.metrics.outcomes import Outcomes, Steps
+from volvelle.model.arrays import FloatColumn
 from volvelle.model.problems import Problem
 
 Kind = Literal["job", "time", "run"]

@@ -13,14 +13,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from volvelle.metrics import per_job
-from volvelle.metrics.outcomes import (
-    BoolColumn,
-    FloatColumn,
-    IntColumn,
-    JobStatus,
-    Outcomes,
-    once,
-)
+from volvelle.metrics.outcomes import JobStatus, Outcomes, once
+from volvelle.model.arrays import BoolColumn, FloatColumn, IntColumn
 
 _FLOOR = 1.0 / 100.0  # Chronus' RW_min : RW_max
 

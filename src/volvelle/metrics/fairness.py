@@ -13,7 +13,8 @@ from enum import StrEnum
 import numpy as np
 
 from volvelle.metrics import per_job, series
-from volvelle.metrics.outcomes import FloatColumn, Outcomes
+from volvelle.metrics.outcomes import Outcomes
+from volvelle.model.arrays import FloatColumn
 from volvelle.model.tolerances import SAME_SHARE
 
 

@@ -11,7 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from volvelle.core.log import Batch
-from volvelle.metrics.outcomes import BoolColumn, FloatColumn, IntColumn, Segments
+from volvelle.metrics.outcomes import Segments
+from volvelle.model.arrays import BoolColumn, FloatColumn, IntColumn
 
 SmallColumn = NDArray[np.int32]
 """A log may have millions of rows."""

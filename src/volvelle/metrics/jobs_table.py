@@ -16,7 +16,8 @@ from numpy.typing import NDArray
 
 from volvelle.metrics import labels, per_job
 from volvelle.metrics.labels import Labels
-from volvelle.metrics.outcomes import FloatColumn, IntColumn, Outcomes
+from volvelle.metrics.outcomes import Outcomes
+from volvelle.model.arrays import FloatColumn, IntColumn
 from volvelle.model.problems import Problem
 
 COLUMNS = (

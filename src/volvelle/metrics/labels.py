@@ -5,7 +5,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from volvelle.metrics.outcomes import IntColumn, Outcomes, once
+from volvelle.metrics.outcomes import Outcomes, once
+from volvelle.model.arrays import IntColumn
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from volvelle.metrics import series
-from volvelle.metrics.outcomes import FloatColumn, IntColumn, Steps
+from volvelle.metrics.outcomes import Steps
+from volvelle.model.arrays import FloatColumn, IntColumn
 from volvelle.model.problems import Problem, nearest
 
 STANDARD = ("mean", "p50", "p90", "p99", "max")

@@ -15,11 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from volvelle.core.decision import Promise
+from volvelle.model.arrays import BoolColumn, FloatColumn, IntColumn
 from volvelle.model.job import JobSpec
-
-FloatColumn = NDArray[np.float64]
-IntColumn = NDArray[np.int64]
-BoolColumn = NDArray[np.bool_]
 
 RECORDED = "recorded"
 """The name in place of a policy where outcomes are not simulated, but recorded by a trace."""

@@ -8,7 +8,8 @@ throughout.
 
 import numpy as np
 
-from volvelle.metrics.outcomes import BoolColumn, FloatColumn, JobStatus, Outcomes
+from volvelle.metrics.outcomes import JobStatus, Outcomes
+from volvelle.model.arrays import BoolColumn, FloatColumn
 from volvelle.model.tolerances import SAME_MOMENT
 
 

@@ -6,7 +6,8 @@ A run without a profiling partition has none of these figures: they are NaN.
 import numpy as np
 
 from volvelle.metrics import measures, series
-from volvelle.metrics.outcomes import FloatColumn, Outcomes, Steps
+from volvelle.metrics.outcomes import Outcomes, Steps
+from volvelle.model.arrays import FloatColumn
 
 
 def wait(outcomes: Outcomes) -> FloatColumn:

@@ -9,7 +9,8 @@ import numpy as np
 
 from volvelle.core.promises import keeps
 from volvelle.metrics import per_job
-from volvelle.metrics.outcomes import FloatColumn, JobStatus, Outcomes, once
+from volvelle.metrics.outcomes import JobStatus, Outcomes, once
+from volvelle.model.arrays import FloatColumn
 
 
 @once

@@ -33,17 +33,9 @@ from volvelle.core.state import (
     TIMED_OUT,
 )
 from volvelle.metrics.holdings import HoldingLog, joined
-from volvelle.metrics.outcomes import (
-    BoolColumn,
-    Choice,
-    FloatColumn,
-    IntColumn,
-    JobStatus,
-    Outcomes,
-    Promised,
-    Steps,
-)
+from volvelle.metrics.outcomes import Choice, JobStatus, Outcomes, Promised, Steps
 from volvelle.model.alone import seconds_alone
+from volvelle.model.arrays import BoolColumn, FloatColumn, IntColumn
 from volvelle.model.cluster import Cluster, NodeState
 from volvelle.model.job import Job, JobSpec, Truth
 

@@ -14,16 +14,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from volvelle.metrics.outcomes import (
-    BoolColumn,
-    FloatColumn,
-    IntColumn,
-    JobStatus,
-    Outcomes,
-    Steps,
-    once,
-)
+from volvelle.metrics.outcomes import JobStatus, Outcomes, Steps, once
 from volvelle.metrics.per_job import has_status
+from volvelle.model.arrays import BoolColumn, FloatColumn, IntColumn
 
 _DECIMALS = 9  # sums of fractional GPUs are rounded here, so that 0.1 + 0.2 - 0.3 is no GPU
 

@@ -14,7 +14,8 @@ import numpy as np
 from volvelle.metrics import labels, measures, series
 from volvelle.metrics.catalogue import Objective, metrics
 from volvelle.metrics.labels import Labels
-from volvelle.metrics.outcomes import FloatColumn, IntColumn, JobStatus, Outcomes, Steps, once
+from volvelle.metrics.outcomes import JobStatus, Outcomes, Steps, once
+from volvelle.model.arrays import FloatColumn, IntColumn
 
 GROUPINGS: dict[str, Callable[[Outcomes], Labels]] = {
     "pool": labels.pools,

@@ -3,12 +3,10 @@
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
+from volvelle.model.arrays import FloatColumn
 from volvelle.model.job import Job
 from volvelle.model.throughput import LINEAR
-
-FloatColumn = NDArray[np.float64]
 
 
 def seconds_alone(jobs: Sequence[Job], gpus: FloatColumn) -> FloatColumn:

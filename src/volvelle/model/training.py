@@ -27,6 +27,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from volvelle.model.arrays import FloatColumn
 from volvelle.model.extras import install
 from volvelle.model.problems import Problem
 from volvelle.model.tolerances import WHOLE_SAMPLE
@@ -34,7 +35,6 @@ from volvelle.model.tolerances import WHOLE_SAMPLE
 if TYPE_CHECKING:
     from scipy.interpolate import LinearNDInterpolator
 
-FloatColumn = NDArray[np.float64]
 
 MOST_NODES = 16
 """Nodes beyond which placements were not measured."""

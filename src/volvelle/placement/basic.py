@@ -8,8 +8,9 @@ import numpy as np
 from volvelle.core.compiled import kernel
 from volvelle.core.forward.free_nodes import ANY, MANY, bit_of, counts_of, first_node
 from volvelle.core.parts import Placement, placements, take_in_turn
-from volvelle.core.resources import IntColumn, Resources
+from volvelle.core.resources import Resources
 from volvelle.core.state import State
+from volvelle.model.arrays import IntColumn
 
 
 @placements.register

@@ -10,7 +10,8 @@ import numpy as np
 
 from volvelle.core.facets import PlacesAnew
 from volvelle.core.parts import Placement, placements, take_in_turn
-from volvelle.core.resources import IntColumn, Resources
+from volvelle.core.resources import Resources
+from volvelle.model.arrays import IntColumn
 
 
 @placements.register

@@ -10,7 +10,8 @@ from typing import ClassVar
 import numpy as np
 
 from volvelle.core.parts import Placement, placements
-from volvelle.core.resources import IntColumn, Resources
+from volvelle.core.resources import Resources
+from volvelle.model.arrays import IntColumn
 from volvelle.placement.basic import consolidate
 
 

@@ -10,14 +10,9 @@ depends on the gangs, so callers try both.
 """
 
 import numpy as np
-from numpy.typing import NDArray
 
 from volvelle.core.compiled import compiled
-from volvelle.core.view import IntColumn
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
-Bools = NDArray[np.bool_]
+from volvelle.model.arrays import Bools, Floats, IntColumn, Ints
 
 
 def wider_first(gpus: Floats) -> IntColumn:

@@ -10,7 +10,7 @@ from typing import NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from volvelle.core.view import BoolColumn, FloatColumn, IntColumn
+from volvelle.model.arrays import BoolColumn, FloatColumn, IntColumn
 from volvelle.model.tolerances import WHOLE_NUMBER, WHOLE_ROUND
 
 BoolTable = NDArray[np.bool_]

@@ -24,7 +24,8 @@ from volvelle.core.columns import PINNED, PREEMPTIBLE, TYPE
 from volvelle.core.fill import TARGET, TARGET_REASON, TARGET_TYPE, fill
 from volvelle.core.policy import Allocation, Period, Policy
 from volvelle.core.state import Reason
-from volvelle.core.view import BoolColumn, IntColumn, View
+from volvelle.core.view import View
+from volvelle.model.arrays import BoolColumn, IntColumn
 from volvelle.plan.plan import Plan, Window
 
 

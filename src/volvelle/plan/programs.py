@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from volvelle.core.solver_clock import LATEST, present_clock
-from volvelle.core.view import BoolColumn, FloatColumn, IntColumn
+from volvelle.model.arrays import BoolColumn, FloatColumn, IntColumn
 from volvelle.model.extras import install
 from volvelle.model.problems import Problem
 from volvelle.model.tolerances import LEAST_DIVISOR

@@ -9,7 +9,7 @@ the last turn's answer is known to be optimal, or how far it is from that.
 
 import numpy as np
 
-from volvelle.core.view import BoolColumn, FloatColumn
+from volvelle.model.arrays import BoolColumn, FloatColumn
 from volvelle.model.tolerances import SAME_SHARE
 from volvelle.plan.programs import Answer, Program, Rows, maximise, relative_gap
 

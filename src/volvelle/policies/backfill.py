@@ -18,7 +18,6 @@ here: elastic jobs run on the GPUs they request.
 from typing import ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from volvelle.core.columns import (
     GPUS,
@@ -30,10 +29,8 @@ from volvelle.core.compiled import kernel
 from volvelle.core.fill import ClusterNow, keep_running, seconds_left
 from volvelle.core.policy import Kernel, Policy, policies
 from volvelle.core.state import INFINITY, Reason
+from volvelle.model.arrays import Floats, Ints
 from volvelle.policies.profile import add, earliest_fit, fits, write_running
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 _GPUS_SHORT = int(Reason.GPUS)
 _ORDER = int(Reason.ORDER)

@@ -7,7 +7,6 @@ without rewards are best effort. The paper describes them in a sentence each, of
 from typing import Annotated, Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 from pydantic import Field
 
 from volvelle.core.columns import DEADLINE, FULL_RATE, GPUS, HELD, NUMBER, POOL, TYPE, TYPES
@@ -16,11 +15,9 @@ from volvelle.core.fill import ClusterNow, fill, work_left
 from volvelle.core.groups import Changes, Grouped, change
 from volvelle.core.policy import Kernel, Period, Policy, policies
 from volvelle.core.state import INFINITY
+from volvelle.model.arrays import Floats, Ints
 from volvelle.model.tolerances import SAME_AMOUNT
 from volvelle.policies.growth import then_by
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 
 class DeadlineOrder(Policy):

@@ -17,7 +17,6 @@ change, as shares are given, not kept. CPUs and memory bind as sums over the clu
 from typing import ClassVar, Literal, Self
 
 import numpy as np
-from numpy.typing import NDArray
 from pydantic import Field, PrivateAttr, model_validator
 
 from volvelle.core.columns import (
@@ -41,11 +40,9 @@ from volvelle.core.compiled import kernel
 from volvelle.core.fill import TARGET, TARGET_REASON, TARGET_TYPE, ClusterNow
 from volvelle.core.policy import Kernel, Policy, policies
 from volvelle.core.state import INFINITY, Reason
+from volvelle.model.arrays import Floats, Ints
 from volvelle.model.tolerances import LEAST_DIVISOR, SAME_SHARE
 from volvelle.policies.growth import then_by
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 _GPUS_SHORT = int(Reason.GPUS)
 _QUOTA = int(Reason.QUOTA)

@@ -12,9 +12,7 @@ from volvelle.core.columns import CURVE, LEAST, MOST, PINNED, POOL, TYPE, TYPES
 from volvelle.core.compiled import compiled, kernel
 from volvelle.core.fill import TARGET, TARGET_TYPE, ClusterNow, fill
 from volvelle.core.forward.rates import rate_on
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
+from volvelle.model.arrays import Floats, Ints
 
 
 @kernel

@@ -12,7 +12,6 @@ the smallest share, and where there are too many jobs the heaviest have theirs f
 from typing import ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 from pydantic import Field
 
 from volvelle.core.columns import HELD, LEAST, MOST, POOL, WEIGHT
@@ -20,11 +19,9 @@ from volvelle.core.compiled import compiled, kernel
 from volvelle.core.fill import TARGET, ClusterNow, water_fill
 from volvelle.core.policy import Kernel, Policy, policies
 from volvelle.core.state import INFINITY
+from volvelle.model.arrays import Floats, Ints
 from volvelle.model.tolerances import LEAST_DIVISOR
 from volvelle.policies.growth import give_least, may_grow, served_on, then_by
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 
 @policies.register

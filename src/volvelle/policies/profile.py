@@ -11,12 +11,9 @@ two more entries. Several GPU types are several profiles.
 """
 
 import numpy as np
-from numpy.typing import NDArray
 
 from volvelle.core.compiled import kernel
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
+from volvelle.model.arrays import Floats, Ints
 
 
 @kernel

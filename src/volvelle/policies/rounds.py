@@ -21,17 +21,14 @@ from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from volvelle.core.columns import GPUS, HELD, PINNED, POOL, PREEMPTIBLE, TYPE, TYPES
 from volvelle.core.compiled import compiled
 from volvelle.core.fill import TARGET, TARGET_REASON, TARGET_TYPE
 from volvelle.core.policy import Allocation
 from volvelle.core.state import Reason
-from volvelle.core.view import FloatColumn, IntColumn, JobView, View
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
+from volvelle.core.view import JobView, View
+from volvelle.model.arrays import FloatColumn, Floats, IntColumn, Ints
 
 _GPUS_SHORT = int(Reason.GPUS)
 _QUOTA = int(Reason.QUOTA)

@@ -14,7 +14,8 @@ import numpy as np
 
 from volvelle.metrics import labels, series
 from volvelle.metrics.labels import Labels
-from volvelle.metrics.outcomes import FloatColumn, IntColumn, Outcomes, Segments
+from volvelle.metrics.outcomes import Outcomes, Segments
+from volvelle.model.arrays import FloatColumn, IntColumn
 from volvelle.model.tolerances import SAME_MOMENT, WHOLE_NUMBER
 
 MOST_BARS = 60_000

@@ -6,7 +6,8 @@ import numpy as np
 
 from volvelle.metrics import labels, per_job, series
 from volvelle.metrics.labels import Labels
-from volvelle.metrics.outcomes import FloatColumn, Outcomes, Steps
+from volvelle.metrics.outcomes import Outcomes, Steps
+from volvelle.model.arrays import FloatColumn
 from volvelle.report.compositions import Composition, baseline, judge
 from volvelle.report.grid import Grid
 from volvelle.report.sentences import (

@@ -6,7 +6,8 @@ from dataclasses import replace
 import numpy as np
 
 from volvelle.metrics import per_job, series
-from volvelle.metrics.outcomes import FloatColumn, Outcomes, Steps
+from volvelle.metrics.outcomes import Outcomes, Steps
+from volvelle.model.arrays import FloatColumn
 from volvelle.report.charts import Axis, Drawing, Plot, Series, cdf, line_chart
 from volvelle.report.charts.layout import WIDTH
 from volvelle.report.charts.palette import series_color

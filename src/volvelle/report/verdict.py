@@ -14,7 +14,8 @@ import numpy as np
 from volvelle.metrics import labels
 from volvelle.metrics.baseline import against
 from volvelle.metrics.labels import Labels
-from volvelle.metrics.outcomes import FloatColumn, Outcomes
+from volvelle.metrics.outcomes import Outcomes
+from volvelle.model.arrays import FloatColumn
 from volvelle.report.compositions import Composition, baseline, judge
 from volvelle.report.grid import Grid
 from volvelle.report.reproduction import reproduces

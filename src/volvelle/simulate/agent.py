@@ -15,14 +15,12 @@ logarithms, compiled, because a run makes thousands of fits of seven numbers eac
 """
 
 import numpy as np
-from numpy.typing import NDArray
 
 from volvelle.core.compiled import compiled
 from volvelle.core.goodput import arrays_of, best_batch
+from volvelle.model.arrays import Floats
 from volvelle.model.goodput import Goodput, StepParameters
 from volvelle.model.training import Application, Passes
-
-Floats = NDArray[np.float64]
 
 _LEAST = 1e-8
 _START = np.array([1e-1, 1e-2, 1e-1, 1e-2, 1e-1, 1e-2, 1.0 + 1e-3])

@@ -9,7 +9,6 @@ from operator import attrgetter
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from volvelle.core.events import ArrivalsForetold, JobProfile, JobSubmitted
 from volvelle.core.facets import KnowsTheTruth
@@ -24,12 +23,11 @@ from volvelle.core.state import (
     PLACE,
     TRUTH,
 )
+from volvelle.model.arrays import Floats
 from volvelle.model.job import Job, JobSpec, Truth
 from volvelle.model.job_schema import Needs, with_state
 from volvelle.model.throughput import Linear
 from volvelle.workload.workload import after_earlier
-
-Floats = NDArray[np.float64]
 
 _FORETOLD = ("number", "submit", "gpus", "total", "scale", "request_rate", "start_gap", "pool")
 _OWN = (

@@ -16,8 +16,9 @@ import numpy as np
 
 from volvelle.core.events import JobSubmitted, NodeChanged, Recomposed
 from volvelle.core.journal import Entry, Header, read_journal
-from volvelle.metrics.outcomes import BoolColumn, FloatColumn, IntColumn, JobStatus, Outcomes
+from volvelle.metrics.outcomes import JobStatus, Outcomes
 from volvelle.metrics.recorder import Recorder, recorded
+from volvelle.model.arrays import BoolColumn, FloatColumn, IntColumn
 from volvelle.model.node import Node
 from volvelle.model.overheads import Overheads
 from volvelle.model.problems import Problem

@@ -35,7 +35,7 @@ from volvelle.core.state import (
 )
 from volvelle.estimate.likeness import ARRIVALS_SECONDS, Observed, believed_service
 from volvelle.estimate.told import SHARES, ToldTimes
-from volvelle.metrics.outcomes import FloatColumn
+from volvelle.model.arrays import FloatColumn
 from volvelle.model.job import Job
 from volvelle.simulate.world import World
 

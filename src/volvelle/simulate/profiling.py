@@ -23,14 +23,8 @@ import msgspec
 import numpy as np
 
 from volvelle.core.events import JobProfile
-from volvelle.metrics.outcomes import (
-    BoolColumn,
-    IntColumn,
-    JobStatus,
-    Outcomes,
-    ProfiledJobs,
-    Promised,
-)
+from volvelle.metrics.outcomes import JobStatus, Outcomes, ProfiledJobs, Promised
+from volvelle.model.arrays import BoolColumn, IntColumn
 from volvelle.model.cluster import Cluster, NodeChange, NodeState, Profiling
 from volvelle.model.job import Job
 from volvelle.model.overheads import Overheads

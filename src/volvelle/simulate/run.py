@@ -16,8 +16,9 @@ from volvelle.core.scheduler import Scheduler
 from volvelle.core.scheduler_state import SchedulerState
 from volvelle.core.state import EVERY_MOMENT, INFINITY, NEVER, NEWCOMERS_CAME
 from volvelle.core.systems import brought
-from volvelle.metrics.outcomes import BoolColumn, Outcomes
+from volvelle.metrics.outcomes import Outcomes
 from volvelle.metrics.recorder import Recorder
+from volvelle.model.arrays import BoolColumn
 from volvelle.model.cluster import Cluster
 from volvelle.model.job import JobSpec, Truth
 from volvelle.model.overheads import Overheads

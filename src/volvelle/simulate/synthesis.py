@@ -13,7 +13,7 @@ import numpy as np
 
 from volvelle.core.forecast import Forecast
 from volvelle.metrics.measures import of_jobs, read_measure
-from volvelle.metrics.outcomes import FloatColumn
+from volvelle.model.arrays import FloatColumn
 from volvelle.model.problems import Problem, nearest
 
 SYNTHESIZER = "synthesizer"

@@ -15,7 +15,7 @@ import numpy as np
 
 from volvelle.core.space import Point
 from volvelle.metrics.catalogue import Objective
-from volvelle.metrics.outcomes import FloatColumn
+from volvelle.model.arrays import FloatColumn
 from volvelle.model.problems import Problem
 from volvelle.report.table import format_cell, measure_column
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from volvelle.metrics.catalogue import Objective
-from volvelle.metrics.outcomes import FloatColumn
+from volvelle.model.arrays import FloatColumn
 from volvelle.report.charts import Axis, Dots, Drawing, scatter, write_pngs
 from volvelle.report.page import Section, figure, note, tiles, write_page
 from volvelle.report.table import Cell, Column, Table, format_cell, measure_column, to_html

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from volvelle.core.space import Point, Space
-from volvelle.metrics.outcomes import FloatColumn
+from volvelle.model.arrays import FloatColumn
 from volvelle.model.extras import install
 from volvelle.model.problems import Problem
 

@@ -24,7 +24,7 @@ from volvelle.core.policy import policies
 from volvelle.core.space import Point, Space
 from volvelle.core.written import WrittenPart
 from volvelle.metrics.catalogue import Objective
-from volvelle.metrics.outcomes import FloatColumn
+from volvelle.model.arrays import FloatColumn
 from volvelle.model.problems import Problem, nearest
 from volvelle.simulate.run import Setting, check
 from volvelle.tune.evaluate import evaluate

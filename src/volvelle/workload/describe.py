@@ -15,8 +15,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from volvelle.model.arrays import FloatColumn
 from volvelle.model.units import DAY, HOUR
-from volvelle.workload.workload import FloatColumn, Workload
+from volvelle.workload.workload import Workload
 
 QUANTILES = (0.01, 0.05, 0.1, 0.25, 0.5, 0.75, 0.9, 0.95, 0.99)
 _CDF_POINTS = 200

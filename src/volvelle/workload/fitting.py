@@ -28,12 +28,13 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from volvelle.model.arrays import FloatColumn
 from volvelle.model.job import Job, Reward, Truth
 from volvelle.model.problems import Problem
 from volvelle.model.units import HOUR
 from volvelle.workload.describe import dispersion
 from volvelle.workload.rhythm import WEEK, WeeklyRhythm, weekly_rhythm
-from volvelle.workload.workload import FloatColumn, Workload
+from volvelle.workload.workload import Workload
 
 _replace = msgspec.structs.replace
 _Indices = NDArray[np.intp]

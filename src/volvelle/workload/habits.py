@@ -22,12 +22,13 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
+from volvelle.model.arrays import FloatColumn
 from volvelle.model.job import Job
 from volvelle.model.problems import Problem
 from volvelle.model.toml import read_toml
 from volvelle.model.units import HOUR, MINUTE
 from volvelle.model.validation import Seconds, describe_validation
-from volvelle.workload.workload import FloatColumn, Workload
+from volvelle.workload.workload import Workload
 
 _QUANTILES = 21
 """How many quantiles of think times are kept, from the shortest to the longest."""

@@ -9,8 +9,8 @@ from functools import cached_property
 
 import numpy as np
 
+from volvelle.model.arrays import FloatColumn
 from volvelle.model.units import DAY, HOUR
-from volvelle.workload.workload import FloatColumn
 
 WEEK = 7 * DAY
 _HOURS = 168

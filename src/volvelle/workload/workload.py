@@ -11,12 +11,10 @@ from functools import cached_property
 
 import msgspec
 import numpy as np
-from numpy.typing import NDArray
 
 from volvelle.model.alone import seconds_alone
+from volvelle.model.arrays import FloatColumn
 from volvelle.model.job import Job, JobSpec, Recorded
-
-FloatColumn = NDArray[np.float64]
 
 
 @dataclass

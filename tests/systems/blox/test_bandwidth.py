@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from volvelle.core.view import FloatColumn
+from volvelle.model.arrays import FloatColumn
 from volvelle.model.cluster import Cluster, Node, parse_cluster
 from volvelle.systems.blox.bandwidth import best_linked
 from volvelle.testing.scenario import Scenario, happen, linear_job

@@ -9,7 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from volvelle.core.parts import Gang, KnownJob
-from volvelle.core.resources import IntColumn, Resources
+from volvelle.core.resources import Resources
+from volvelle.model.arrays import IntColumn
 from volvelle.model.cluster import parse_cluster
 from volvelle.model.job import Job, JobSpec, Truth
 from volvelle.model.throughput import LINEAR, Log2

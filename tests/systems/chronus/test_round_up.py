@@ -10,7 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from volvelle.core.parts import Gang, KnownJob, placements
-from volvelle.core.resources import IntColumn, Resources
+from volvelle.core.resources import Resources
+from volvelle.model.arrays import IntColumn
 from volvelle.model.cluster import Cluster, Node, parse_cluster
 from volvelle.model.job import JobSpec, Truth
 from volvelle.model.overheads import Overheads

@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from volvelle.core.demand import Wants, wants_of
 from volvelle.core.parts import KnownJob
 from volvelle.core.policy import policies
-from volvelle.core.stock import FloatColumn, IntColumn, Standing, Stock
+from volvelle.core.stock import Standing, Stock
+from volvelle.model.arrays import FloatColumn, IntColumn
 from volvelle.model.job import JobSpec, Truth
 from volvelle.model.problems import Problem
 from volvelle.model.tolerances import SAME_SHARE

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from volvelle.core.policy import policies
-from volvelle.core.view import FloatColumn
+from volvelle.model.arrays import FloatColumn
 from volvelle.model.cluster import parse_cluster
 from volvelle.model.job import Job
 from volvelle.model.problems import Problem

@@ -10,18 +10,8 @@ from typing import NamedTuple
 import numpy as np
 
 from volvelle.core.compiled import compiled, kernel
-from volvelle.incumbents.slurm.shapes import (
-    CPUS,
-    GPUS,
-    MANY,
-    MEMORY,
-    Bools,
-    Floats,
-    Hardware,
-    Ints,
-    Shape,
-    Share,
-)
+from volvelle.incumbents.slurm.shapes import CPUS, GPUS, MANY, MEMORY, Hardware, Shape, Share
+from volvelle.model.arrays import Bools, Floats, Ints
 
 (LEAST, MOST, TASKS, TASK_CPUS, TASK_GPUS, MOST_TASKS, NODE_CPUS, NODE_GPUS) = range(8)
 (NODE_MEMORY, CPU_MEMORY, JOB_GPUS, WHOLE, REQUIRES) = range(8, 13)

@@ -12,8 +12,9 @@ from volvelle.incumbents.slurm.fair_share import FairShare
 from volvelle.incumbents.slurm.holdings import NONE, Holdings
 from volvelle.incumbents.slurm.limits import Book
 from volvelle.incumbents.slurm.rules import Rules
-from volvelle.incumbents.slurm.shapes import Bools, Floats, Hardware, Share, shape_of
+from volvelle.incumbents.slurm.shapes import Hardware, Share, shape_of
 from volvelle.incumbents.slurm.site import Partition, Reservation
+from volvelle.model.arrays import Bools, Floats
 
 REQUEUE_HOLD = 121.0
 """Seconds for which a job that was requeued is held (measured; ``begin_time`` is now and 120 s, plus 1)."""

@@ -2,8 +2,9 @@
 
 from dataclasses import dataclass, field
 
-from volvelle.incumbents.slurm.shapes import Bools, Share
+from volvelle.incumbents.slurm.shapes import Share
 from volvelle.incumbents.slurm.site import Job, Partition
+from volvelle.model.arrays import Bools
 
 FOREVER = float("inf")
 

@@ -5,7 +5,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from volvelle.incumbents.slurm.shapes import Floats, Ints, Share
+from volvelle.incumbents.slurm.shapes import Share
+from volvelle.model.arrays import Floats, Ints
 
 
 class Holdings(NamedTuple):

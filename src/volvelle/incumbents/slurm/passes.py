@@ -27,7 +27,7 @@ from volvelle.incumbents.slurm.planning import (
     next_start,
 )
 from volvelle.incumbents.slurm.preemption import mode_of, stoppable, stops_by_class, victims_of
-from volvelle.incumbents.slurm.shapes import Bools
+from volvelle.model.arrays import Bools
 
 
 def queue(controller: Controller) -> list[Place]:

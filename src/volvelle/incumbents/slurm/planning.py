@@ -17,7 +17,8 @@ from volvelle.incumbents.slurm.choosing import (
     suffices,
     tasks_at,
 )
-from volvelle.incumbents.slurm.shapes import CPUS, GPUS, MEMORY, Bools, Floats, Ints
+from volvelle.incumbents.slurm.shapes import CPUS, GPUS, MEMORY
+from volvelle.model.arrays import Bools, Floats, Ints
 
 NEVER = float("inf")
 

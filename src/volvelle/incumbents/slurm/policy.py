@@ -17,8 +17,9 @@ from volvelle.incumbents.slurm.planning import HELD_GPUS, NODE
 from volvelle.incumbents.slurm.reasons import explained
 from volvelle.incumbents.slurm.records import dependencies, entry_of, job_of_spec, on_nodes
 from volvelle.incumbents.slurm.rules import Rules
-from volvelle.incumbents.slurm.shapes import GPUS, Ints, Share
+from volvelle.incumbents.slurm.shapes import GPUS, Share
 from volvelle.incumbents.slurm.site import Job, Site
+from volvelle.model.arrays import Ints
 
 
 class Past(NamedTuple):

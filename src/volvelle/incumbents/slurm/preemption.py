@@ -11,8 +11,8 @@ from volvelle.incumbents.slurm.choosing import choose
 from volvelle.incumbents.slurm.controller import Controller
 from volvelle.incumbents.slurm.entries import Entry, Place
 from volvelle.incumbents.slurm.rules import Rules
-from volvelle.incumbents.slurm.shapes import Bools
 from volvelle.incumbents.slurm.site import Partition
+from volvelle.model.arrays import Bools
 
 OFF = "OFF"
 

@@ -12,7 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from volvelle.incumbents.slurm.site import Job, Site
-from volvelle.incumbents.slurm.survival import Curve, Floats
+from volvelle.incumbents.slurm.survival import Curve
+from volvelle.model.arrays import Floats
 
 _PRIOR = (0.1, 0.3, 0.5, 0.7, 0.9)
 """Ratios of jobs of which nothing is known; together they weigh as one job."""

@@ -8,13 +8,9 @@ from functools import cache
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from volvelle.incumbents.slurm.site import Job, Node, Partition, Site
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
-Bools = NDArray[np.bool_]
+from volvelle.model.arrays import Bools, Floats
 
 CPUS, MEMORY, GPUS = 0, 1, 2
 """Rows of what is free, (3, nodes); memory in MB."""

@@ -3,7 +3,7 @@
 import numpy as np
 from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
+from volvelle.model.arrays import Floats
 
 
 class Curve:

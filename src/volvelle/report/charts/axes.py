@@ -11,12 +11,11 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
+from volvelle.model.arrays import FloatColumn
 from volvelle.model.units import DAY, HOUR, MINUTE
 from volvelle.report.charts.marks import ReadOutAxis
 
-FloatColumn = NDArray[np.float64]
 Quantity = Literal["number", "share", "time", "duration"]
 
 _TIME_UNITS = (("days", DAY), ("hours", HOUR), ("minutes", MINUTE), ("seconds", 1.0))

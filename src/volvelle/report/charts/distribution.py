@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from volvelle.model.arrays import FloatColumn
 from volvelle.report.charts.axes import Axis, FittedAxis, fit
 from volvelle.report.charts.layout import (
     TEXT_SIZE,
@@ -18,8 +18,6 @@ from volvelle.report.charts.layout import (
     left_margin,
 )
 from volvelle.report.charts.marks import Drawing, Mark, Panel, Rect, Text, clip_text
-
-FloatColumn = NDArray[np.float64]
 
 
 def cdf(values: FloatColumn, of: int | None = None) -> tuple[FloatColumn, FloatColumn]:

@@ -9,9 +9,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from volvelle.metrics.outcomes import Steps
+from volvelle.model.arrays import FloatColumn
 from volvelle.report.charts.axes import Axis, FittedAxis, fit
 from volvelle.report.charts.layout import (
     NARROW,
@@ -26,8 +26,6 @@ from volvelle.report.charts.layout import (
 from volvelle.report.charts.marks import Area, Drawing, Line, Mark, Panel, Text, clip_text
 from volvelle.report.charts.palette import series_color, series_dash
 from volvelle.report.charts.simplify import simplify_line, step_envelope, step_points
-
-FloatColumn = NDArray[np.float64]
 
 
 @dataclass(frozen=True)

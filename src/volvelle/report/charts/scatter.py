@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from volvelle.model.arrays import FloatColumn
 from volvelle.report.charts.axes import Axis, fit
 from volvelle.report.charts.layout import (
     NARROW,
@@ -18,8 +18,6 @@ from volvelle.report.charts.layout import (
     left_margin,
 )
 from volvelle.report.charts.marks import Drawing, Line, Mark, Panel, Rect, Text, clip_text
-
-FloatColumn = NDArray[np.float64]
 
 _LABEL_SIZE = 12.0
 

@@ -6,11 +6,9 @@ Both reductions keep every extreme: what is left out could not have been seen.
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from volvelle.model.arrays import FloatColumn
 from volvelle.report.charts.marks import Points
-
-FloatColumn = NDArray[np.float64]
 
 
 class Envelope(NamedTuple):

@@ -35,6 +35,7 @@ from volvelle.core.orders import all_rounded, rounded
 from volvelle.core.policy import Allocation, Kernel, Policy, interpreted, policies
 from volvelle.core.state import INFINITY
 from volvelle.core.view import View
+from volvelle.model.arrays import Floats, Ints
 from volvelle.model.tolerances import SAME_SHARE
 from volvelle.model.validation import Seconds
 from volvelle.policies.growth import (
@@ -44,10 +45,6 @@ from volvelle.policies.growth import (
     served_on,
     then_by,
 )
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
-
 
 _FACTOR, _MODULUS = 48271, 2**31 - 1
 """Coins: Park and Miller, "Random number generators: good ones are hard to find" (1988, revised 1993)."""

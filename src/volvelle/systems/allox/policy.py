@@ -17,16 +17,14 @@ SciPy's gives (extra ``goodput``).
 from typing import Annotated, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 from pydantic import Field, PrivateAttr
 
 from volvelle.core.policy import Period, policies
-from volvelle.core.view import FloatColumn, IntColumn, View
+from volvelle.core.view import View
+from volvelle.model.arrays import FloatColumn, Floats, IntColumn
 from volvelle.model.problems import Problem
 from volvelle.systems.gavel.base import Gavel
 from volvelle.systems.gavel.demand import Demand
-
-Floats = NDArray[np.float64]
 
 
 @policies.register

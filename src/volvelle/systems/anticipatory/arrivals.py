@@ -19,13 +19,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from volvelle.core.compiled import compiled
+from volvelle.model.arrays import Floats, Ints
 from volvelle.model.extras import install
 from volvelle.model.problems import Problem
 from volvelle.systems.anticipatory.past import FEATURES, LONGEST_SPAN, Earlier, Past
 from volvelle.systems.anticipatory.quanta import DEFAULT, read_quanta
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 FORMAT = 1
 """Of model files."""

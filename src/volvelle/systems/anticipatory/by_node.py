@@ -13,7 +13,6 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from volvelle.core.columns import GPUS, HELD, NUMBER, POOL, SUBMIT, TYPES
 from volvelle.core.compiled import compiled
@@ -21,12 +20,10 @@ from volvelle.core.events import ArrivalsForetold
 from volvelle.core.fill import TARGET, TARGET_REASON, TARGET_TYPE
 from volvelle.core.policy import Allocation
 from volvelle.core.state import Reason
-from volvelle.core.view import FloatColumn, View
+from volvelle.core.view import View
+from volvelle.model.arrays import FloatColumn, Floats, Ints
 from volvelle.model.tolerances import SAME_AMOUNT
 from volvelle.systems.anticipatory.home_nodes import HomeClock, lay_out, stand
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 _GPUS_SHORT = int(Reason.GPUS)
 _ORDER = int(Reason.ORDER)

@@ -32,13 +32,13 @@ as in `policy`; with ``locality`` they are GPUs of nodes (`coarse_by_node`). ``h
 from typing import Annotated, ClassVar, Self
 
 import numpy as np
-from numpy.typing import NDArray
 from pydantic import Field, PrivateAttr, model_validator
 
 from volvelle.core.columns import GPUS, HELD, NUMBER, POOL, TYPES
 from volvelle.core.policy import Allocation, Kernel, Policy, allocate_by_groups, policies
 from volvelle.core.state import Reason
 from volvelle.core.view import View
+from volvelle.model.arrays import Floats
 from volvelle.model.tolerances import SAME_AMOUNT
 from volvelle.model.validation import Seconds
 from volvelle.systems.anticipatory.coarse_by_node import NodeLender, home_nodes_of
@@ -47,9 +47,6 @@ from volvelle.systems.anticipatory.harm_control import HarmControl
 from volvelle.systems.anticipatory.lending import decide, kind_of, kinds_of
 from volvelle.systems.anticipatory.memory import ASK_AT, BEHIND, LEVEL, NOTED, Memory
 from volvelle.systems.anticipatory.quanta import DEFAULT, Quanta, read_quanta
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 _GPUS_SHORT, _QUOTA, _RESERVED = map(float, (Reason.GPUS, Reason.QUOTA, Reason.RESERVED))
 

@@ -16,6 +16,7 @@ from volvelle.core.fill import TARGET, TARGET_REASON, TARGET_TYPE
 from volvelle.core.policy import Allocation
 from volvelle.core.state import INFINITY, Reason
 from volvelle.core.view import View
+from volvelle.model.arrays import Ints
 from volvelle.model.tolerances import SAME_AMOUNT
 from volvelle.systems.anticipatory.by_node import held_by_node, places
 from volvelle.systems.anticipatory.home_nodes import lay_out, stand
@@ -29,9 +30,6 @@ from volvelle.systems.anticipatory.memory import (
     Tables,
 )
 from volvelle.systems.anticipatory.watch import open_for, watch
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 _GPUS_SHORT, _ORDER = float(Reason.GPUS), float(Reason.ORDER)
 _QUOTA, _RESERVED = float(Reason.QUOTA), float(Reason.RESERVED)

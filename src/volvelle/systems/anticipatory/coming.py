@@ -13,12 +13,10 @@ from numpy.typing import NDArray
 
 from volvelle.core.compiled import compiled
 from volvelle.core.view import View
+from volvelle.model.arrays import Floats, Ints
 from volvelle.model.problems import Problem
 from volvelle.systems.anticipatory.arrivals import ArrivalModel, QuantumSamples
 from volvelle.systems.anticipatory.past import Past, until
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 _FORGETS = 0.98
 """The weight of an outcome once the next is known."""

@@ -1,13 +1,9 @@
 """Where a gang would go: for the loops of this folder."""
 
-import numpy as np
-from numpy.typing import NDArray
-
 from volvelle.core.columns import GPUS, TYPES
 from volvelle.core.compiled import compiled
+from volvelle.model.arrays import Floats
 from volvelle.model.tolerances import SAME_AMOUNT
-
-Floats = NDArray[np.float64]
 
 
 @compiled

@@ -19,15 +19,10 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
+from volvelle.model.arrays import FloatColumn
 from volvelle.model.units import DAY, MINUTE
 from volvelle.model.validation import Seconds
-from volvelle.workload.generators.base import (
-    FloatColumn,
-    Generator,
-    JobColumns,
-    generators,
-    workload_of,
-)
+from volvelle.workload.generators.base import Generator, JobColumns, generators, workload_of
 from volvelle.workload.generators.declarations import Declarations
 from volvelle.workload.generators.mixes import GAVEL_WIDTHS, discrete, uniform_ranges
 from volvelle.workload.workload import Workload

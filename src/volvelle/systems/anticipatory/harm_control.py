@@ -12,14 +12,11 @@ at most harm x jobs, plus the jobs that loans made before the level reached 1 st
 from dataclasses import dataclass, field
 
 import numpy as np
-from numpy.typing import NDArray
 
 from volvelle.core.compiled import compiled, kernel
 from volvelle.core.view import View
+from volvelle.model.arrays import Floats, Ints
 from volvelle.systems.anticipatory.isolated_reference import IsolatedReference
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 
 @dataclass

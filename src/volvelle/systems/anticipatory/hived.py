@@ -15,17 +15,15 @@ pool, are opportunistic. Jobs are gangs.
 from typing import ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from volvelle.core.columns import COUNT, GPUS, HELD, POOL, TYPES
 from volvelle.core.compiled import compiled, kernel
 from volvelle.core.fill import TARGET, TARGET_REASON, TARGET_TYPE, ClusterNow, keep_running
 from volvelle.core.policy import Kernel, Policy, policies
 from volvelle.core.state import INFINITY, Reason
+from volvelle.model.arrays import Floats
 from volvelle.model.tolerances import SAME_AMOUNT
 from volvelle.systems.anticipatory.gangs import gang_type
-
-Floats = NDArray[np.float64]
 
 _GPUS_SHORT = int(Reason.GPUS)
 _QUOTA = int(Reason.QUOTA)

@@ -10,15 +10,11 @@ from dataclasses import dataclass, field
 from heapq import heappop, heappush
 
 import numpy as np
-from numpy.typing import NDArray
 
 from volvelle.core.compiled import compiled
 from volvelle.core.forward.moments import boundary
-from volvelle.core.view import FloatColumn, IntColumn
+from volvelle.model.arrays import FloatColumn, IntColumn, Ints
 from volvelle.model.tolerances import WHOLE_NUMBER
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 
 def lay_out(sizes: IntColumn, owned: FloatColumn) -> Ints:

@@ -8,7 +8,6 @@ first of each kind that waits matters.
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from volvelle.core.columns import (
     ATTAINED,
@@ -35,6 +34,7 @@ from volvelle.core.compiled import compiled, kernel
 from volvelle.core.fill import ClusterNow
 from volvelle.core.groups import Changes, Grouped, change
 from volvelle.core.state import INFINITY, Reason
+from volvelle.model.arrays import Bools, Floats, Ints
 from volvelle.model.tolerances import SAME_AMOUNT
 from volvelle.systems.anticipatory.memory import (
     ASK_AT,
@@ -65,10 +65,6 @@ from volvelle.systems.anticipatory.memory import (
 )
 from volvelle.systems.anticipatory.watch import open_for, watch, within
 
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
-Flags = NDArray[np.bool_]
-
 _QUOTA = float(Reason.QUOTA)
 _NOTED, _ROLE = NOTED - COUNT, ROLE - COUNT  # among own columns
 _DEAR = 0.1
@@ -91,12 +87,12 @@ class Ledger(NamedTuple):
     pending: Floats
     left: Floats
     turn: Floats
-    closed: Flags
+    closed: Bools
     free: Floats
     stoppable: Floats
     waiting: Ints
     head: Ints
-    stopped: Flags
+    stopped: Bools
 
 
 @kernel

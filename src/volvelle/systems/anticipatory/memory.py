@@ -8,12 +8,10 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from volvelle.core.columns import COUNT
 from volvelle.core.compiled import kernel
-
-Floats = NDArray[np.float64]
+from volvelle.model.arrays import Floats
 
 NOTED, ROLE = COUNT, COUNT + 1
 """Own columns: whether the arrival of the job is noted; the role of a running job."""

@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from volvelle.core.view import FloatColumn, IntColumn
+from volvelle.model.arrays import FloatColumn, IntColumn
 from volvelle.model.cluster import Cluster
 from volvelle.model.job import Job
 from volvelle.model.problems import Problem

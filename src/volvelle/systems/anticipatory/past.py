@@ -15,9 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from volvelle.core.compiled import compiled
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
+from volvelle.model.arrays import Floats, Ints
 
 _HOUR, _DAY = 3600.0, 86400.0
 _AGO = np.array([_HOUR, 2 * _HOUR, 3 * _HOUR, _DAY, 2 * _DAY, 3 * _DAY])

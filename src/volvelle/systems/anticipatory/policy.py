@@ -48,15 +48,13 @@ from volvelle.core.facets import ForeseesArrivals
 from volvelle.core.fill import TARGET, TARGET_REASON, TARGET_TYPE, keep_running, seconds_left
 from volvelle.core.policy import Allocation, Policy, policies
 from volvelle.core.state import Reason
-from volvelle.core.view import FloatColumn, View
+from volvelle.core.view import View
+from volvelle.model.arrays import FloatColumn, Floats, Ints
 from volvelle.model.tolerances import SAME_AMOUNT
 from volvelle.policies.profile import add, step_at, write_running
 from volvelle.systems.anticipatory.by_node import NodePlan
 from volvelle.systems.anticipatory.gangs import gang_type
 from volvelle.systems.anticipatory.virtual_clock import VirtualClock
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 _GPUS_SHORT = int(Reason.GPUS)
 _RESERVED = int(Reason.RESERVED)

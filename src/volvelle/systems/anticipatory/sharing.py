@@ -14,7 +14,6 @@ last, on idle ones.
 from typing import ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 from pydantic import Field
 
 from volvelle.core.columns import GPUS, HELD, NUMBER, POOL
@@ -30,12 +29,10 @@ from volvelle.core.fill import (
 from volvelle.core.policy import Allocation, Kernel, Policy, policies
 from volvelle.core.state import INFINITY, Reason
 from volvelle.core.view import View
+from volvelle.model.arrays import Floats
 from volvelle.model.tolerances import SAME_AMOUNT
 from volvelle.systems.anticipatory.by_node import serve_isolated
 from volvelle.systems.anticipatory.gangs import gang_type
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 _GPUS_SHORT = int(Reason.GPUS)
 _ORDER = int(Reason.ORDER)

@@ -7,14 +7,11 @@ order of submission with the sorted ends of running ones. Real starts do not mov
 from dataclasses import dataclass, field
 
 import numpy as np
-from numpy.typing import NDArray
 
 from volvelle.core.compiled import compiled
 from volvelle.core.forward.moments import boundary
-from volvelle.core.view import FloatColumn
+from volvelle.model.arrays import FloatColumn, Floats
 from volvelle.model.tolerances import SAME_AMOUNT
-
-Floats = NDArray[np.float64]
 
 
 @dataclass

@@ -6,14 +6,9 @@ borrower has outlived the next. Exact
 durations never close anything (docs/decisions/0071).
 """
 
-import numpy as np
-from numpy.typing import NDArray
-
 from volvelle.core.compiled import kernel
+from volvelle.model.arrays import Bools, Floats
 from volvelle.model.tolerances import SAME_AMOUNT
-
-Floats = NDArray[np.float64]
-Flags = NDArray[np.bool_]
 
 
 @kernel
@@ -26,7 +21,7 @@ def within(seconds: float, quanta: Floats) -> int:
 
 
 @kernel
-def watch(closed: Flags, at: int, pool: int, ran: float, quanta: Floats) -> None:
+def watch(closed: Bools, at: int, pool: int, ran: float, quanta: Floats) -> None:
     """Close the quanta from place ``at`` on that a borrower has outlived in ``ran`` seconds."""
     while at < len(quanta) and ran > quanta[at] + SAME_AMOUNT:
         closed[at, pool] = True
@@ -34,7 +29,7 @@ def watch(closed: Flags, at: int, pool: int, ran: float, quanta: Floats) -> None
 
 
 @kernel
-def open_for(closed: Flags, at: int, pool: int) -> int:
+def open_for(closed: Bools, at: int, pool: int) -> int:
     """The place of the quantum as of which jobs count; the number of quanta for none."""
     while at < len(closed) and closed[at, pool]:
         at += 1

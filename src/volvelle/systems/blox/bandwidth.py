@@ -16,7 +16,8 @@ from numpy.typing import NDArray
 from pydantic import Field, PrivateAttr
 
 from volvelle.core.parts import placements
-from volvelle.core.resources import FloatColumn, IntColumn, Resources
+from volvelle.core.resources import Resources
+from volvelle.model.arrays import FloatColumn, IntColumn
 from volvelle.placement.basic import Consolidated
 
 

@@ -9,7 +9,8 @@ import numpy as np
 from pydantic import Field
 
 from volvelle.core.parts import KnownJob, Placement, take_in_turn
-from volvelle.core.resources import IntColumn, Resources
+from volvelle.core.resources import Resources
+from volvelle.model.arrays import IntColumn
 from volvelle.placement.basic import consolidate
 from volvelle.placement.strict import consolidate_or_wait
 

@@ -15,7 +15,7 @@ from volvelle.core.fill import TARGET, TARGET_REASON, TARGET_TYPE, fill
 from volvelle.core.policy import Allocation, SolverGaps
 from volvelle.core.promises import LEAST_SLACK, Margin, keeps, over_share
 from volvelle.core.state import Reason
-from volvelle.core.view import BoolColumn, FloatColumn, IntColumn
+from volvelle.model.arrays import BoolColumn, FloatColumn, IntColumn
 from volvelle.model.job import JobSpec
 from volvelle.systems.chronus.look import LAST, PACE, ROW, SEEN, TOO_LARGE, Look
 from volvelle.systems.chronus.recent import RecentWork

@@ -5,17 +5,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from volvelle.core.view import BoolColumn, FloatColumn, IntColumn
-from volvelle.plan.packing import (
-    Bools,
-    Floats,
-    Ints,
-    complete,
-    finish_slots,
-    pack,
-    restarts,
-    wider_first,
-)
+from volvelle.model.arrays import BoolColumn, Bools, FloatColumn, Floats, IntColumn, Ints
+from volvelle.plan.packing import complete, finish_slots, pack, restarts, wider_first
 from volvelle.plan.plan import Plan, Window
 from volvelle.plan.programs import relative_gap
 

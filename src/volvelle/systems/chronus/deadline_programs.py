@@ -8,8 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from volvelle.core.view import FloatColumn, IntColumn
-from volvelle.plan.packing import Bools
+from volvelle.model.arrays import Bools, FloatColumn, IntColumn
 from volvelle.plan.programs import Program, Rows, maximise
 from volvelle.systems.chronus.deadline_case import Case
 

@@ -30,7 +30,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from volvelle.core.view import FloatColumn, IntColumn
+from volvelle.model.arrays import FloatColumn, IntColumn
 from volvelle.plan.plan import Plan, Window
 from volvelle.plan.programs import relative_gap
 from volvelle.systems.chronus.deadline_case import Case, DeadlineJobs

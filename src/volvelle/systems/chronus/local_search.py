@@ -19,19 +19,16 @@ from functools import lru_cache
 from typing import Annotated, ClassVar, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from pydantic import Field
 
 from volvelle.core.compiled import compiled, kernel
 from volvelle.core.facets import PlacesBatches
 from volvelle.core.parts import Gang, KnownJob, Placement, placements
-from volvelle.core.resources import IntColumn, Resources
+from volvelle.core.resources import Resources
+from volvelle.model.arrays import Floats, IntColumn, Ints
 from volvelle.placement.basic import consolidate
 from volvelle.placement.strict import largest_node
 from volvelle.systems.chronus.round_up import packed, scatter
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 
 @placements.register

@@ -22,8 +22,8 @@ from volvelle.core.columns import (
     UNIT_RATE,
 )
 from volvelle.core.eligibility import mean_rate
-from volvelle.core.view import BoolColumn, FloatColumn, IntColumn, View
-from volvelle.systems.chronus.reservations import Floats
+from volvelle.core.view import View
+from volvelle.model.arrays import BoolColumn, FloatColumn, Floats, IntColumn
 
 ROW, LAST, SEEN, PACE, SINCE, LEFT = range(6)
 """The policy's own columns: the row of its reservation + 1, its last deadline (0: none), 1 once answered; how

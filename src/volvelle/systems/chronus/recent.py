@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from volvelle.core.view import FloatColumn
+from volvelle.model.arrays import FloatColumn
 
 _LEAST_SECONDS = 3600.0
 """Over which a rate is seen at least: the first minutes say little."""

@@ -15,11 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from volvelle.core.compiled import compiled
-from volvelle.core.view import BoolColumn, FloatColumn, IntColumn
+from volvelle.model.arrays import BoolColumn, Bools, FloatColumn, Floats, IntColumn
 from volvelle.model.tolerances import SAME_MOMENT, WHOLE_ROUND
-
-Floats = NDArray[np.float64]
-Bools = NDArray[np.bool_]
 
 _ROWS, _SLOTS = 64, 256
 """Room for reservations and slots to begin with."""

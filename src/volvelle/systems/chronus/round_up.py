@@ -19,7 +19,8 @@ from pydantic import Field
 
 from volvelle.core.facets import PlacesBatches
 from volvelle.core.parts import Gang, KnownJob, Placement, placements
-from volvelle.core.resources import IntColumn, Resources
+from volvelle.core.resources import Resources
+from volvelle.model.arrays import IntColumn
 from volvelle.model.job import JobSpec, Truth
 from volvelle.placement.basic import consolidate
 from volvelle.placement.strict import fewest_nodes, largest_node

@@ -12,7 +12,7 @@ import numpy as np
 
 from volvelle.core.columns import GPUS, NUMBER
 from volvelle.core.policy import SolverGaps
-from volvelle.core.view import IntColumn
+from volvelle.model.arrays import IntColumn
 from volvelle.model.problems import Problem
 from volvelle.plan.plan import Window
 from volvelle.systems.chronus.deadlines import DeadlineJobs, select_by_deadline

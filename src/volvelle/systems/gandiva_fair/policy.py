@@ -14,15 +14,13 @@ types all count alike.
 from typing import ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 from pydantic import Field
 
 from volvelle.core.policy import Period, policies
-from volvelle.core.view import FloatColumn, View
+from volvelle.core.view import View
+from volvelle.model.arrays import FloatColumn, Floats
 from volvelle.systems.gavel.base import Gavel
 from volvelle.systems.gavel.demand import Demand
-
-Floats = NDArray[np.float64]
 
 
 @policies.register

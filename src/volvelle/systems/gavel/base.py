@@ -25,11 +25,11 @@ from collections.abc import Iterable, Sequence
 from typing import Annotated, ClassVar, Self
 
 import numpy as np
-from numpy.typing import NDArray
 from pydantic import Field, PrivateAttr, model_validator
 
 from volvelle.core.policy import Allocation, Period, Policy, SolverGaps
 from volvelle.core.view import View
+from volvelle.model.arrays import Floats
 from volvelle.model.cluster import Cluster
 from volvelle.model.job import JobSpec, Truth
 from volvelle.model.problems import Problem
@@ -37,8 +37,6 @@ from volvelle.model.throughput import AnyThroughput, PerBatchSize, PerType
 from volvelle.model.validation import Seconds
 from volvelle.policies.rounds import Claims, Leftovers, Shares
 from volvelle.systems.gavel.demand import Demand, demand_of
-
-Floats = NDArray[np.float64]
 
 SOURCE = "Gavel (OSDI'20)"
 

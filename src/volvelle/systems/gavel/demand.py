@@ -9,12 +9,10 @@ turns gives both as much. (Not so where pools have quotas, of which each of a pa
 from typing import NamedTuple, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
-from volvelle.core.view import BoolColumn, FloatColumn, IntColumn, View
+from volvelle.core.view import View
+from volvelle.model.arrays import BoolColumn, FloatColumn, Floats, IntColumn
 from volvelle.plan.programs import Program, Rows, maximise
-
-Floats = NDArray[np.float64]
 
 _NO_ROWS: IntColumn = np.zeros(0, dtype=np.int64)
 

@@ -13,15 +13,13 @@ ends at the first that cannot share either.
 from typing import ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 from pydantic import PrivateAttr
 
 from volvelle.core.policy import policies
 from volvelle.core.view import View
+from volvelle.model.arrays import Floats
 from volvelle.systems.gavel.base import Gavel
 from volvelle.systems.gavel.demand import Demand
-
-Floats = NDArray[np.float64]
 
 
 @policies.register

@@ -14,15 +14,13 @@ to 0.1 %. (Gavel's simulator solves the convex program.) The gap is that of the 
 from typing import ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 from pydantic import PrivateAttr
 
 from volvelle.core.policy import policies
-from volvelle.core.view import FloatColumn, View
+from volvelle.core.view import View
+from volvelle.model.arrays import FloatColumn, Floats
 from volvelle.systems.gavel.base import GavelProgram
 from volvelle.systems.gavel.demand import Demand, raise_together
-
-Floats = NDArray[np.float64]
 
 _CLOSE = 1e-3
 """The interval of rho is narrow enough when it is this share of its lower end."""

@@ -11,7 +11,8 @@ from typing import Annotated, ClassVar
 import numpy as np
 from pydantic import Field
 
-from volvelle.workload.generators.base import FloatColumn, JobColumns, generators
+from volvelle.model.arrays import FloatColumn
+from volvelle.workload.generators.base import JobColumns, generators
 from volvelle.workload.generators.mixes import GAVEL_WIDTHS, discrete, gavel_durations
 from volvelle.workload.generators.stationary import StationaryGenerator
 

@@ -17,17 +17,15 @@ simulator asks a mixed-integer program.
 from typing import ClassVar, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 from pydantic import Field
 
 from volvelle.core.policy import policies
-from volvelle.core.view import BoolColumn, FloatColumn, IntColumn, View
+from volvelle.core.view import View
+from volvelle.model.arrays import BoolColumn, FloatColumn, Floats, IntColumn
 from volvelle.model.tolerances import LEAST_DIVISOR, SAME_SHARE
 from volvelle.systems.gavel.base import GavelProgram
 from volvelle.systems.gavel.demand import Demand, raise_together
 from volvelle.systems.gavel.las import normaliser, split_over_types, types_alike, water_level
-
-Floats = NDArray[np.float64]
 
 
 @policies.register

@@ -18,15 +18,13 @@ Jobs that differ in nothing are one entry of the program.
 from typing import ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from volvelle.core.policy import policies
-from volvelle.core.view import FloatColumn, View
+from volvelle.core.view import View
+from volvelle.model.arrays import FloatColumn, Floats
 from volvelle.model.tolerances import LEAST_DIVISOR, SOLVED
 from volvelle.systems.gavel.base import GavelProgram
 from volvelle.systems.gavel.demand import Demand, maximise_sum, raise_together
-
-Floats = NDArray[np.float64]
 
 _ALIKE = 1e-12
 

@@ -21,19 +21,17 @@ from collections.abc import Iterable
 from typing import ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 from pydantic import Field, field_validator
 
 from volvelle.core.policy import policies
-from volvelle.core.view import FloatColumn, View
+from volvelle.core.view import View
+from volvelle.model.arrays import FloatColumn, Floats
 from volvelle.model.cluster import Cluster
 from volvelle.model.job import JobSpec, Truth
 from volvelle.model.problems import Problem
 from volvelle.model.tolerances import SOLVED
 from volvelle.systems.gavel.base import GavelProgram
 from volvelle.systems.gavel.demand import Demand, maximise_sum, raise_together
-
-Floats = NDArray[np.float64]
 
 
 @policies.register

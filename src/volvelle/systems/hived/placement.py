@@ -24,7 +24,8 @@ from pydantic import Field
 from volvelle.core.facets import PlacesByLane
 from volvelle.core.lanes import Lane
 from volvelle.core.parts import Placement, placements
-from volvelle.core.resources import BoolColumn, IntColumn, Resources
+from volvelle.core.resources import Resources
+from volvelle.model.arrays import BoolColumn, IntColumn
 from volvelle.placement.strict import largest_node
 from volvelle.systems.hived.cells import Cell, Cells, Grid, level_of
 

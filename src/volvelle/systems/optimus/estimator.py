@@ -32,8 +32,8 @@ from volvelle.core.events import JobSubmitted
 from volvelle.core.facets import FollowsLoss
 from volvelle.core.parts import Belief, Estimator, estimators
 from volvelle.core.policy import Period
-from volvelle.core.view import FloatColumn
 from volvelle.estimate.basic import PositiveSeconds, lasting
+from volvelle.model.arrays import FloatColumn
 from volvelle.model.job import JobSpec
 
 _GRID = 64

@@ -27,10 +27,8 @@ from volvelle.core.forward.rates import rate_on
 from volvelle.core.policy import Allocation, Kernel, Policy, interpreted, policies
 from volvelle.core.state import INFINITY
 from volvelle.core.view import View
+from volvelle.model.arrays import Floats, Ints
 from volvelle.policies.growth import give_least, may_grow, served_on, then_by
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 _TOLD = 0
 """Own column, only for ``remaining=reported``: work done as the job told it last."""

@@ -24,13 +24,8 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from volvelle.workload.generators.base import (
-    FloatColumn,
-    Generator,
-    JobColumns,
-    generators,
-    workload_of,
-)
+from volvelle.model.arrays import FloatColumn
+from volvelle.workload.generators.base import Generator, JobColumns, generators, workload_of
 from volvelle.workload.generators.declarations import Declarations
 from volvelle.workload.generators.mixes import from_distribution_points
 from volvelle.workload.workload import Workload

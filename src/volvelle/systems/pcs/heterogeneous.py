@@ -26,13 +26,13 @@ from collections.abc import Iterable, Sequence
 from typing import Annotated, ClassVar, Self
 
 import numpy as np
-from numpy.typing import NDArray
 from pydantic import AfterValidator, Field, PrivateAttr, model_validator
 
 from volvelle.core.columns import COUNT
 from volvelle.core.policy import Allocation, policies
 from volvelle.core.space import Space
-from volvelle.core.view import BoolColumn, FloatColumn, IntColumn, View
+from volvelle.core.view import View
+from volvelle.model.arrays import BoolColumn, FloatColumn, Floats, IntColumn
 from volvelle.model.cluster import Cluster
 from volvelle.model.job import Job, JobSpec, Truth
 from volvelle.model.problems import Problem
@@ -44,8 +44,6 @@ from volvelle.systems.pcs.policy import Sizes
 from volvelle.systems.pcs.queues import read_sizes
 from volvelle.systems.pcs.shares import join
 from volvelle.systems.pcs.space import typed_space
-
-Floats = NDArray[np.float64]
 
 _QUEUE = 0
 """Own column: 1 + the queue of a job, 0 before it has one; the next one is its size, as PCS has them."""

@@ -16,7 +16,8 @@ from volvelle.core.policy import (
     policies,
 )
 from volvelle.core.space import Space
-from volvelle.core.view import FloatColumn, IntColumn, View
+from volvelle.core.view import View
+from volvelle.model.arrays import FloatColumn, IntColumn
 from volvelle.model.job import Job
 from volvelle.model.problems import Problem
 from volvelle.model.validation import Seconds

@@ -26,10 +26,8 @@ from volvelle.core.fill import ClusterNow
 from volvelle.core.forward.rates import rate_on
 from volvelle.core.groups import Changes, Grouped, change, in_groups, sort_by_number
 from volvelle.core.state import CHANGED, INFINITY, Reason
+from volvelle.model.arrays import Floats, Ints
 from volvelle.model.tolerances import LEFT_GPUS
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 _GPUS_SHORT = float(Reason.GPUS)
 EFFICIENCY, DELTA, LIMITS, THRESHOLDS = range(4)

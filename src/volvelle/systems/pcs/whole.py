@@ -17,12 +17,10 @@ from volvelle.core.columns import COUNT, CURVE, LEAST, MOST, NUMBER, PINNED, POO
 from volvelle.core.compiled import compiled, kernel
 from volvelle.core.fill import TARGET, TARGET_REASON, TARGET_TYPE, ClusterNow
 from volvelle.core.state import INFINITY, Reason
+from volvelle.model.arrays import Floats, Ints
 from volvelle.model.tolerances import SAME_AMOUNT
 from volvelle.policies.growth import then_by
 from volvelle.systems.pcs.shares import cap, choose_types, fair_shares, join, kept, quota_left
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 _GPUS_SHORT = float(Reason.GPUS)
 

@@ -9,7 +9,8 @@ from pydantic import Field, PrivateAttr
 from volvelle.core.events import TrainingReported
 from volvelle.core.goodput import arrays_of, goodputs
 from volvelle.core.policy import Allocation, Period, Policy, policies
-from volvelle.core.view import BoolColumn, FloatColumn, IntColumn, View
+from volvelle.core.view import View
+from volvelle.model.arrays import BoolColumn, FloatColumn, IntColumn
 from volvelle.model.goodput import Goodput
 from volvelle.model.validation import Seconds
 from volvelle.systems.pollux.search import AllocationProblem, search

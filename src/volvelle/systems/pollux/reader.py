@@ -23,10 +23,11 @@ from typing import Annotated, Any
 import numpy as np
 from pydantic import Field
 
+from volvelle.model.arrays import FloatColumn
 from volvelle.model.job import Job, JobSpec, Truth
 from volvelle.model.problems import Problem
 from volvelle.model.throughput import Table
-from volvelle.model.training import MOST_GPUS, MOST_NODES, Application, FloatColumn, Training
+from volvelle.model.training import MOST_GPUS, MOST_NODES, Application, Training
 from volvelle.systems.pollux.applications import read_application
 from volvelle.workload.readers.base import ReaderOptions, RowFormat, formats, required_text
 from volvelle.workload.readers.ledger import Broken, Ledger, Unfit, each_job

@@ -20,13 +20,9 @@ draw the same.
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from volvelle.core.compiled import compiled
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
-Bools = NDArray[np.bool_]
+from volvelle.model.arrays import Bools, Floats, Ints
 
 _MASK = 0xFFFFFFFF
 _SOMEBODY = 0.63  # the chance of at least one of many whose odds add up to one

@@ -13,8 +13,8 @@ anew. A job holds one cell of a slot at most; it may leave a slower one for the 
 import numpy as np
 
 from volvelle.core.compiled import compiled
+from volvelle.model.arrays import Bools, Floats, Ints
 from volvelle.model.tolerances import WHOLE_NUMBER
-from volvelle.plan.packing import Bools, Floats, Ints
 
 _SWEEPS = 20
 """Times that all slots are gone through at most."""

@@ -14,8 +14,7 @@ decided by `volvelle.systems.shockwave.rounds`.
 
 import numpy as np
 
-from volvelle.core.view import FloatColumn, IntColumn
-from volvelle.plan.packing import Floats
+from volvelle.model.arrays import FloatColumn, Floats, IntColumn
 
 _HALVINGS = 40
 """Of the interval in which the price is."""

@@ -29,9 +29,10 @@ from typing import Annotated, ClassVar
 import numpy as np
 from pydantic import Field
 
+from volvelle.model.arrays import FloatColumn
 from volvelle.model.job import Regime, Truth
 from volvelle.model.units import HOUR
-from volvelle.workload.generators.base import FloatColumn, JobColumns, generators
+from volvelle.workload.generators.base import JobColumns, generators
 from volvelle.workload.generators.mixes import GAVEL_WIDTHS, discrete, log_uniform
 from volvelle.workload.generators.stationary import StationaryGenerator
 

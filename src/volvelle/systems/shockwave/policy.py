@@ -9,7 +9,8 @@ from pydantic import Field, PrivateAttr
 
 from volvelle.core.policy import Allocation, SolverGaps, policies
 from volvelle.core.space import Dimension, Space
-from volvelle.core.view import BoolColumn, IntColumn, View
+from volvelle.core.view import View
+from volvelle.model.arrays import BoolColumn, IntColumn
 from volvelle.model.cluster import Cluster
 from volvelle.model.job import Job, JobSpec, Truth
 from volvelle.model.problems import Problem

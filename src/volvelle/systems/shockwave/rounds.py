@@ -27,9 +27,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from volvelle.core.compiled import compiled
-from volvelle.core.view import BoolColumn, FloatColumn, IntColumn
+from volvelle.model.arrays import BoolColumn, Bools, FloatColumn, Floats, IntColumn, Ints
 from volvelle.model.tolerances import WHOLE_NUMBER, WHOLE_ROUND
-from volvelle.plan.packing import Bools, Floats, Ints, pack, restarts, wider_first
+from volvelle.plan.packing import pack, restarts, wider_first
 from volvelle.plan.plan import Plan, Window
 from volvelle.plan.programs import Program, Rows, maximise, relative_gap
 from volvelle.plan.sifting import sift

@@ -8,14 +8,12 @@ depend on which rounds of a window these are; what n rounds bring is worked out 
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from volvelle.core.compiled import compiled
-from volvelle.core.view import FloatColumn, IntColumn, View
+from volvelle.core.view import View
+from volvelle.model.arrays import FloatColumn, Floats, IntColumn
 from volvelle.model.job import Truth
 from volvelle.model.tolerances import LEAST_DIVISOR
-
-Floats = NDArray[np.float64]
 
 
 class RunTimes(NamedTuple):

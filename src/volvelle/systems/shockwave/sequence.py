@@ -8,7 +8,7 @@ times mean round, summed over jobs; the paper does not speak of it.)
 
 import numpy as np
 
-from volvelle.core.view import FloatColumn, IntColumn
+from volvelle.model.arrays import FloatColumn, IntColumn
 from volvelle.plan.packing import in_turn, wider_first
 from volvelle.plan.plan import Plan
 

@@ -17,9 +17,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from volvelle.core.view import BoolColumn, FloatColumn, IntColumn
+from volvelle.model.arrays import BoolColumn, Bools, FloatColumn, Floats, IntColumn, Ints
 from volvelle.model.tolerances import WHOLE_NUMBER, WHOLE_ROUND
-from volvelle.plan.packing import Bools, Floats, Ints, in_turn, wider_first
+from volvelle.plan.packing import in_turn, wider_first
 from volvelle.plan.plan import Plan, Window
 from volvelle.plan.programs import Program, Rows, maximise, relative_gap
 from volvelle.systems.shockwave.exchange import exchange

@@ -1,11 +1,9 @@
 """What rounds are worth to Shockwave: finish-time fairness, utility and the makespan (NSDI'23, 6.2, G)."""
 
 import numpy as np
-from numpy.typing import NDArray
 
-from volvelle.core.view import FloatColumn, View
-
-Floats = NDArray[np.float64]
+from volvelle.core.view import View
+from volvelle.model.arrays import FloatColumn, Floats
 
 JOB_SECONDS, JOBS, COUNTED = 0, 1, 2
 """Own columns: jobs in the system summed over the seconds that a job was in it; how many there were at the

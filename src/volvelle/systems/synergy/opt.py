@@ -22,7 +22,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from volvelle.core.demand import Amounts, Wants
-from volvelle.core.stock import FloatColumn, IntColumn, Standing, Stock
+from volvelle.core.stock import Standing, Stock
+from volvelle.model.arrays import FloatColumn, IntColumn
 from volvelle.plan.programs import Program, Rows, maximise
 from volvelle.systems.synergy.tune import tune
 

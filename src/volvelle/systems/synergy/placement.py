@@ -24,8 +24,9 @@ from numpy.typing import NDArray
 from volvelle.core.demand import Amounts, Wants, wants_of
 from volvelle.core.facets import ClaimsAmounts
 from volvelle.core.parts import KnownJob, Placement, placements
-from volvelle.core.resources import IntColumn, Resources
-from volvelle.core.stock import FloatColumn, Stock
+from volvelle.core.resources import Resources
+from volvelle.core.stock import Stock
+from volvelle.model.arrays import FloatColumn, IntColumn
 from volvelle.model.tolerances import SAME_SHARE
 from volvelle.placement.basic import consolidate
 

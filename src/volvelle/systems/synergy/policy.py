@@ -10,8 +10,9 @@ from volvelle.core.demand import Wants, wants_of
 from volvelle.core.events import TrainingReported
 from volvelle.core.parts import KnownJob
 from volvelle.core.policy import Allocation, Period, Policy, SolverGaps, policies
-from volvelle.core.stock import FloatColumn, Standing, Stock
+from volvelle.core.stock import Standing, Stock
 from volvelle.core.view import View
+from volvelle.model.arrays import FloatColumn
 from volvelle.model.cluster import Cluster
 from volvelle.model.job import JobSpec, Truth
 from volvelle.model.problems import Problem

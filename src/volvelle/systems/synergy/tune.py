@@ -4,10 +4,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from volvelle.core.compiled import compiled
+from volvelle.model.arrays import Floats, Ints
 from volvelle.model.tolerances import SAME_SHARE
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 
 @compiled

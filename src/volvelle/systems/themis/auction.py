@@ -10,12 +10,9 @@ from numpy.typing import NDArray
 from volvelle.core.columns import HELD, LEAST, MOST, SCALE, SUBMIT, TOTAL
 from volvelle.core.compiled import compiled
 from volvelle.core.fill import work_left
+from volvelle.model.arrays import Floats, Ints
 from volvelle.model.tolerances import SAME_AMOUNT, SAME_SHARE, WHOLE_NUMBER
 from volvelle.policies.growth import seconds_on_least
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
-
 
 EVENTS, ACTIVE_SUM, ACTIVE, ASKED, JOB_SECONDS, COUNTED = 0, 1, 2, 3, 4, 5
 """Own columns: events seen, jobs in the system summed over them; after the last event: jobs, time

@@ -1,7 +1,6 @@
 """Themis' decision (`Kernel`): who is worst off, and one auction of all GPUs."""
 
 import numpy as np
-from numpy.typing import NDArray
 
 from volvelle.core.columns import (
     ATTAINED_GPU,
@@ -15,6 +14,7 @@ from volvelle.core.columns import (
 from volvelle.core.compiled import kernel
 from volvelle.core.fill import ClusterNow, fill
 from volvelle.core.state import INFINITY
+from volvelle.model.arrays import Floats, Ints
 from volvelle.systems.themis.auction import (
     ASKED,
     OWN_COLUMNS,
@@ -31,9 +31,6 @@ from volvelle.systems.themis.auction import (
     share_out,
     worst_first,
 )
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 (
     LEASE,  # seconds

@@ -27,7 +27,6 @@ solver is not installed jobs are taken in by the latest start that keeps their d
 from typing import Annotated, ClassVar, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from pydantic import Field, PrivateAttr
 
 from volvelle.core.columns import (
@@ -42,15 +41,14 @@ from volvelle.core.columns import (
 from volvelle.core.fill import TARGET, TARGET_REASON, TARGET_TYPE, fill
 from volvelle.core.policy import Allocation, Period, SolverGaps, policies
 from volvelle.core.state import Reason
-from volvelle.core.view import BoolColumn, FloatColumn, IntColumn, View
+from volvelle.core.view import View
+from volvelle.model.arrays import BoolColumn, FloatColumn, Floats, IntColumn
 from volvelle.model.job import JobSpec
 from volvelle.model.problems import Problem
 from volvelle.model.tolerances import SAME_AMOUNT, SAME_END
 from volvelle.model.validation import Seconds
 from volvelle.plan.programs import Program, Rows, maximise, relative_gap
 from volvelle.policies.deadline_orders import DeadlineOrder
-
-Floats = NDArray[np.float64]
 
 _QUANTILES, _ENOUGH, _REMEMBERED = 10, 20, 1000
 """Values by which a distribution is told; jobs from which on the past says something; those remembered."""

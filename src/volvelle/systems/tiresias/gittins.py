@@ -22,7 +22,7 @@ import numpy as np
 from pydantic import Field, model_validator
 
 from volvelle.core.policy import policies
-from volvelle.core.view import FloatColumn
+from volvelle.model.arrays import FloatColumn
 from volvelle.model.job import JobSpec
 from volvelle.model.problems import Problem
 from volvelle.systems.tiresias.policy import Tiresias

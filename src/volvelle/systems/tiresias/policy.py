@@ -24,7 +24,8 @@ from pydantic import AfterValidator, BeforeValidator, Field, PrivateAttr, model_
 
 from volvelle.core.policy import Allocation, Kernel, OrderPolicy, interpreted, policies
 from volvelle.core.space import Dimension, Space
-from volvelle.core.view import FloatColumn, View
+from volvelle.core.view import View
+from volvelle.model.arrays import FloatColumn
 from volvelle.model.job import Job
 from volvelle.model.units import parse_duration
 from volvelle.systems.tiresias.queues import (

@@ -4,7 +4,6 @@ What a promotion made not count is kept in the policy's own columns, parameters 
 """
 
 import numpy as np
-from numpy.typing import NDArray
 
 from volvelle.core.columns import (
     ATTAINED,
@@ -21,11 +20,9 @@ from volvelle.core.columns import (
 from volvelle.core.compiled import compiled, kernel
 from volvelle.core.fill import TARGET, ClusterNow, fill, give_all
 from volvelle.core.state import INFINITY
+from volvelle.model.arrays import Floats, Ints
 from volvelle.model.tolerances import SAME_MOMENT
 from volvelle.policies.growth import then_by
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 PROMOTED, PAST_SECONDS, PAST_GPU_SECONDS, PROMOTED_START = range(COUNT, COUNT + 4)
 """Own columns: 1 after a promotion, what was attained before it, the first start after it (NaN before)."""

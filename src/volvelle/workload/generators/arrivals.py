@@ -12,10 +12,11 @@ from typing import Annotated, Literal
 import numpy as np
 from pydantic import BeforeValidator, Field
 
+from volvelle.model.arrays import FloatColumn
 from volvelle.model.problems import nearest
 from volvelle.model.units import DAY, HOUR
 from volvelle.model.validation import Seconds
-from volvelle.workload.generators.base import FloatColumn, Parameters
+from volvelle.workload.generators.base import Parameters
 
 WEEK = 7 * DAY
 _GRID_SECONDS = 600.0  # the daily intensity is constant inside ten minutes

@@ -12,14 +12,13 @@ from itertools import repeat
 from typing import TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict
 
 from volvelle.core.registry import Part, Registry
+from volvelle.model.arrays import FloatColumn
 from volvelle.model.job import Job, JobClass, JobSpec, Reward, Truth
 from volvelle.workload.workload import Workload
 
-FloatColumn = NDArray[np.float64]
 _Absent = TypeVar("_Absent", None, float)
 
 

@@ -14,8 +14,9 @@ from typing import Annotated
 import numpy as np
 from pydantic import Field
 
+from volvelle.model.arrays import FloatColumn
 from volvelle.model.job import LossPoint, Truth
-from volvelle.workload.generators.base import FloatColumn, JobColumns, Parameters
+from volvelle.workload.generators.base import JobColumns, Parameters
 
 _FIRST = 10.0  # the loss before any work, in lowest losses
 _LOWEST = (0.05, 2.0)

@@ -13,8 +13,9 @@ from typing import Annotated
 import numpy as np
 from pydantic import Field
 
+from volvelle.model.arrays import FloatColumn
 from volvelle.workload.deadlines import DeadlineShares
-from volvelle.workload.generators.base import FloatColumn, JobColumns, Parameters
+from volvelle.workload.generators.base import JobColumns, Parameters
 
 _ROUND_MINUTES = np.array(
     [5, 10, 15, 30, 60, 120, 240, 360, 480, 720, 1440, 2880, 4320, 7200, 10080], dtype=np.float64

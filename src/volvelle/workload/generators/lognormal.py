@@ -10,10 +10,11 @@ from typing import Annotated, ClassVar
 import numpy as np
 from pydantic import Field, field_validator
 
+from volvelle.model.arrays import FloatColumn
 from volvelle.model.units import DAY, MINUTE
 from volvelle.model.validation import Seconds
 from volvelle.workload.generators.arrivals import Arrivals, Batches, Diurnal
-from volvelle.workload.generators.base import FloatColumn, generators
+from volvelle.workload.generators.base import generators
 from volvelle.workload.generators.mixes import discrete, lognormal
 from volvelle.workload.generators.stationary import StationaryGenerator
 from volvelle.workload.workload import Workload

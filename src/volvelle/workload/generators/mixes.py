@@ -10,8 +10,8 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from volvelle.model.arrays import FloatColumn
 from volvelle.model.units import MINUTE
-from volvelle.workload.generators.base import FloatColumn
 
 GAVEL_WIDTHS: dict[float, float] = {1: 0.70, 2: 0.10, 4: 0.15, 8: 0.05}
 """Share of jobs by GPUs (Gavel's scale factors; the anticipatory paper's base widths)."""

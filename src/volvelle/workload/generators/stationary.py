@@ -14,10 +14,11 @@ from typing import Annotated
 import numpy as np
 from pydantic import Field, model_validator
 
+from volvelle.model.arrays import FloatColumn
 from volvelle.model.units import HOUR
 from volvelle.model.validation import Seconds
 from volvelle.workload.generators.arrivals import Arrivals, Poisson
-from volvelle.workload.generators.base import FloatColumn, Generator, JobColumns, workload_of
+from volvelle.workload.generators.base import Generator, JobColumns, workload_of
 from volvelle.workload.generators.convergence import LossCurves
 from volvelle.workload.generators.declarations import Declarations
 from volvelle.workload.workload import Workload

@@ -6,9 +6,9 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from volvelle.model.arrays import Floats
 from volvelle.systems.shockwave.market.program import most_welfare, sparse_matrices
 
-Floats = NDArray[np.float64]
 Utility = Literal["linear", "leontief"]
 
 

@@ -3,11 +3,10 @@
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from volvelle.model.arrays import Floats
 from volvelle.model.problems import Problem
 
-Floats = NDArray[np.float64]
 Rows = tuple[Any, Floats]
 """A sparse matrix and a right-hand side."""
 

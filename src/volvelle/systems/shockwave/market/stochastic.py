@@ -22,10 +22,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from volvelle.model.arrays import Floats
 from volvelle.model.tolerances import SAME_SHARE
 from volvelle.systems.shockwave.market.program import most_welfare, sparse_matrices
-
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, init=False, eq=False)

@@ -16,13 +16,13 @@
 from typing import ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from volvelle.core.columns import FIRST_START, HELD, NUMBER, STARTED, SUBMIT
 from volvelle.core.compiled import compiled, kernel
 from volvelle.core.fill import TARGET, ClusterNow
 from volvelle.core.policy import Kernel, policies
 from volvelle.core.state import INFINITY
+from volvelle.model.arrays import Floats
 from volvelle.model.tolerances import SAME_MOMENT, WHOLE_ROUND
 from volvelle.policies.growth import then_by
 from volvelle.systems.tiresias.policy import Tiresias
@@ -51,9 +51,6 @@ from volvelle.systems.tiresias.queues import (
     stand,
     sums_in,
 )
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 PLACE, QUEUE = PROMOTED + OWN_COLUMNS, PROMOTED + OWN_COLUMNS + 1
 """Own columns of the authors' simulator: a job's place in line, 0 of one that comes, and its queue."""
