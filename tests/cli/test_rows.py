@@ -44,6 +44,8 @@ def test_a_narrow_terminal_has_the_reason_on_a_line_of_its_own_and_no_line_too_l
 def test_an_end_says_its_state_once_and_a_start_to_come_is_not_past() -> None:
     job = {"state": "failed", "reason": "failed: exit code 2", "submitted": 0.0, "ended": 5.0}
     assert formatting.format_end(job) == "failed after 5s: exit code 2"
+    twice = job | {"reason": "failed 2 times: exit code 2"}
+    assert formatting.format_end(twice) == "failed 2 times after 5s: exit code 2"
     assert formatting.format_end(job | {"state": "cancelled", "reason": "cancelled"}) == (
         "cancelled after 5s"
     )

@@ -159,12 +159,14 @@ def format_kept(job: Job, now: datetime) -> str:
 
 
 def format_end(job: Job) -> str:
-    """``finished after 3h 20m``, with the reason for other final states."""
+    """``finished after 3h 20m``; ``failed 2 times after 5s: exit code 1``."""
     jct = format_duration((job["ended"] or job["submitted"]) - job["submitted"])
-    reason = f": {job['reason']}".removeprefix(f": {job['state']}")
-    if job["state"] == "finished" or reason == ": ":
-        reason = ""
-    return f"{job['state']} after {jct}{reason}"
+    what, _, why = job["reason"].partition(": ")
+    if not what.startswith(job["state"]):
+        what, why = job["state"], job["reason"]
+    if job["state"] == "finished" or not why:
+        return f"{job['state']} after {jct}"
+    return f"{what} after {jct}: {why}"
 
 
 def format_job(job: Job) -> str:
