@@ -18,6 +18,7 @@ from executor_harnesses import (
 from running_controller import running_controller
 from waiting import until
 
+from volvelle.live.control import controller as control
 from volvelle.live.control.controller import Controller
 from volvelle.live.control.requests import Submit
 from volvelle.live.job_request import JobRequest
@@ -84,10 +85,12 @@ def ended(controller: Controller, number: int) -> str:
 
 @pytest.mark.parametrize("nodes", [NODES, NODES[1:]], ids=["in the cluster", "removed from it"])
 def test_jobs_of_a_node_that_never_reconnects_run_elsewhere_and_it_is_fenced(
-    harness: DialInHarness, nodes: tuple[Node, ...]
+    harness: DialInHarness, nodes: tuple[Node, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with controlled(harness) as controller:
         assert set(states(controller).values()) == {"down"}
+        assert not controller.health.problems, "their agents may still come"
+        monkeypatch.setattr(control, "_JOIN_SECONDS", 0.0)
         said = "all nodes are down (2), so no job runs: start their agents"
         assert controller.health.problems == (said,)
         harness.provide_nodes()

@@ -84,6 +84,24 @@ def test_submit_wait_exits_with_the_outcome_of_the_job(server: Path) -> None:
     )
 
 
+def test_submit_says_how_many_jobs_were_rejected_at_once_and_fails(tmp_path: Path) -> None:
+    strict = CONFIG.replace("[listen]", 'admission = "deadlines:otherwise=reject"\n[listen]', 1)
+    due = ("submit", "--gpus", "4", "--estimate", "1h", "--deadline", "1h10m")
+    with server_process(tmp_path, strict):
+        some = volvelle(tmp_path, *due, "--array", "4", "--", "sleep", "60")
+        assert some.stderr == "3 of 4 rejected: keeps none of its deadlines\n"
+        assert (some.stdout.splitlines()[0].split("  ")[0], some.returncode) == ("job 0", 1)
+        one = volvelle(tmp_path, *due, "--", "sleep", "60")
+        assert "rejected after 0s: keeps none of its deadlines" in one.stdout
+        as_numbers = volvelle(tmp_path, *due, "-o", "csv", "--", "sleep", "60")
+        assert (as_numbers.stdout, as_numbers.stderr) == ("number\n5\n", "")
+        assert (one.returncode, as_numbers.returncode) == (1, 1)
+        later = volvelle(tmp_path, "submit", "--gpus", "1", "--", "true")
+        assert later.returncode == 0, later.stderr
+        queue = volvelle(tmp_path, "queue")
+        assert queue.stderr == ""
+
+
 def test_a_waiting_job_is_changed_and_a_running_one_put_back(
     server: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -167,8 +185,9 @@ def test_a_command_right_after_serve_waits_until_it_listens(tmp_path: Path) -> N
         found = ApiClient.find({"VOLVELLE_TOKEN": "x"}, tmp_path)
     assert found.url == "http://127.0.0.1:1"
     assert not folder.starts
-    with ServeFolder(tmp_path / "b" / "volvelle-serve").starting():
-        pass
+    other = ServeFolder(tmp_path / "b" / "volvelle-serve")
+    with other.starting(), pytest.raises(Problem, match=r"or not running\. Try again in a moment"):
+        other.read_address()
     assert not (tmp_path / "b" / "volvelle-serve").exists()
 
 

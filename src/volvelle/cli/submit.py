@@ -222,8 +222,16 @@ def submit(
     for notice in answered["notices"]:
         remark(notice)
     numbers = answered["numbers"]
-    _print_submitted(client, numbers, request, share, output)
-    if wait and not _wait_for_all(client, numbers, output):
+    rejected = submission.rejected(client, numbers)
+    accepted = [number for number in numbers if number not in rejected]
+    if output is Form.TABLE:
+        _print_submitted(client, accepted or numbers, request, share)
+    else:
+        _print_numbers(client, numbers, output)
+    if rejected and len(numbers) > 1:
+        reasons = "; ".join(dict.fromkeys(rejected.values()))
+        remark(f"{len(rejected)} of {len(numbers)} rejected: {reasons}")
+    if (wait and not _wait_for_all(client, numbers, output)) or rejected:
         raise typer.Exit(1)
 
 
@@ -273,28 +281,29 @@ def _variables(option: str, given: list[str]) -> dict[str, str]:
     return found
 
 
-def _print_submitted(
-    client: "ApiClient",
-    numbers: list[int],
-    request: "JobRequest",
-    share: float | None,
-    output: Form,
-) -> None:
+def _print_numbers(client: "ApiClient", numbers: list[int], output: Form) -> None:
     import json
 
     from volvelle.live.http.submission import with_forecast
 
-    job = with_forecast(client, numbers[0])
-    if output is Form.JSON:
-        print(json.dumps({"numbers": numbers, "first": job}, indent=2, ensure_ascii=False))
-        return
     if output is Form.CSV:
         print("number", *numbers, sep="\n")
         return
+    job = with_forecast(client, numbers[0])
+    print(json.dumps({"numbers": numbers, "first": job}, indent=2, ensure_ascii=False))
+
+
+def _print_submitted(
+    client: "ApiClient", numbers: list[int], request: "JobRequest", share: float | None
+) -> None:
     from volvelle.cli import formatting
     from volvelle.cli.moments import local_now
+    from volvelle.live.http.submission import with_forecast
 
-    last = f" to {numbers[-1]}" if len(numbers) > 1 else ""
+    job = with_forecast(client, numbers[0])
+    others = len(numbers) - 1
+    in_a_row = numbers[-1] - numbers[0] == others
+    last = (f" to {numbers[-1]}" if in_a_row else f" and {others} others") if others else ""
     if job["state"] in formatting.OVER:
         print(f"job {numbers[0]}{last}  {formatting.format_end(job)}")
         return

@@ -138,9 +138,14 @@ class ServeFolder:
         self._address_file.unlink(missing_ok=True)
 
     def read_address(self) -> ServerAddress:
-        """Where the server listens. Raises `Problem` if that cannot be read."""
+        """Where the server listens. Raises `Problem` if it does not yet, or that cannot be read."""
         try:
             return ServerAddress(**json.loads(self._address_file.read_text(encoding="utf-8")))
+        except FileNotFoundError:
+            raise Problem(
+                f"the server of {self.path} is starting or not running",
+                mend="try again in a moment; if none was started: volvelle serve",
+            ) from None
         except (OSError, ValueError, TypeError):
             raise Problem(
                 f"cannot read {self._address_file}", mend="start the server anew: volvelle serve"

@@ -71,6 +71,9 @@ from volvelle.model.units import DAY
 _MAX_SLEEP_SECONDS = 60.0
 _MAX_PENDING = 20_000
 
+_JOIN_SECONDS = 60.0
+"""So long after a start a node that has not joined yet is no problem."""
+
 
 @dataclass(frozen=True)
 class Health:
@@ -125,6 +128,7 @@ class Controller:
         self._recompose_first = recovered.substituted
         self._snapshots = SnapshotWriter(store)
         self._clock = JournalClock(clock, state.epoch, state.last_time)
+        self._began = self._clock.now()
         self._retention = Retention(store, keep_history, DAY if self._clock.leapt else 0.0)
         self._cycle = ControlCycle(
             state, CycleNotifications(state, self.notifications, told, self._delivery.admit)
@@ -311,9 +315,11 @@ class Controller:
 
     @property
     def _all_down(self) -> str:
-        """That no job can run, as no node is up or draining."""
+        """That no job can run, as no node is up or draining, nor may still join after the start."""
         nodes = self.status.nodes
         if not nodes or any(node.state != NodeState.DOWN.value for node in nodes):
+            return ""
+        if self.awaits_nodes and self._clock.now() - self._began < _JOIN_SECONDS:
             return ""
         return f"all nodes are down ({len(nodes)}), so no job runs: start their agents"
 

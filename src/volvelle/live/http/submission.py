@@ -71,6 +71,14 @@ def submit(client: ApiClient, request: JobRequest) -> dict[str, Any]:
     return answered
 
 
+def rejected(client: ApiClient, numbers: Sequence[int]) -> dict[int, str]:
+    """The jobs of an array, its consecutive ``numbers``, that were rejected, with the reasons."""
+    query = {"over": True, "state": "rejected", "limit": len(numbers), "after": numbers[-1] + 1}
+    latest_first = client.get("/v1/jobs", **query)["jobs"]
+    found = {job["number"]: job["reason"] for job in latest_first if job["number"] >= numbers[0]}
+    return dict(sorted(found.items()))
+
+
 def with_forecast(client: ApiClient, number: int) -> dict[str, Any]:
     """The job, once it has a forecast or after a timeout."""
     deadline = time.monotonic() + _FORECAST_TIMEOUT_SECONDS
