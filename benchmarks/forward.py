@@ -99,7 +99,7 @@ def orders_of_ones_own(workload: Workload, cluster: Cluster, times: int) -> None
             ("an own order, interpreted", OWN_ORDER, False),
             ("an own order of all jobs together", OWN_ORDER_OF_ALL, True),
         ):
-            path = Path(folder) / f"{name.replace(' ', '_')}.py"
+            path = Path(folder) / ("of_all.py" if source is OWN_ORDER_OF_ALL else "own_order.py")
             path.write_text(source)
             setting = Setting(cluster=cluster, composition=WrittenComposition(str(path)))
             warm_up(workload, setting)

@@ -2,7 +2,7 @@
 
 TRACE is one of the PCS simulator's (Philly's virtual cluster 0e4a51), TABLES its speed-ups. Prints, by code
 and interpreted in the same run: a complete run under PCS, the first 600 jobs with a prediction for every one,
-and one prediction with 1,000 and 10,000 jobs in the system.
+and a forecast of 1,000 and of 10,000 jobs that are in the system.
 """
 
 import argparse
@@ -54,7 +54,7 @@ def main() -> None:
         lambda: simulate(first, predicting, compiled=False),
     )
     for count in (1_000, 10_000):
-        _one_prediction(count, setting)
+        _one_forecast(count, setting)
 
 
 def _seconds(what: Callable[[], object]) -> float:
@@ -68,8 +68,8 @@ def _compared(label: str, ours: Callable[[], object], plain: Callable[[], object
     print(f"{label:36} {fast:8.4f} s, interpreted {slow:8.2f} s: {slow / fast:6.0f} x")
 
 
-def _one_prediction(count: int, setting: Setting, repeats: int = 100) -> None:
-    """A prediction for the last of ``count`` jobs that all have just come."""
+def _one_forecast(count: int, setting: Setting, repeats: int = 100) -> None:
+    """A forecast of ``count`` jobs that all have just come."""
     rng = np.random.default_rng(0)
     scheduler = setting.header.scheduler()
     sizes, widths = rng.lognormal(8.0, 2.0, count), rng.integers(1, 9, count)
@@ -87,11 +87,11 @@ def _one_prediction(count: int, setting: Setting, repeats: int = 100) -> None:
     compiled = scheduler.fork()
     compiled.compile()
     fork = Fork(compiled)
-    fork.finish_of(count - 1)
-    taken = [_seconds(lambda: fork.finish_of(count - 1)) for _ in range(repeats)]
-    line = f"a prediction among {count:6,} jobs        {1e3 * np.percentile(taken, 99):8.2f} ms p99"
+    fork.until()
+    taken = [_seconds(fork.until) for _ in range(repeats)]
+    line = f"a forecast of {count:6,} jobs             {1e3 * np.percentile(taken, 99):8.2f} ms p99"
     if count <= 1_000:
-        slow = _seconds(lambda: Fork(scheduler).until(count - 1))
+        slow = _seconds(Fork(scheduler).until)
         line += f", interpreted {1e3 * slow:8.0f} ms: {slow / np.median(taken):6.0f} x"
     print(line)
 

@@ -11,10 +11,11 @@ import pytest
 from volvelle.core import mistakes
 from volvelle.core.events import JobSubmitted
 from volvelle.core.forecast import LookAhead
-from volvelle.core.parts import Admission, Verdict
+from volvelle.core.parts import Admission, Fate, Verdict, admissions
 from volvelle.core.policy import Allocation, OrderPolicy, Policy
 from volvelle.core.scheduler import Scheduler
 from volvelle.core.view import JobView, View
+from volvelle.metrics.catalogue import Metric
 from volvelle.model.cluster import parse_cluster
 from volvelle.model.problems import Problem
 from volvelle.testing.scenario import Scenario, happen, linear_job
@@ -95,6 +96,36 @@ def test_a_mistake_in_somebodys_admission_is_an_error_with_its_file_and_line() -
     composition = SCENARIO.setting.composition.build()._replace(admission=Mistaken())
     with pytest.raises(Problem, match=f"admission 'mistaken' failed in {__file__}, .* job 'job-0'"):
         happen(SCENARIO, scheduler=Scheduler(SCENARIO.cluster, composition))
+
+
+@pytest.mark.parametrize(
+    ("asked", "said"),
+    [("finnish", r"\(did you mean 'finish'\?\)"), ("width", r"\(it has capacity, .* gpus, ")],
+)
+def test_a_mistake_in_somebodys_metric_names_the_columns(asked: str, said: str) -> None:
+    mistaken = Metric("mistaken", "", "1", "lower", "job", lambda run: getattr(run, asked))
+    with pytest.raises(Problem, match=f"metric 'mistaken' failed in {__file__}, line .* {said}"):
+        mistaken(happen(SCENARIO).outcomes)
+
+
+def test_an_admission_that_takes_other_arguments_is_told_when_it_is_registered() -> None:
+    class Two(Admission):
+        """Lacks the look-ahead."""
+
+        name: ClassVar[str] = "two"
+
+        def judge(self, job: JobSubmitted, view: View) -> Verdict:  # type: ignore[override]
+            return Verdict(Fate.ADMIT)
+
+    said = rf"admission 'two' in {__file__}, line \d+ has judge\(self, job, view\)"
+    with pytest.raises(Problem, match=said + r"\. Define judge\(self, job, view, ahead\)"):
+        admissions.register(Two)
+
+
+def test_a_name_that_is_not_there_is_not_likened_to_a_private_one() -> None:
+    with pytest.raises(Problem, match="'estimate' \\(it has ") as raised:
+        decide(answering(lambda view: view.jobs.estimate))  # type: ignore[attr-defined]
+    assert "__" not in str(raised.value)
 
 
 def test_a_mistake_of_our_own_keeps_its_traceback(monkeypatch: pytest.MonkeyPatch) -> None:

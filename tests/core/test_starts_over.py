@@ -27,7 +27,7 @@ def test_a_look_ahead_counts_what_is_lost() -> None:
 
     def look(world: World) -> None:
         if world.scheduler.now == 40.0:
-            ends.append(Fork(world.scheduler).finish_of(0))
+            ends.append(Fork(world.scheduler).until(0).finish[0])
 
     happen(scenario(), on_moment=look)
     assert ends[-1] == 150.0

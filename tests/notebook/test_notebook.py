@@ -200,6 +200,22 @@ def test_a_data_frame_is_read_as_its_file_is(trace: Path) -> None:
         vv.read([1, 2])
 
 
+def test_durations_categories_and_views_of_a_data_frame_are_read() -> None:
+    pyarrow = pytest.importorskip("pyarrow", reason="pyarrow is not installed")
+    hours = pyarrow.array([3_600_000_000_000, 7_200_000_000_000], pyarrow.duration("ns"))
+    users = pyarrow.array(["ann", "bob"])
+    columns = {
+        "submit_time": [0.0, 10.0],
+        "gpus": [1, 2],
+        "duration": hours,
+        "user": users.dictionary_encode(),
+        "name": users.cast(pyarrow.string_view()),
+    }
+    jobs = vv.read(pyarrow.table(columns)).workload.jobs
+    assert [job.truth.work for job in jobs] == [3600.0, 2 * 7200.0]
+    assert [(job.spec.user, job.spec.name) for job in jobs] == [("ann", "ann"), ("bob", "bob")]
+
+
 def test_a_description_is_shown_in_a_sentence(trace: Path) -> None:
     shown = repr(vv.read(trace).describe(cluster="1x8"))
     assert "40 jobs of march" in shown

@@ -97,3 +97,53 @@ def test_a_mistake_in_it_is_an_error_with_its_line_and_the_trace_s(
     line = 1 + next(i for i, one in enumerate(lab.read_text().splitlines()) if "such" in one)
     with pytest.raises(Problem, match=rf"format failed in {lab}, line {line}, in job: .* line 2"):
         read_source(log, str(lab), {}, strict=True)
+
+
+RACK = """
+from volvelle.workload.readers import TraceFormat, formats
+from volvelle.workload.readers.ledger import Broken
+
+
+@formats.register
+class Rack(TraceFormat):
+    name = "rack-{name}"
+    title = "A rack's log"
+
+    def matches(self, sample):
+        return 0.0
+
+    def read(self, path, ledger, options):
+        raise Broken("no jobs today")
+"""
+
+
+def test_an_error_of_its_read_is_told_with_its_line(tmp_path: Path, log: Path) -> None:
+    rack = tmp_path / "reads.py"
+    rack.write_text(RACK.format(name="reads"))
+    said = f"trace format 'rack-reads' failed in {rack}, line 15, in read: Broken: no jobs today"
+    with pytest.raises(Problem, match=rf"{said}. It read log.csv"):
+        read_source(log, str(rack), {}, strict=True)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        (
+            "def matches",
+            "def match",
+            r", line 6 lacks matches\. Define matches\(self, sample\)",
+        ),
+        (
+            "read(self, path, ledger, options)",
+            "read(self, path)",
+            r", line 14 has read\(self, path\)\. Define read\(self, path, ledger, options\)",
+        ),
+    ],
+)
+def test_a_method_that_ours_could_not_call_is_told_at_load(
+    tmp_path: Path, log: Path, old: str, new: str, said: str
+) -> None:
+    rack = tmp_path / f"{new.replace(' ', '')}.py"
+    rack.write_text(RACK.format(name="wrong").replace(old, new))
+    with pytest.raises(Problem, match=rf"trace format 'rack-wrong' in .*\.py{said}"):
+        read_source(log, str(rack), {}, strict=True)

@@ -16,7 +16,7 @@ from volvelle.core.forward.decide import change
 from volvelle.core.forward.jobs import settle_work
 from volvelle.core.forward.ranking import order_anew
 from volvelle.core.limits import end_overrun
-from volvelle.core.mistakes import mistake_in
+from volvelle.core.mistakes import mistakes_of
 from volvelle.core.orders import remaining_work, work_done
 from volvelle.core.placing import place_jobs
 from volvelle.core.policy import Allocation, rank
@@ -45,14 +45,8 @@ def _allocate(scheduler: SchedulerState) -> None:
         return
     view = scheduler.view(s.order[: s.count[JOBS]])
     asked = f"it was asked at {view.now:g} s about {len(view.jobs)} jobs"
-    try:
+    with mistakes_of(f"policy {policy.name!r}", asked):
         allocation = policy.allocate(view)
-    except Problem:
-        raise
-    except Exception as error:
-        if mistake := mistake_in(f"policy {policy.name!r}", error, asked):
-            raise mistake from error
-        raise
     view.jobs.keep_own()
     if wrong := _what_is_wrong(allocation, view):
         raise Problem(f"policy {policy.name!r} {wrong}", mend=asked)

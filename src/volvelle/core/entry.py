@@ -6,12 +6,11 @@ from volvelle.core.events import JobSubmitted
 from volvelle.core.forward.jobs import enter as enter_arrival
 from volvelle.core.forward.jobs import join, leave, note_through, part, take_row
 from volvelle.core.forward.log import log_event
-from volvelle.core.mistakes import mistake_in
+from volvelle.core.mistakes import mistakes_of
 from volvelle.core.parts import Fate, KnownJob, Verdict
 from volvelle.core.scheduler_state import SchedulerState
 from volvelle.core.state import *
 from volvelle.model.job import JobSpec
-from volvelle.model.problems import Problem
 from volvelle.model.tolerances import SAME_AMOUNT
 
 
@@ -57,15 +56,9 @@ def _judge(scheduler: SchedulerState, event: JobSubmitted) -> Verdict:
     """What the admission says of a job in the queue."""
     s, admission = scheduler.state, scheduler.composition.admission
     if admission.limit(sum(s.types.capacity)) is None:
-        try:
+        asked = f"it was asked at {scheduler.now:g} s about job {event.spec.id!r}"
+        with mistakes_of(f"admission {admission.name!r}", asked):
             return admission.judge(event, scheduler.view(), scheduler.ahead)
-        except Problem:
-            raise
-        except Exception as error:
-            asked = f"it was asked at {scheduler.now:g} s about job {event.spec.id!r}"
-            if mistake := mistake_in(f"admission {admission.name!r}", error, asked):
-                raise mistake from error
-            raise
     demand = float(s.clock[DEMAND])
     fits = demand + event.spec.gpus <= s.clock[LIMIT] or demand <= SAME_AMOUNT
     return Verdict(Fate.ADMIT if fits else Fate.WAIT)

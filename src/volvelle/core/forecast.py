@@ -69,8 +69,5 @@ class LookAhead(Protocol):
     def admitting(self, *jobs: JobSubmitted) -> Self:
         """The same where these jobs enter now, without being judged."""
 
-    def finish_of(self, number: int) -> float:
-        """When job ``number`` ends, in seconds on the world's clock; infinite for never."""
-
     def until(self, jobs: int | Collection[int] | None = None) -> Forecast:
         """Starts and ends until these jobs are through (None: all)."""

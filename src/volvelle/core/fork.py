@@ -1,6 +1,6 @@
 """One look-ahead: what becomes of the jobs in a scheduler, if. The scheduler never notices.
 
-    Fork(scheduler) ─▶ under ─▶ admitting ─▶ without_queue ─▶ until | finish_of
+    Fork(scheduler) ─▶ under ─▶ admitting ─▶ without_queue ─▶ until
 
 What is believed becomes true, and the forward loop runs on a copy of the tables (PCS, OSDI'24, section 4).
 Jobs in the admission queue and jobs blocked on others come too, and no other jobs.
@@ -72,10 +72,6 @@ class Fork:
             for number, given in self.scheduler.promises.items()
             if given.finish_by is not None and number in there
         }
-
-    def finish_of(self, number: int) -> float:
-        """When job ``number`` ends, in seconds on the world's clock; infinite for never."""
-        return self.until(number).finish.get(number, INFINITY)
 
     def until(self, jobs: int | Collection[int] | None = None, *, begun: bool = False) -> Forecast:
         """Starts and ends until these jobs are through (None: all), or of several jobs until they have begun.

@@ -26,6 +26,7 @@ from weakref import WeakSet
 from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
 
 from volvelle.core.fronts import resolved
+from volvelle.core.mistakes import check_methods
 from volvelle.core.systems import modules_of
 from volvelle.core.written import WrittenPart
 from volvelle.model.problems import Problem, nearest
@@ -116,10 +117,14 @@ class Catalogue(Generic[N]):
         self._known = {name: one for name, one in known if _code(one).__module__ not in modules}
 
     def register(self, one: N) -> N:
-        """Make ``one`` known by its name; a class decorator. Raises `Problem` for a name that is taken.
+        """Make ``one`` known by its name; a class decorator.
+
+        Raises `Problem` for a name that is taken, and for methods that ours could not call.
 
         A part of the same place replaces the earlier one: a cell of a notebook that is run again.
         """
+        if isinstance(one, type):
+            check_methods(f"{self.kind} {one.name!r}", one)
         module = _code(one).__module__
         home = self._brought.pop(one.name, module)
         if home != module:

@@ -10,6 +10,7 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 
+from volvelle.core.mistakes import mistakes_of
 from volvelle.core.registry import Catalogue, path_of
 from volvelle.core.written import WrittenPart
 from volvelle.metrics import deadlines, fairness, measures, per_job, profiling, promises, series
@@ -67,7 +68,9 @@ class Metric:
 
         Raises `Problem` where it gives anything else.
         """
-        result: Any = self.of(outcomes)
+        result: Any
+        with mistakes_of(f"metric {self.name!r}", f"it measured {len(outcomes)} jobs"):
+            result = self.of(outcomes)
         if self.kind == "run" and isinstance(result, (int, float, np.number)):
             return float(result)
         if self.kind == "time" and isinstance(result, Steps):

@@ -6,6 +6,7 @@ has ``__arrow_c_stream__``. The streams themselves are made by pyarrow (the extr
 
 from collections.abc import Mapping, Sequence
 from dataclasses import fields
+from pathlib import Path
 from typing import Any, Protocol
 
 from volvelle.model.extras import install
@@ -36,13 +37,36 @@ class Columnar:
 def import_arrow(instead: str) -> Any:
     """The module ``pyarrow``. Raises `Problem` where it is not installed. ``instead``: what else to do."""
     try:
-        import pyarrow.csv  # noqa: PLC0415 - optional and heavy
+        import pyarrow.compute  # noqa: PLC0415 - optional and heavy
+        import pyarrow.csv  # noqa: PLC0415
     except ImportError:
         raise Problem(
             "data frames come and go by Arrow, and pyarrow is not installed",
             mend=f"install it: {install('notebook')}, or {instead}",
         ) from None
     return pyarrow
+
+
+def write_csv(frame: HasArrow, path: Path) -> None:
+    """Write a data frame as a CSV file: durations in seconds, categories and views as their values.
+
+    Raises `Problem` where pyarrow is not installed.
+    """
+    arrow = import_arrow("write the table to a file")
+    table = arrow.table(frame)
+    columns = [_plain(arrow, column) for column in table.columns]
+    arrow.csv.write_csv(arrow.table(columns, names=table.column_names), path)
+
+
+def _plain(arrow: Any, column: Any) -> Any:
+    """A column as a type that CSV files can hold."""
+    kind, types = column.type, arrow.types
+    if types.is_dictionary(kind):
+        return _plain(arrow, column.cast(kind.value_type))
+    if types.is_duration(kind):
+        microseconds = column.cast(arrow.duration("us"), safe=False).cast(arrow.int64())
+        return arrow.compute.divide(microseconds.cast(arrow.float64()), 1e6)
+    return column.cast(arrow.string()) if types.is_string_view(kind) else column
 
 
 def columns_of(record: Any) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from typing import Any
 
 from volvelle.model.cluster import Cluster
 from volvelle.model.problems import Problem
-from volvelle.notebook.arrow import Columnar, HasArrow, import_arrow
+from volvelle.notebook.arrow import Columnar, HasArrow, write_csv
 from volvelle.simulate.experiment import Experiment
 from volvelle.simulate.sources import Source, generated, read_source
 from volvelle.workload.describe import Description, describe
@@ -86,10 +86,9 @@ def read(
             f"jobs cannot be read from a {type(trace).__name__}",
             mend="give the path of a trace, or a data frame: pandas (2.2 and newer), Polars, Arrow, DuckDB",
         )
-    arrow = import_arrow("write the table to a file")
     with TemporaryDirectory() as folder:
         path = Path(folder) / "table.csv"  # in which every format is looked for, as in a file
-        arrow.csv.write_csv(arrow.table(trace), path)
+        write_csv(trace, path)
         source = read_source(path, format, map or {}, dates=dates, strict=strict)
     return Jobs(Source(source.workload, source.origin | {"trace": "a data frame"}))
 

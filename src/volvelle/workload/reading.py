@@ -10,6 +10,7 @@ from typing import Any
 
 import msgspec
 
+from volvelle.core.mistakes import mistakes_of
 from volvelle.core.written import WrittenPart
 from volvelle.model.job import Job
 from volvelle.model.problems import Problem, nearest
@@ -67,7 +68,8 @@ def read_trace(
             given[key] = value
     report = ImportReport(path.name, chosen.name)
     ledger = Ledger(report, strict=strict, progress=progress)
-    jobs = list(chosen.read(path, ledger, chosen.options(given)))
+    with mistakes_of(f"trace format {chosen.name!r}", f"it read {path.name}"):
+        jobs = list(chosen.read(path, ledger, chosen.options(given)))
     if not jobs:
         raise Problem(
             f"{path.name} ({chosen.name}) has no jobs: {report}{_first_examples(report)}",
