@@ -134,7 +134,7 @@ def test_what_was_is_had_again_under_another_policy(
     began = time.time()
     (number,) = client.post("/v1/jobs", {"command": ["sleep", "0.2"]})["numbers"]
     job = until(lambda: _ended(client.get(f"/v1/jobs/{number}")))
-    asked = {"since": began, "until": job["ended"], "policy": "las"}
+    asked = {"since": began, "until": job["ended"], "policy": "fifo"}
     found = client.post("/v1/forecast/past", asked)
     assert (found["policy"], found["jobs"], found["passed_over"]) == ("srsf", 1, 0)
     took = job["ended"] - job["submitted"]
