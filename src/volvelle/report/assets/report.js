@@ -158,11 +158,13 @@ for (const panel of timed) {
   const [, top, , height] = panel.box;
   panel.band = drawn(panel, "rect", { y: top, height, width: 0, fill: "var(--ink)", "fill-opacity": 0.12 });
 }
+const hinted = new Set(); // once for desks, once for phones
 const means = new Map([...new Set(timed.map((panel) => panel.svg))].map((svg) => {
   const words = document.createElement("p");
   words.className = `note ${svg.classList.contains("narrow") ? "narrow" : "wide"}`;
   words.setAttribute("role", "status");
-  words.textContent = "Drag over a span of time to have it marked, and its means told, in all charts.";
+  if (!hinted.has(words.className)) words.textContent = "Drag over a span of time to have it marked, and its means told, in all charts.";
+  hinted.add(words.className);
   svg.after(words);
   return [svg, words];
 }));
