@@ -123,6 +123,11 @@ def test_a_map_that_cannot_be_read_shows_the_form(entry: str) -> None:
             "submit_time=arrival_s,gpus=scale_factor,duration=runtimeMs:ms",
         ),
         ("job_id,num_gpu,submit_time,duration", "id=job_id,gpus=num_gpu"),
+        (
+            "Job ID,Submitted,GPU Hours,GPU Count,Started On,Completed On",
+            "'id=Job ID,submit_time=Submitted,gpus=GPU Count,start_time=Started On,"
+            "end_time=Completed On'",
+        ),
     ],
 )
 def test_names_are_guessed_surest_first(names: str, line: str) -> None:

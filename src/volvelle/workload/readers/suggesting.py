@@ -23,8 +23,11 @@ _SYNONYMS: dict[str, tuple[str, ...]] = {
         "duration", "runtime", "run_time", "elapsed", "elapsed_time", "execution_time", "length",
         "job_duration", "walltime", "seconds", "minutes", "hours",
     ),
-    "start_time": ("start_time", "start", "started", "started_at", "begin", "begin_time"),
-    "end_time": ("end_time", "end", "ended", "ended_at", "finished", "finished_at", "finish_time"),
+    "start_time": ("start_time", "start", "started", "started_at", "started_on", "begin", "begin_time"),
+    "end_time": (
+        "end_time", "end", "ended", "ended_at", "finished", "finished_at", "finish_time",
+        "completed", "completed_at", "completed_on", "completion_time",
+    ),
     "user": ("user", "owner", "user_name", "username", "user_id", "submitted_by"),
     "pool": ("pool", "team", "account", "group", "project", "department", "virtual_cluster", "vc"),
 }  # fmt: skip
@@ -67,9 +70,7 @@ def rivals(names: Sequence[str]) -> str:
     found = _paired(names)
     others = {
         ours: [
-            name
-            for name in names
-            if name not in found.values() and _likeness(name, _SYNONYMS[ours]) >= _SURE
+            name for name in names if name not in found.values() and _likeness(name, ours) >= _SURE
         ]
         for ours in found
     }
@@ -83,8 +84,8 @@ def _paired(names: Sequence[str]) -> dict[str, str]:
     """Our columns and the names nearest to them, the surest pair first, each name once."""
     pairs = sorted(
         (
-            (_likeness(name, synonyms), -place, ours, name)
-            for place, (ours, synonyms) in enumerate(_SYNONYMS.items())
+            (_likeness(name, ours), -place, ours, name)
+            for place, ours in enumerate(_SYNONYMS)
             for name in names
         ),
         reverse=True,
@@ -96,19 +97,23 @@ def _paired(names: Sequence[str]) -> dict[str, str]:
     return found
 
 
-def _likeness(name: str, synonyms: Sequence[str]) -> float:
-    """From 0 to 1, the name's unit suffix left aside; earlier synonyms win where two are as near."""
-    plain = _plain(name)
+def _likeness(name: str, ours: str) -> float:
+    """From 0 to 1, a unit that ``ours`` may have left aside; earlier synonyms win where two are as near."""
+    plain = _plain(name, ours)
     return max(
         difflib.SequenceMatcher(None, plain, known).ratio() - 1e-3 * place
-        for place, known in enumerate(synonyms)
+        for place, known in enumerate(_SYNONYMS[ours])
     )
 
 
-def _plain(name: str) -> str:
+def _plain(name: str, ours: str) -> str:
     words = [word.lower() for word in _WORDS.findall(name)]
-    if len(words) > 1 and words[-1] in _UNIT_SUFFIXES:
-        words.pop()
+    if (
+        len(words) > 1
+        and words[-1] in _UNIT_SUFFIXES
+        and (words[-1] == "milli") == (ours == "gpus")
+    ):
+        words.pop()  # GPU Hours are no GPUs
     return "_".join(word for word in words if word not in _FILLERS) or name
 
 
