@@ -18,8 +18,6 @@ _NOT_THEIRS = (
     Path(sysconfig.get_path("stdlib")),
 )
 """Folders whose code no part of a user's own is in."""
-
-
 _OURS = "volvelle."
 
 

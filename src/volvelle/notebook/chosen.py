@@ -13,7 +13,7 @@ MANY_JOBS = 20_000
 
 
 def chosen_policies(jobs: int) -> tuple[str, ...]:
-    """What is compared, unless it is said, on a workload of so many jobs; a system may be moved away."""
+    """The policies of a comparison that names none, for so many jobs; a system may be moved away."""
     known = policies.names()
     names = CHOSEN_POLICIES if jobs < MANY_JOBS else QUICK_POLICIES
     return tuple(name for name in names if name in known)

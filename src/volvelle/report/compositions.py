@@ -139,7 +139,7 @@ def baseline_of(grid: Grid, reference: str | None = None) -> str:
 
 
 def baseline(judged: Sequence[Composition], reference: str | None) -> Composition:
-    """What the others are held against: ``reference``, the incumbent, the record, fifo, or the first."""
+    """The run that others are held against: ``reference``, the incumbent, the record, fifo, or the first."""
     for usual in (lambda one: one.is_incumbent, lambda one: one.is_recorded):
         found = next(filter(usual, judged), None)
         if reference is None and found is not None:

@@ -1,4 +1,4 @@
-"""Machine code does what the interpreted loop does: runs, predictions with play-outs, synthesizer, searches.
+"""Machine code does what the interpreted loop does: runs, predictions, synthesizer, searches.
 
 The workloads are small: compiling the loop and a part's kernels takes most of the time.
 """

@@ -1,4 +1,4 @@
-"""What a change of the site would bring to the jobs that wait now: by queue and by user.
+"""Effects of a change of the site on the jobs that wait now: by queue and by user.
 
 A change is written as Slurm's own commands write it: the record that it names, then fields of it::
 

@@ -1,4 +1,4 @@
-"""What the present server awaits after its store was set back (`servers`)."""
+"""Answers that the present server awaits after its store was set back."""
 
 from dataclasses import dataclass, field
 from typing import NamedTuple
