@@ -14,8 +14,6 @@ from pathlib import Path
 
 import msgspec
 
-from volvelle.live.agent.files import write_file
-from volvelle.live.agent.processes import boot_id, since_boot
 from volvelle.live.records import ClockSet
 from volvelle.model.units import DAY
 
@@ -24,13 +22,14 @@ from volvelle.model.units import DAY
 class Clock:
     """Sources of time. ``wall``: seconds since the Unix epoch; ``monotonic``: since any moment.
 
-    since_boot: seconds since the boot with the id ``boot``. kept: a file for what these say of the journal.
+    kept: a file for what ``since_boot``, seconds since the boot with the id ``boot``, say of the journal;
+    None: they say nothing.
     """
 
     wall: Callable[[], float] = time.time
     monotonic: Callable[[], float] = time.monotonic
-    since_boot: Callable[[], float] = since_boot
-    boot: Callable[[], str] = boot_id
+    since_boot: Callable[[], float] = time.monotonic
+    boot: Callable[[], str] = str
     kept: Path | None = None
 
 
@@ -143,7 +142,7 @@ class JournalClock:
         if clock.kept is not None:
             with contextlib.suppress(OSError):  # the next start goes by the wall clock
                 kept = _Kept(clock.boot(), self._dates.first, clock.since_boot() - now)
-                write_file(clock.kept, msgspec.json.encode(kept))
+                clock.kept.write_bytes(msgspec.json.encode(kept))
 
     def now(self) -> float:
         """Seconds since time 0."""
