@@ -210,7 +210,7 @@ def test_the_next_flavour_is_tried_before_preemption_or_as_the_queue_says() -> N
         ({"whenCanPreempt": "MayStopSearch"}, "a100"),
         ({"whenCanPreempt": "Preempt"}, "a100"),  # v1beta1's word
     ):
-        spec = {
+        spec: dict[str, Any] = {
             "flavorFungibility": fungibility,
             "preemption": {"withinClusterQueue": "LowerPriority"},
         }
@@ -321,9 +321,7 @@ def test_what_is_no_queue_is_said_in_a_sentence(document: Any, sentence: str) ->
 
 
 def test_what_is_no_quantity_or_time_is_said_in_a_sentence() -> None:
-    with pytest.raises(Problem, match="'much' is no quantity of cpu"):
-        Ledger([read("ClusterQueue", queue("q", quota="much"), "here")], []) and amount(
-            "cpu", "much"
-        )
+    with pytest.raises(Problem, match="'much' is no quantity of nvidia"):
+        Ledger([read("ClusterQueue", queue("q", quota="much"), "here")], [])
     with pytest.raises(Problem, match="'noon' is no time"):
         seconds("noon")
