@@ -5,6 +5,7 @@ tried with one decision: does the job start now? A full forecast also gives late
 takes longer, and is made if there is time.
 """
 
+import math
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -54,12 +55,15 @@ class Suggestion:
 class Suggestions:
     """The best suggestions for a job. after: the job whose end it waits for, if that is known.
 
-    complete: whether all candidates were tried.
+    complete: whether all candidates were tried. start: when it starts, by a forecast made just now, and the
+    jobs that start ``ahead`` of it; None if none was made.
     """
 
     changes: tuple[Suggestion, ...]
     after: int | None
     complete: bool
+    start: float | None = None
+    ahead: tuple[int, ...] | None = None
 
 
 @dataclass(frozen=True)
@@ -95,12 +99,14 @@ def suggest(
     end = time.perf_counter() + (_BUDGET_OF_MANY_SECONDS if many else BUDGET_SECONDS)
     with_forecasts = not many and 2.0 * forecast_seconds < BUDGET_SECONDS
     fork.now = now = max(fork.now, now)
-    start, after = float("inf"), None
+    start, after, ahead = math.inf, None, None
     if with_forecasts:
         result = Fork(fork).until(number)
         start = result.upcoming.get(number, start)
         ends = (other for other, finish in result.finish.items() if finish == start)
         after = next((other for other in ends if other != number), None)
+        before = sorted((at, other) for other, at in result.upcoming.items())
+        ahead = tuple(other for at, other in before if (at, other) < (start, number))
     found: list[_Result] = []
     complete = True
     for base, candidate in _candidates(fork, job, now):
@@ -114,7 +120,8 @@ def suggest(
     changes = tuple(
         _suggestion(tried, epoch) for tried in islice(_one_of_each_kind(best), MAX_SUGGESTIONS)
     )
-    return Suggestions(changes, after, complete)
+    known = epoch + start if start < math.inf else None
+    return Suggestions(changes, after, complete, known, ahead)
 
 
 def _suggestion(tried: _Result, epoch: float) -> Suggestion:
