@@ -14,7 +14,7 @@ from volvelle.notebook.arrow import Columnar
 
 @dataclass(frozen=True, repr=False)
 class Rows(Columnar):
-    """What the server answered, a row for each job or node."""
+    """The server's answer, a row for each job or node."""
 
     rows: tuple[Mapping[str, Any], ...]
 
@@ -61,7 +61,7 @@ class Server:
         return Rows((*rows, *(self.client.get(f"/v1/jobs/{number}") for number in others)))
 
     def forecast(self, job: Path | str | Sequence[str], **keys: Any) -> Mapping[str, Any]:
-        """What would become of a job that were submitted now (``volvelle submit --dry-run``)."""
+        """The forecast of a job that were submitted now (``volvelle submit --dry-run``)."""
         return submission.forecast(self.client, _request(job, keys))
 
     def queue(self, *, user: str | None = None) -> Rows:
