@@ -17,6 +17,7 @@ from volvelle.metrics.jobs_table import jobs_table
 from volvelle.metrics.outcomes import Outcomes
 from volvelle.metrics.summary import Summary, figure, summarise
 from volvelle.model.overheads import Overheads
+from volvelle.model.problems import Problem, nearest
 from volvelle.notebook.arrow import Columnar, axes_of, columns_of
 from volvelle.notebook.facts import facts_of
 from volvelle.report import run_charts
@@ -166,6 +167,11 @@ class Comparison(Columnar):
 
     def figure(self, name: str, measure: str) -> float:
         """One number of one run, as in ``jct:p99``. Raises `Problem`."""
+        if name not in self.records:
+            raise Problem(
+                f"no run is called {name!r}{nearest(name, self.records)}",
+                mend=f"name one of: {', '.join(self.records)}",
+            )
         return self[name].figure(measure)
 
     def columns(self) -> Mapping[str, Sequence[Any]]:

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from volvelle.live.status.view import Guarantee
+from volvelle.live.status.view import Guarantee, Moment
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -15,9 +15,9 @@ class JobForecast:
     notices: what submitting it would answer with.
     """
 
-    start: float | None = None
-    p50: float | None = None
-    p90: float | None = None
+    start: Moment | None = None
+    p50: Moment | None = None
+    p90: Moment | None = None
     guessed: bool = False
     deadline_share: float | None = None
     ahead: int = 0

@@ -17,7 +17,7 @@ from volvelle.core.scheduler_state import SchedulerState
 from volvelle.live.forecasts.calibration import ForecastCalibration
 from volvelle.live.job_request import JobRequest
 from volvelle.live.scheduler_queries import holds_gpus, is_held, job_numbers, waits_for_jobs
-from volvelle.live.status.view import JobStatusView
+from volvelle.live.status.view import JobStatusView, Moment
 from volvelle.model.cluster import NodeState
 from volvelle.model.units import format_duration
 
@@ -46,8 +46,8 @@ class Suggestion:
 
     what: str
     request: dict[str, Any]
-    start: float
-    p50: float | None
+    start: Moment
+    p50: Moment | None
 
 
 @dataclass(frozen=True)
