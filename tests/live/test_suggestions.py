@@ -5,6 +5,7 @@ import time
 import msgspec
 import pytest
 from fake_cluster import header_of
+from systems_here import of
 
 from volvelle.core.composition import WrittenComposition
 from volvelle.core.events import JobHeld, JobSubmitted, NodeChanged
@@ -181,7 +182,7 @@ def test_for_a_preempted_job_the_next_start_counts() -> None:
     assert suggestions_for(scheduler, 0, requests[0]).after == 1
 
 
-@pytest.mark.parametrize("policy", ["fifo", "tiresias", "themis"])
+@pytest.mark.parametrize("policy", ["fifo", "las:round=60", of("themis", "themis")])
 def test_if_forecasts_are_slow_only_immediate_starts_are_suggested(policy: str) -> None:
     """For a policy in rounds the next round counts as immediate."""
     requests = wanted(3), wanted(4)

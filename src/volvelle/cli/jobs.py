@@ -327,7 +327,7 @@ def logs(
         bool, typer.Option("--follow", "-f", help="Follow until the job is over.")
     ] = False,
 ) -> None:
-    """What a job's processes wrote, attempt by attempt."""
+    """The output of a job's processes, attempt by attempt."""
     for chunk in _client().stream(f"/v1/jobs/{number}/logs", follow="true" if follow else None):
         sys.stdout.buffer.write(chunk)
         sys.stdout.buffer.flush()

@@ -1,4 +1,4 @@
-"""What-if questions: the forecast of a job, or the effect of a policy, on a fork of the scheduler."""
+"""Hypothetical questions: the forecast of a job, or the effect of a policy, on a fork of the scheduler."""
 
 from collections.abc import Container, Iterator, Mapping
 from dataclasses import dataclass
