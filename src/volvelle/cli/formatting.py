@@ -18,6 +18,11 @@ def format_gpus(count: float) -> str:
     return f"{count:g} GPU{'' if count == 1 else 's'}"
 
 
+def format_jobs(count: int) -> str:
+    """``1 job``, ``1,200 jobs``."""
+    return f"{count:,} job{'' if count == 1 else 's'}"
+
+
 def format_start(job: Job, now: datetime) -> str:
     """When it started, or with ``~`` the predicted start."""
     if job["started"] is not None:
