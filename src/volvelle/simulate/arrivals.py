@@ -123,11 +123,11 @@ class ArrivalTable:
         return self.jobs[number]
 
     def known(self, number: int) -> KnownJob:
-        """What the scheduler knows of a job once it is admitted."""
+        """The scheduler's knowledge of a job once it is admitted."""
         return KnownJob(self.jobs[number].spec, self.belief(number).truth)
 
     def belief(self, place: int) -> Belief:
-        """What the scheduler believes of one of the jobs."""
+        """The scheduler's belief of one of the jobs."""
         return Belief(self.jobs[place].truth) if self.believed is None else self.believed[place]
 
     def foretell(self, time: float) -> ArrivalsForetold:
@@ -300,7 +300,7 @@ def _is_alike(job: Job) -> bool:
 
 
 def _kind(job: Job, believed: Truth) -> Any:
-    """What is the same of jobs that need the same and are as fast, None where there is more to a job."""
+    """A value that is equal of jobs with equal needs and speed, None where there is more to a job."""
     truth = job.truth
     if job.training is not None or not _is_plain(truth):
         return None

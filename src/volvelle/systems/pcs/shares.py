@@ -154,7 +154,7 @@ def cap(columns: Any, row: int, rates: Any, floor: float) -> float:
 
 @kernel
 def decide(jobs: Grouped, cluster: ClusterNow, memory: Any, out: Changes) -> float:
-    """What jobs are to hold where GPUs are divided (`volvelle.core.policy.Kernel`); groups are queues."""
+    """GPUs of each job where GPUs are divided (`volvelle.core.policy.Kernel`); groups are queues."""
     left = memory[:0]
     if len(cluster.quota) > 0:
         left = quota_left(jobs.columns, jobs.running, jobs.runs, cluster.quota)
@@ -320,7 +320,7 @@ def _hold(held: float, row: int, gpus: float, gpu_type: int, out: Changes) -> No
 
 @kernel
 def _unrounded(gpus: float, held: float) -> float:
-    """What a job is to hold: rounding is no reason to change that."""
+    """GPUs of a job: rounding is no reason to change them."""
     if abs(gpus - held) <= LEFT_GPUS * max(held, 1.0):
         return held
     return 0.0 if gpus < LEFT_GPUS else gpus

@@ -4,7 +4,7 @@ The trace gives no durations: they follow from measured tables of the applicatio
 ``applications`` names (a folder with one folder for each application; default: the folder
 ``applications`` beside the trace). In a simulated world the jobs train as was measured, epoch by epoch
 (`volvelle.model.training`), at the batch size of the trace or, under a policy that tunes it, at the one
-with the best goodput. What estimators and baselines see of a job is simpler: work is the iterations at the
+with the best goodput. The job that estimators and baselines see is simpler: work is the iterations at the
 trace's batch size until the last epoch, the rate is one over the measured time of an iteration on GPUs
 packed onto nodes of ``node_gpus``.
 
