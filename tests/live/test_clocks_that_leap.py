@@ -114,10 +114,7 @@ def test_dates_follow_a_clock_that_was_set_while_the_server_ran_and_back(
     harness.fake_cluster.wall_ahead = 0.0
     stand(harness)
     assert abs(shown_ahead(harness)) < 60.0
-    for (submitted, started), (was_submitted, was_started) in zip(
-        dates(harness), before, strict=True
-    ):
-        assert submitted == pytest.approx(was_submitted)
-        assert started == (None if was_started is None else pytest.approx(was_started))
+    for after, same in zip(dates(harness), before, strict=True):
+        assert after == pytest.approx(same)
     assert harness.controller._clock.now() - time < DAY
     assert_all_ran_once_in_order(harness)

@@ -267,7 +267,26 @@ def test_an_operator_sets_another_policy_after_a_dry_run(
     assert volvelle(server, "policy").stdout == "policy  admission\nsrsf    accept-all\n"
     assert volvelle(server, "policy", "-o", "csv").stdout == "policy,admission\nsrsf,accept-all\n"
     looked = volvelle(server, "policy", "set", "las", "--dry-run")
-    assert (looked.returncode, looked.stdout) == (0, "would change nothing at once\n")
+    assert (looked.returncode, looked.stdout) == (
+        0,
+        "would change nothing at once\nno job that is there would finish at another time\n",
+    )
+    waits = [
+        volvelle(
+            server, "submit", "--gpus", "4", "--estimate", f"{hours}h", "--", "sleep", "60"
+        ).stdout.split()[1]
+        for hours in (2, 1)
+    ]  # srsf stops the longer for the shorter
+    client = ApiClient.find(start=server)
+    until(lambda: client.get(f"/v1/jobs/{waits[1]}")["state"] == "running", "the shorter to run")
+    fifo = volvelle(
+        server, "policy", "set", "fifo:preemptive=true", "--dry-run"
+    ).stdout.splitlines()
+    assert fifo[0] == f"would stop 1 job ({waits[1]}), start 1 job ({waits[0]}) at once"
+    assert fifo[1].startswith("1 job would finish earlier, by ")
+    assert fifo[2].startswith("1 job would finish later, by ")
+    assert fifo[3].split() == ["job", "name", "user", "starts", "then", "finishes", "then"]
+    assert volvelle(server, "cancel", *waits).returncode == 0
     wrong = volvelle(server, "policy", "set", "lass")
     assert (wrong.returncode, "did you mean 'las'" in wrong.stderr) == (1, True)
     assert volvelle(server, "policy", "set", "las").stdout == "las decides, admission accept-all\n"

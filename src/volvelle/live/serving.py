@@ -125,7 +125,7 @@ def _check_run_as(config: ServeConfig, executor: Executor, folder: ServeFolder) 
 
 @contextmanager
 def _private_files() -> Iterator[int]:
-    """Whatever this process makes is readable by its owner only. Yields the umask of before, that of jobs."""
+    """Files of this process are readable by its owner only. Yields the umask of before, that of jobs."""
     umask = os.umask(0o077)
     try:
         yield umask

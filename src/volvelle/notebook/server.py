@@ -32,7 +32,7 @@ class Server:
         return Rows.of(JobStatusView, rows)
 
     def forecast(self, job: Path | str | Sequence[str], **keys: Any) -> Record:
-        """What would become of a job that were submitted now (``volvelle submit --dry-run``)."""
+        """The forecast of a job that were submitted now (``volvelle submit --dry-run``)."""
         return record_of(JobForecast, submission.forecast(self.client, _request(job, keys)))
 
     def queue(self, *, user: str | None = None) -> Rows:

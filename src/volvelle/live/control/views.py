@@ -134,7 +134,7 @@ class ViewBuilder:
         )
 
     def _guarantee(self, job: LiveJob) -> Guarantee | None:
-        """What was promised to a job. One with a deadline that came in without a word has no guarantee."""
+        """The promise to a job. One with a deadline that came in without a word has no guarantee."""
         if job.guarantee is not None or job.due is None:
             return job.guarantee
         came_in = (

@@ -54,7 +54,7 @@ async def why(
     store: TheStore,
     threads: TheForecastThreads,
 ) -> Response:
-    """Why a job waits, or how it ended; for one that waits, what would start it sooner."""
+    """Why a job waits, or how it ended; for one that waits, what would help it."""
     job = await find_job(number, principal, controller, store)
     rates = controller.measured_rates(job.user, job.name) if job.name else ()
     measured = tuple(map(MeasuredRateView.of, rates))
@@ -125,5 +125,5 @@ def _jobs_ahead(view: StatusView, job: JobStatusView) -> tuple[int, ...]:
         for other in view.jobs.values()
         if other.state is JobState.WAITING
         and other.predicted_start is not None
-        and (other.predicted_start, other.number) < (job.predicted_start, job.number)
+        and other.predicted_start < job.predicted_start
     )
