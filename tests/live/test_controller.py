@@ -261,7 +261,7 @@ def test_a_node_that_does_not_return_after_a_restart_gets_no_new_jobs(
     harness.deliver()
     assert [node.state for node in harness.controller.status.nodes] == ["draining", "up"]
     assert any(
-        "'node-0' has not joined" in problem for problem in harness.controller.health.problems
+        "'node-0' has not come back" in problem for problem in harness.controller.health.problems
     )
     newcomer = submit(harness, sleeping(50))
     harness.step(5)
