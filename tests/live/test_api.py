@@ -477,10 +477,10 @@ def _until(condition: Callable[[], bool]) -> None:
         time.sleep(0.05)
 
 
-def test_why_suggests_what_would_start_a_job_sooner(api: ApiFixture) -> None:
+def test_why_suggests_what_would_let_a_job_finish_sooner(api: ApiFixture) -> None:
     dana = api.client("dana")
-    for gpus in (4, 8):
-        dana.post("/v1/jobs", json=TRAIN | {"gpus": gpus, "estimate": "1h"})
+    for gpus, estimate in ((4, "3h"), (8, "1h")):
+        dana.post("/v1/jobs", json=TRAIN | {"gpus": gpus, "estimate": estimate})
     why = dana.get("/v1/jobs/1/why").json()
     assert (why["job"]["state"], why["after"], why["complete"]) == ("waiting", 0, True)
     (change,) = why["changes"]
@@ -489,6 +489,7 @@ def test_why_suggests_what_would_start_a_job_sooner(api: ApiFixture) -> None:
     )  # fmt: skip
     assert change["start"] == pytest.approx(time.time(), abs=30)
     assert change["p50"] == pytest.approx(change["start"] + 7200.0, abs=30)
+    assert change["sooner"] == pytest.approx(7200.0, abs=60)
 
 
 def test_logs_are_those_of_all_attempts_and_of_plain_files_only(

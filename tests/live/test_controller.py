@@ -370,11 +370,11 @@ def test_a_controller_in_its_threads_answers_forecasts_and_stops(tmp_path: Path)
         last = controller.status.jobs[2]
         assert last.predicted_p50 is not None
         assert last.predicted_p50 - last.submitted == pytest.approx(100.0, abs=1.0)
-        assert last.reason == "waits for 2 GPUs: 0 free; 1 job ahead"
+        assert last.reason == "waits for 2 GPUs: 0 free"
         forecast_now = controller.forks.forecast(sleeping(10, 1), "bo")
         assert forecast_now.start is not None
         assert forecast_now.start - last.submitted == pytest.approx(100.0, abs=5.0)
-        assert forecast_now.reason == "waits for 1 GPU: 0 free; 2 jobs ahead"
+        assert forecast_now.reason == "waits for 1 GPU: 0 free"
         assert forecast_now.ahead == 2
         with pytest.raises(Problem, match="wants 3 GPUs"):
             controller.forks.forecast(sleeping(10, 3), "bo")

@@ -53,7 +53,7 @@ def _let_in(
 
 
 def _judge(scheduler: SchedulerState, event: JobSubmitted) -> Verdict:
-    """What the admission says of a job in the queue."""
+    """The admission's judgement of a job in the queue."""
     s, admission = scheduler.state, scheduler.composition.admission
     if admission.limit(sum(s.types.capacity)) is None:
         asked = f"it was asked at {scheduler.now:g} s about job {event.spec.id!r}"

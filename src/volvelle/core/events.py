@@ -1,4 +1,4 @@
-"""What a world tells the scheduler, one frozen value for each thing that happened.
+"""Reports of a world to the scheduler, one frozen value for each event.
 
 Simultaneous events reach the scheduler together, ordered by kind (ends and other news of jobs, node
 changes, submissions, wake-ups) and within a kind by job number. ``attempt`` counts a job's starts and

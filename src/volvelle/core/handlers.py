@@ -1,4 +1,4 @@
-"""What each event does to a scheduler.
+"""The effect of each event on a scheduler.
 
 Nothing is decided here, except that what cannot be served is turned away and what has reached its aim ends.
 """

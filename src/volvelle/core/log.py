@@ -39,7 +39,7 @@ Submission = Callable[[float, int], JobSubmitted]
 
 @dataclass
 class Notes:
-    """What Python adds to the log: events, why jobs were turned away or ended; divisions, promises,
+    """Additions of Python to the log: events, why jobs were turned away or ended; divisions, promises,
     notices by moment.
 
     foretold: reasons of rejections that are known before the jobs come. happened: when events were, by
@@ -60,7 +60,7 @@ class Notes:
 
 
 class Moment(NamedTuple):
-    """What happened at ``time``, and what was decided."""
+    """Events at ``time``, and the decision."""
 
     time: float
     events: tuple[Event, ...]

@@ -203,7 +203,7 @@ class SchedulerState(ABC):
         self.notes.objects.append(event)
 
     def drain(self) -> Batch:
-        """What is in the log; it is empty afterwards."""
+        """The contents of the log, which is empty afterwards."""
         notes, self.notes = self.notes, Notes(self.admissions.foretold)
         return drained(self.state, notes)
 
@@ -273,7 +273,7 @@ class SchedulerState(ABC):
         self.state.clock[NOW] = now
 
     def view(self, rows: Any = None) -> View:
-        """What a policy sees now."""
+        """The policy's present view."""
         jobs = JobView(self.state, self.now, rows)
         return View(
             self.now,
@@ -298,7 +298,7 @@ class SchedulerState(ABC):
 
     @property
     def known(self) -> KnownJobs:
-        """What is known of the jobs in the system, by number."""
+        """Knowledge of the jobs in the system, by number."""
         return self.beliefs.known
 
     def spec(self, number: int) -> JobSpec:

@@ -248,7 +248,7 @@ def _reminded(part: Part, memory: bytes) -> bool:
 
 
 class _AnyFormat(msgspec.Struct):
-    """What snapshots of all formats have in common."""
+    """The base of snapshots of all formats."""
 
     header: msgspec.Raw
     format: int

@@ -1,4 +1,4 @@
-"""What users do with jobs that they have submitted: hold, release, change, requeue."""
+"""Changes by users to jobs that they have submitted: hold, release, change, requeue."""
 
 from collections import deque
 

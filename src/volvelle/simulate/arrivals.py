@@ -123,11 +123,11 @@ class ArrivalTable:
         return self.jobs[number]
 
     def known(self, number: int) -> KnownJob:
-        """What the scheduler knows of a job once it is admitted."""
+        """The scheduler's knowledge of a job once it is admitted."""
         return KnownJob(self.jobs[number].spec, self.belief(number).truth)
 
     def belief(self, place: int) -> Belief:
-        """What the scheduler believes of one of the jobs."""
+        """The scheduler's belief of one of the jobs."""
         return Belief(self.jobs[place].truth) if self.believed is None else self.believed[place]
 
     def foretell(self, time: float) -> ArrivalsForetold:
@@ -228,8 +228,9 @@ class ArrivalTable:
         """Jobs of which several may need the same and be as fast: what they share is worked out once."""
         kinds: dict[Any, list[int]] = {}
         for place in places:
-            kind = _kind(self.jobs[place], self.belief(place)) if self.prepared else None
+            kind = _kind(self.jobs[place], self.belief(place).truth) if self.prepared else None
             kinds.setdefault(place if kind is None else kind, []).append(place)
+        sharing: list[int] = []
         for first, *others in kinds.values():
             self._write_one(scheduler, first)
             if self.verdict[first] != ENTERS:
@@ -237,14 +238,19 @@ class ArrivalTable:
                     self._write_one(scheduler, place)
             elif others:
                 self.columns[_SHARED[:, None], others] = self.columns[_SHARED, first][:, None]
-                own: dict[str, list[float]] = {
-                    **_declared([self.jobs[place].spec for place in others]),
-                    "total": [self.belief(place).truth.work for place in others],
-                    "scale": [self.belief(place).scale for place in others],
-                    "true_work": [self.jobs[place].truth.work for place in others],
-                }
-                for name, values in own.items():
-                    self.columns[PLACE[name], others] = values
+                sharing += others
+        if sharing:
+            jobs = [self.jobs[place] for place in sharing]
+            beliefs = [self.belief(place) for place in sharing]
+            own: dict[str, list[float]] = {
+                **_declared([job.spec for job in jobs]),
+                "total": [belief.truth.work for belief in beliefs],
+                "scale": [belief.scale for belief in beliefs],
+                "true_work": [job.truth.work for job in jobs],
+            }
+            at = np.array(sharing)
+            for name, values in own.items():
+                self.columns[PLACE[name], at] = values
 
     def _write_one(self, scheduler: Scheduler, place: int) -> None:
         job = self.jobs[place]
@@ -293,17 +299,18 @@ def _is_alike(job: Job) -> bool:
     )
 
 
-def _kind(job: Job, belief: Belief) -> Any:
-    """What is the same of jobs that need the same and are as fast, None where there is more to a job."""
-    spec, truths = job.spec, (job.truth, belief.truth)
-    if job.training is not None:
+def _kind(job: Job, believed: Truth) -> Any:
+    """A value that is equal of jobs with equal needs and speed, None where there is more to a job."""
+    truth = job.truth
+    if job.training is not None or not _is_plain(truth):
         return None
-    if any(truth != Truth(work=truth.work, throughput=truth.throughput) for truth in truths):
+    if believed is not truth and not _is_plain(believed):
         return None
-    return (
-        *(id(truth.throughput) for truth in truths),
-        *_NEEDS.of(spec),
-    )
+    return id(truth.throughput), id(believed.throughput), *_NEEDS.of(job.spec)
+
+
+def _is_plain(truth: Truth) -> bool:
+    return truth == Truth(work=truth.work, throughput=truth.throughput)
 
 
 def _scales_anywhere(truth: Truth) -> bool:

@@ -133,7 +133,7 @@ class _Renumbered:
 
 
 def _remaining(scheduler: Scheduler, number: int, spec: JobSpec) -> Job:
-    """What is left of a job, as if it were submitted only now."""
+    """The rest of a job, as if it were submitted only now."""
     spec = msgspec.structs.replace(spec, submit_time=0.0)
     row = scheduler.row_of(number)
     if row is None:

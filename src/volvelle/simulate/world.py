@@ -40,7 +40,7 @@ class Director(Protocol):
     """Seconds; it is asked at multiples of this, as long as jobs are left."""
 
     def choose(self, scheduler: Scheduler, now: float) -> Sequence[Event]:
-        """What else is to happen at ``now``; ``scheduler`` has not decided yet."""
+        """Further events at ``now``; ``scheduler`` has not decided yet."""
         ...
 
 

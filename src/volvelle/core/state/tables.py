@@ -359,7 +359,7 @@ class Slots(StateTable):
 
 
 class EventLog(StateTable):
-    """What happened: of which job, in which attempt; what ``value`` is depends on the kind."""
+    """An event: of which job, in which attempt; the meaning of ``value`` depends on the kind."""
 
     kind: Floats
     number: Floats

@@ -10,7 +10,7 @@ from volvelle.core.state.tables import *
 
 
 class Rules(NamedTuple):
-    """What does not change while time passes, as kernels want it.
+    """The tables that do not change while time passes, as kernels want them.
 
     decides: ORDER, KERNEL or ASKED. grouped: the kernel decides by groups. yields: it lets Python refresh
     what it remembers. keys_fall: keys of running jobs never rise. keys_move:

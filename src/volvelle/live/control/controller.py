@@ -116,7 +116,7 @@ class Controller:
         """Findings of the recovery, changes of the configuration since the journal, secrets without key."""
         self._recompose_first = recovered.substituted
         self._snapshots = SnapshotWriter(store)
-        self._clock = JournalClock(clock, state.epoch, state.last_time)
+        self._clock = JournalClock(clock, state.dates, state.last_time)
         self._began = self._clock.now()
         self._retention = Retention(store, keep_history, DAY if self._clock.leapt else 0.0)
         self._cycle = ControlCycle(
@@ -128,7 +128,7 @@ class Controller:
         self._executor = executor
         self.executor_context = replace(
             context,
-            folder=context.folder / f"since-{state.epoch:.3f}",
+            folder=context.folder / f"since-{state.dates.first:.3f}",
             expected=expected_nodes(state),
             placed=state.ledger.placed(),
             demand=lambda: gpu_demand(self.status),
@@ -146,7 +146,7 @@ class Controller:
         self._failure = ""
         self._unanswered: list[Future[Any]] = []
         self._published = threading.Condition()
-        self._forecaster = Forecaster(calibration, state.epoch, self._inbox.put)
+        self._forecaster = Forecaster(calibration, self._inbox.put)
         self.forks = ForkQueries(
             state, self._clock, self._forecaster, self._inbox.put, header.volvelle
         )
@@ -394,6 +394,8 @@ class Controller:
     def run_cycle(self, inputs: Sequence[Input]) -> None:
         """Run one cycle; returns when all is stored and ordered."""
         began = time.perf_counter()
+        if (clock_set := self._clock.setting()) is not None:
+            inputs = [*inputs, clock_set]
         keys = ControlCycle.idempotency_keys(inputs)
         submissions = self._store_retry.run(partial(self.store.jobs.find_submissions, keys))
         over = self._cycle.waited_for(inputs)
@@ -470,7 +472,8 @@ class Controller:
         self._forecast_is_stale = changed and bool(self._cycle.state.jobs)
         ready = self._forecaster.seconds_until_ready() == 0.0
         if self._forecast_is_stale and ready:
-            self._forecaster.submit(self._cycle.state.scheduler.fork(), now)
+            state = self._cycle.state
+            self._forecaster.submit(state.scheduler.fork(), now, state.epoch)
             self._forecast_is_stale, self._last_forecast_at = False, now
 
 

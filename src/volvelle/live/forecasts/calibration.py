@@ -118,6 +118,14 @@ class ForecastCalibration:
             told = self._told.ask(scheduler.now, *self._asked(scheduler, number, finish))
         return CalibratedTimes(scheduler.now + told.p50, scheduler.now + told.p90, told.prior)
 
+    def again(self, number: int, now: float, finish: float | None) -> float | None:
+        """P50 of a job's finish if that were forecast to be ``finish``, by what the job was told by last."""
+        with self._lock:
+            if finish is None or number not in self._told:
+                return finish
+            p50, _ = self._told.again([number], np.array([finish - now]))
+        return now + float(p50[0])
+
     def share_within(
         self, scheduler: SchedulerState, number: int, finish: float, seconds: float
     ) -> float | None:
