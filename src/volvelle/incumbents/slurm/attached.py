@@ -10,6 +10,7 @@ and a job keeps its numbers as long as it runs.
 
 from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from time import time as wall_clock
 
 import msgspec
@@ -288,8 +289,9 @@ def _ended(view: JobStatusView, job: Job | None, now: float) -> JobStatusView:
         state = _STATES.get(job.state, JobState.FAILED)
         reason, end = job.state.lower().replace("_", " "), job.end or now
     started = view.first_started or (job.start if job is not None else None)
-    values = {"state": state, "reason": reason, "ended": end, "first_started": started}
-    return JobStatusView(**{**vars(view), **values, "grants": (), "guessed": False})
+    return replace(
+        view, state=state, reason=reason, ended=end, first_started=started, grants=(), guessed=False
+    )
 
 
 def _grants(jobs: dict[int, Job], before: dict[int, JobStatusView]) -> dict[int, Grants]:
@@ -338,9 +340,9 @@ def _nodes(nodes: Iterable[Node], jobs: Iterable[JobStatusView]) -> Iterator[Nod
     holders: dict[str, list[int]] = {}
     used: Counter[str] = Counter()
     for job in jobs:
-        for node, gpus in job.grants:
-            holders.setdefault(node, []).append(job.number)
-            used[node] += len(gpus)
+        for name, held in job.grants:
+            holders.setdefault(name, []).append(job.number)
+            used[name] += len(held)
     for node in nodes:
         gpus = sum(node.gpus.values())
         down = bool(node.state & {"DOWN", "NOT_RESPONDING", "FAIL", "UNKNOWN", "POWERED_DOWN"})

@@ -4,10 +4,9 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from threading import Event
-from typing import Any
+from typing import Any, Protocol
 
 from volvelle.incumbents.slurm.accuracy import Told
-from volvelle.incumbents.slurm.ask import Slurm
 from volvelle.incumbents.slurm.follow import Follower, Mechanism
 from volvelle.incumbents.slurm.read_jobs import read_snapshot
 from volvelle.incumbents.slurm.read_site import read_site
@@ -16,6 +15,16 @@ from volvelle.model.problems import Problem
 
 SITE_EVERY = 600.0
 """Seconds after which what describes the site is asked for again."""
+
+
+class Asked(Protocol):
+    """The answers of a Slurm (`volvelle.incumbents.slurm.ask.Slurm`)."""
+
+    def site(self) -> dict[str, str]:
+        """The answers that describe the site, by kind."""
+
+    def poll(self) -> dict[str, str]:
+        """The answers of jobs, nodes and reservations, by kind."""
 
 
 class Replay:
@@ -72,7 +81,7 @@ class Session:
 
     def __init__(
         self,
-        slurm: Slurm,
+        slurm: Asked,
         folder: Path,
         mechanism: Mechanism,
         take: Take | None = None,
