@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from philly import RESULTS, SPLIT, Claim, Draw, Jobs, Report, command_line, draw, philly
 
 from volvelle.core.composition import WrittenComposition
-from volvelle.core.events import ArrivalsForetold, JobSubmitted
+from volvelle.core.events import ArrivalsAnnounced, JobSubmitted
 from volvelle.core.parts import Belief, Estimator, estimators
 from volvelle.core.policy import policies
 from volvelle.core.view import View
@@ -60,9 +60,9 @@ class PerfectCoarse(Anticipatory):
 
     name: ClassVar[str] = "anticipatory-perfect"
     foresees: ClassVar[bool] = True
-    _told: ArrivalsForetold | None = None
+    _told: ArrivalsAnnounced | None = None
 
-    def expect(self, arrivals: ArrivalsForetold) -> None:
+    def expect(self, arrivals: ArrivalsAnnounced) -> None:
         """Keep what is foretold."""
         self._told = arrivals
 
