@@ -47,7 +47,7 @@ class CalibratedTimes(NamedTuple):
     prior: bool
 
     def under(self, promise: Promise | None, finish: float | None) -> Self:
-        """The same for a job with this promise, if any: P50 no later, unless the forecast ``finish`` is later.
+        """The same for a job with this promise, if any: P50 no later, unless its forecast ``finish`` is.
 
         Guarantees hold more often than in half of all cases, so P50 of such a job is no later than its
         guarantee; P90 says how far that is at risk.
