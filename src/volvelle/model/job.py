@@ -206,8 +206,9 @@ class JobSpec(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     @property
     def deadline(self) -> float:
         """When its most valuable reward is no longer earned, the latest of several; else infinite."""
-        steps = [(each.value, each.deadline_seconds) for each in self.rewards]
-        return self.submit_time + max(steps)[1] if steps else math.inf
+        if not self.rewards:
+            return math.inf
+        return self.submit_time + max((one.value, one.deadline_seconds) for one in self.rewards)[1]
 
     @property
     def elastic(self) -> bool:
