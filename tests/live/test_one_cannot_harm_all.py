@@ -214,7 +214,8 @@ def test_jobs_of_an_array_share_their_request_through_a_restart(tmp_path: Path) 
     harness.crash()
     jobs = harness.controller._cycle.state.jobs.values()
     assert len(jobs) == 40
-    assert len({id(job.request_json) for job in jobs}) == 2
+    for name in ("request", "request_json"):
+        assert len({id(getattr(job, name)) for job in jobs}) == 2
 
 
 _TRUE = {"command": "true"}

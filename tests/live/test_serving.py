@@ -179,6 +179,14 @@ def test_a_notebook_asks_as_the_commands_do(server: Path, monkeypatch: pytest.Mo
     assert live.submit("job.yaml", name="changed")[0].name == "changed"
     with pytest.raises(Problem, match="did you mean 'gpus'"):
         live.submit("job.yaml", gpuss=1)
+    number = live.submit(["sleep", "60"])[0].number
+    after = live.submit(["sleep", "0"], after=[number])[0].number
+    live.hold(number)
+    until(lambda: live.job(number).state == "held")
+    live.release(number)
+    assert live.job(number).state != "held"
+    told = f"job {after} was to run after its success, and was rejected"
+    assert live.cancel(number) == (told,)
 
 
 def test_live_answers_are_frames_with_the_types_of_the_api(

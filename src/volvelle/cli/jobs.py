@@ -315,10 +315,14 @@ def requeue(numbers: Numbers) -> None:
 
 
 def _change_each(numbers: list[int], action: str, done: str) -> None:
+    from volvelle.cli.output import remark
+
     client = _client()
     for number in numbers:
-        client.post(f"/v1/jobs/{number}/{action}")
+        answer = client.post(f"/v1/jobs/{number}/{action}")
         print(f"job {number} {done}")
+        for notice in answer["notices"] if answer else ():
+            remark(notice)
 
 
 def logs(

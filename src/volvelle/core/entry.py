@@ -17,7 +17,7 @@ from volvelle.model.tolerances import SAME_AMOUNT
 def admit_all(scheduler: SchedulerState) -> None:
     """Let the admission judge waiting jobs in order, as far as it looks past jobs that wait on."""
     looks_past, waits = scheduler.composition.admission.looks_past, 0
-    if scheduler.admissions.coming is not None:
+    if scheduler.admissions.arrival is not None:
         scheduler.admissions.pass_over()
     for place, event in scheduler.admissions.in_queue():
         if waits > looks_past and event.time < scheduler.now:
@@ -44,8 +44,8 @@ def _let_in(
         reject(scheduler, event, reason)
     elif not scheduler.admissions.prepared or place is None:
         admit(scheduler, event, place)
-    elif event.number in scheduler.admissions.foretold:
-        reject(scheduler, event, scheduler.admissions.foretold[event.number])
+    elif event.number in scheduler.admissions.refused:
+        reject(scheduler, event, scheduler.admissions.refused[event.number])
     else:
         enter_arrival(s, scheduler.rules, place, scheduler.now)
     if verdict.promise is not None and event.number in scheduler.known:

@@ -204,7 +204,7 @@ class SchedulerState(ABC):
 
     def drain(self) -> Batch:
         """The contents of the log, which is empty afterwards."""
-        notes, self.notes = self.notes, Notes(self.admissions.foretold)
+        notes, self.notes = self.notes, Notes(self.admissions.refused)
         return drained(self.state, notes)
 
     def apply_rules(self, **changed: Any) -> None:
@@ -246,11 +246,13 @@ class SchedulerState(ABC):
 
     def _rates_are_known(self) -> bool:
         """Whether the rates of all jobs that are there or come are in tables."""
-        coming = np.asarray(self.state.arrivals[PLACE["table"]])
+        arriving = np.asarray(self.state.arrivals[PLACE["table"]])
         here = JobView(self.state, self.now).column("table")
-        told = self.admissions.prepared or self.admissions.coming is None
+        told = self.admissions.prepared or self.admissions.arrival is None
         return (
-            self.beliefs.tabulates and told and bool((here >= 0.0).all() and (coming >= 0.0).all())
+            self.beliefs.tabulates
+            and told
+            and bool((here >= 0.0).all() and (arriving >= 0.0).all())
         )
 
     @property
@@ -328,7 +330,7 @@ class SchedulerState(ABC):
         copy.__dict__.update(self.__dict__)
         copy.composition = self.composition.fork()
         copy._own(self.state.copy())
-        copy.notes = Notes(self.admissions.foretold)
+        copy.notes = Notes(self.admissions.refused)
         copy.remember()
         return copy
 

@@ -61,6 +61,18 @@ class Server:
         self.client.patch(f"/v1/jobs/{number}", values)
         return self.job(number)
 
+    def cancel(self, number: int) -> tuple[str, ...]:
+        """End a job for good; sentences on jobs that are rejected by it (``volvelle cancel``)."""
+        return tuple(self.client.post(f"/v1/jobs/{number}/cancel")["notices"])
+
+    def hold(self, number: int) -> None:
+        """Keep a job from running until it is released (``volvelle hold``)."""
+        self.client.post(f"/v1/jobs/{number}/hold")
+
+    def release(self, number: int) -> None:
+        """Let a held job run again (``volvelle release``)."""
+        self.client.post(f"/v1/jobs/{number}/release")
+
     def requeue(self, number: int) -> None:
         """Stop a running job at a checkpoint, and let it wait again (``volvelle requeue``)."""
         attempt = self.job(number).attempt

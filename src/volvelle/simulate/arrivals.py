@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from volvelle.core.events import ArrivalsForetold, JobProfile, JobSubmitted
+from volvelle.core.events import ArrivalsAnnounced, JobProfile, JobSubmitted
 from volvelle.core.facets import KnowsTheTruth
 from volvelle.core.parts import Belief, Estimator, KnownJob
 from volvelle.core.scheduler import Scheduler
@@ -69,7 +69,7 @@ class ArrivalTable:
         self._disclose = scheduler.composition.estimator.needs_truth
         self.columns: Floats = np.zeros((ARRIVAL_COLUMNS, len(jobs)), order="F")
         self.verdict = np.full(len(jobs), ENTERS)
-        self.foretold: dict[int, str] = {}
+        self.refused: dict[int, str] = {}
         estimator = scheduler.composition.estimator
         learning = type(estimator).learn is not Estimator.learn
         knows = isinstance(estimator, KnowsTheTruth)
@@ -90,14 +90,14 @@ class ArrivalTable:
         merged = [*self.jobs[come:], *jobs]
         times = [job.spec.submit_time for job in merged]
         order = sorted(range(len(merged)), key=times.__getitem__)  # equals: who was known first
-        reasons = {n: why for n, why in self.foretold.items() if n >= come}
+        reasons = {n: why for n, why in self.refused.items() if n >= come}
         for number in reasons:
-            del self.foretold[number]
+            del self.refused[number]
         known = len(self.jobs) - come
         for place, one in enumerate(order):
-            why = reasons.get(come + one) if one < known else more.foretold.get(one - known)
+            why = reasons.get(come + one) if one < known else more.refused.get(one - known)
             if why is not None:
-                self.foretold[come + place] = why
+                self.refused[come + place] = why
         self.jobs = [*self.jobs[:come], *(merged[one] for one in order)]
         self.numbers = range(len(self.jobs))
         columns = np.concatenate([self.columns[:, come:], more.columns], axis=1)[:, order]
@@ -130,12 +130,12 @@ class ArrivalTable:
         """The scheduler's belief of one of the jobs."""
         return Belief(self.jobs[place].truth) if self.believed is None else self.believed[place]
 
-    def foretell(self, time: float) -> ArrivalsForetold:
+    def announce(self, time: float) -> ArrivalsAnnounced:
         """The announcement of these arrivals at ``time``, without jobs that will be rejected."""
         known = self.columns[:, self.verdict == ENTERS]
         columns = {name: known[PLACE[name]] for name in _FORETOLD}
         work = columns["total"] * columns["scale"]
-        return ArrivalsForetold(
+        return ArrivalsAnnounced(
             time,
             tuple(columns["number"].astype(np.int64).tolist()),
             tuple(columns["submit"].tolist()),
@@ -255,20 +255,20 @@ class ArrivalTable:
     def _write_one(self, scheduler: Scheduler, place: int) -> None:
         job = self.jobs[place]
         if obstacle := scheduler.obstacle(job.spec):
-            self._foretell(place, OBSTACLE, obstacle)
+            self._refuse(place, OBSTACLE, obstacle)
             return
         if self.prepared:
             values = scheduler.beliefs.newcomer(self.numbers[place], job.spec, self.belief(place))
             if isinstance(values, str):
-                self._foretell(place, NO_PROGRESS, values)
+                self._refuse(place, NO_PROGRESS, values)
                 return
             self.columns[:, place] = values
         reports = scheduler.composition.loss_every is not None
         self.columns[TRUTH, place] = scheduler.beliefs.true_columns(job, reports=reports)
 
-    def _foretell(self, place: int, verdict: int, reason: str) -> None:
+    def _refuse(self, place: int, verdict: int, reason: str) -> None:
         self.verdict[place] = verdict
-        self.foretold[self.numbers[place]] = reason
+        self.refused[self.numbers[place]] = reason
 
 
 def _declared(specs: Sequence[JobSpec]) -> dict[str, list[float]]:

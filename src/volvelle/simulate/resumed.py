@@ -14,7 +14,7 @@ import numpy as np
 from volvelle.core.composition import WrittenComposition
 from volvelle.core.decision import Conclusion, Decision, Rejection
 from volvelle.core.events import (
-    ArrivalsForetold,
+    ArrivalsAnnounced,
     Event,
     JobStarted,
     JobStopped,
@@ -113,7 +113,7 @@ class _Renumbered:
         changed: dict[str, float] = {"time": event.time - self._start}
         if isinstance(event, JobStarted):
             changed["start"] = event.start - self._start
-        if not isinstance(event, (NodeChanged, Recomposed, ArrivalsForetold, WakeUp)):
+        if not isinstance(event, (NodeChanged, Recomposed, ArrivalsAnnounced, WakeUp)):
             changed["number"] = self._place(event.number)
         return msgspec.structs.replace(event, **changed)
 

@@ -207,9 +207,9 @@ def _run(
             watchers,
             tick=setting.tick,
             tracked=setting.tracked,
-            director=None
+            switcher=None
             if synthesis is None
-            else brought("directors", SYNTHESIZER)(synthesis, workers),
+            else brought("switchers", SYNTHESIZER)(synthesis, workers),
             users=users,
             compiled=_pays(len(workload), setting, scheduler) if compiled is None else compiled,
         )

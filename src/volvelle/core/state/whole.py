@@ -126,7 +126,7 @@ class State:
         self.count[SPARE] = rows
         for counter in (OLDEST, YOUNGEST, TRACKED, UNPOOLED):
             self.count[counter] = -1
-        for clock in (WAKE, NAMED_WAKE, NODE_AT, DIRECT_AT, LIMIT, PROMISED, ELIGIBLE, TIMED):
+        for clock in (WAKE, NAMED_WAKE, NODE_AT, SWITCH_AT, LIMIT, PROMISED, ELIGIBLE, TIMED):
             self.clock[clock] = INFINITY
         self.clock[DECIDED] = -INFINITY
 

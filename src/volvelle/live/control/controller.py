@@ -153,6 +153,8 @@ class Controller:
         self._stopping = threading.Event()
         self._store_retry = StoreRetry(self._stopping, self._cycle.metrics, store.use_room)
         self._thread = threading.Thread(target=self._run, name="controller", daemon=True)
+        self.awaits_nodes = True
+        """Whether a node, by the status view, has neither joined since the controller began nor is lost."""
         self._position: JournalPosition | None = None
         self._failure = ""
         self._unanswered: list[Future[Any]] = []
@@ -329,12 +331,6 @@ class Controller:
         return next(states, NodeState.DOWN.value) == NodeState.DOWN.value
 
     @property
-    def awaits_nodes(self) -> bool:
-        """Whether a node has neither joined since the controller began nor is lost."""
-        state = self._cycle.state
-        return state.servers.present != self._identity or bool(state.settling.awaited)
-
-    @property
     def metrics(self) -> ControllerMetrics:
         """Metrics since the controller started."""
         return self._cycle.metrics
@@ -426,7 +422,9 @@ class Controller:
         if prepared.batch is None and prepared.notifications:
             self._store_retry.run(partial(self.store.outbox.add, prepared.notifications))
         self._delivery.add(prepared.notifications)
-        self._send(self._cycle.publish(prepared))
+        orders = self._cycle.publish(prepared)
+        self.awaits_nodes = bool(self._cycle.state.settling.awaited)
+        self._send(orders)
         for fit in prepared.fits:
             self._fitter.submit(fit)
         with self._published:

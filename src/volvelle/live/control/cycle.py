@@ -210,6 +210,9 @@ class ControlCycle:
         self.metrics.decision.observe(time.perf_counter() - began)
         seq = state.next_seq
         effects = state.apply_decision(now, events, decision)
+        requests.name_rejected(
+            each.job for each in effects.ended if each.state is JobState.REJECTED
+        )
         published = self.publisher.view
         prepared.ended = [self._views.final_view(each, published.jobs) for each in effects.ended]
         told = self._notifications.of_decision(events, effects, prepared.ended, published)

@@ -72,6 +72,7 @@ class ViewBuilder:
         """The last view of a job that is over. ``published``: views of jobs before this cycle."""
         view = self._job_view(ended.job)
         before = published.get(ended.job.number, view)
+        finished = ended.state is JobState.FINISHED
         return replace(
             view,
             state=ended.state,
@@ -83,6 +84,9 @@ class ViewBuilder:
             grants=(),
             gpus=float(ended.job.request.gpus),
             ended=self._state.dates.date(ended.ended),
+            predicted_start=None,
+            predicted_p50=view.predicted_p50 if finished else None,
+            predicted_p90=view.predicted_p90 if finished else None,
         )
 
     def _job_view(self, job: LiveJob) -> JobStatusView:

@@ -56,12 +56,15 @@ class Suggestion:
 class Suggestions:
     """The best suggestions for a job. after: the job whose end it waits for, if that is known.
 
-    complete: whether all candidates were tried.
+    complete: whether all candidates were tried. start: when it starts, by a forecast made just now, and the
+    jobs that start ``ahead`` of it; None if none was made.
     """
 
     changes: tuple[Suggestion, ...]
     after: int | None
     complete: bool
+    start: float | None = None
+    ahead: tuple[int, ...] | None = None
 
 
 @dataclass(frozen=True)
@@ -105,13 +108,15 @@ def suggest(
     end = time.perf_counter() + (_BUDGET_OF_MANY_SECONDS if many else BUDGET_SECONDS)
     with_forecasts = not many and 2.0 * forecast_seconds < BUDGET_SECONDS
     fork.now = now = max(fork.now, now)
-    start, p50, after = float("inf"), None, None
+    start, p50, after, ahead = float("inf"), None, None, None
     if with_forecasts:
         result = Fork(fork).until(number)
         start = result.upcoming.get(number, start)
         p50 = calibration.again(number, now, result.finish.get(number))
         ends = (other for other, finish in result.finish.items() if finish == start)
         after = next((other for other in ends if other != number), None)
+        before = sorted((at, other) for other, at in result.upcoming.items())
+        ahead = tuple(other for at, other in before if (at, other) < (start, number))
     found: list[tuple[float, _Result]] = []
     complete = True
     for base, candidate in _candidates(fork, job, now):
@@ -126,7 +131,8 @@ def suggest(
     )  # stable: the first tried of equals
     best = _one_of_each_kind([tried for _, tried in found])
     changes = tuple(_suggestion(tried, p50, epoch) for tried in islice(best, MAX_SUGGESTIONS))
-    return Suggestions(changes, after, complete)
+    known = epoch + start if start < float("inf") else None
+    return Suggestions(changes, after, complete, known, ahead)
 
 
 def _suggestion(tried: _Result, p50: float | None, epoch: float) -> Suggestion:

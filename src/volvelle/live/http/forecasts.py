@@ -62,6 +62,10 @@ async def why(
         return json_response(JobExplanation(job, job.reason, measured=measured))
     found = await threads.run(principal, partial(controller.forks.suggest, job))
     ahead = _jobs_ahead(controller.status, job)
+    if found.ahead is not None:  # the last forecast may be of before something ended
+        job = replace(job, predicted_start=found.start)
+        jobs = controller.status.jobs
+        ahead = tuple(n for n in found.ahead if n in jobs and jobs[n].state is JobState.WAITING)
     return json_response(
         JobExplanation(job, job.reason, ahead, found.after, found.changes, found.complete, measured)
     )

@@ -68,7 +68,7 @@ def _admission_reasons(scheduler: Scheduler) -> dict[int, str]:
 def _dependency_reasons(scheduler: Scheduler) -> dict[int, str]:
     return {
         number: _waits_for([one.job for one in dependent.left])
-        for number, dependent in scheduler.admissions.dependents.aside.items()
+        for number, dependent in scheduler.admissions.dependents.blocked.items()
         if not dependent.held
     }
 
