@@ -20,6 +20,7 @@ class JobColumn(NamedTuple):
 JOB_TABLE = (
     JobColumn("number"),
     JobColumn("name"),
+    JobColumn("array_index"),
     JobColumn("user"),
     JobColumn("state"),
     JobColumn("gpus"),

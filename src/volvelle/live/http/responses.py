@@ -59,6 +59,22 @@ class CurrentPolicy:
 
 
 @dataclass(frozen=True)
+class NamedPart:
+    """A part that a server could be given, and what it does."""
+
+    name: str
+    summary: str
+
+
+@dataclass(frozen=True)
+class PartList:
+    """The policies and admissions that are installed."""
+
+    policies: tuple[NamedPart, ...]
+    admissions: tuple[NamedPart, ...]
+
+
+@dataclass(frozen=True)
 class IssuedToken:
     """A new token. It is never shown again."""
 
