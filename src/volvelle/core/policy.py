@@ -183,7 +183,7 @@ class Policy(JobPart):
     def refresh(self, view: View) -> tuple[str, ...]:
         """Where its `kernel` yields: prepare what that decides by; what there is to say of it.
 
-        ``view`` has at least the jobs that run.
+        ``view`` has the jobs that run, and all others where the decision is not by groups.
         """
         return ()
 
