@@ -13,7 +13,7 @@ from volvelle.model.arrays import Floats, Ints
 
 @compiled
 def cheapest(cost: Floats) -> Ints:
-    """The column of each row in the matching of all rows, or of all columns where these are fewer (-1: none)."""
+    """The column of each row (-1: none) in the matching of all rows, or of all columns if there are fewer."""
     rows, columns = cost.shape
     if columns >= rows:
         return _match_rows(cost)

@@ -10,8 +10,8 @@ goes). Who is matched with the head of a queue runs:
 - Against starvation only the oldest jobs are matched: a ``share`` of those that wait, but at least as many
   as there are free GPUs. GPUs that are left go to other jobs.
 
-These are the rules of Shockwave's simulator. Of equally cheap matchings it takes what its solver gives, we what
-`volvelle.systems.allox.matching` gives.
+These are the rules of Shockwave's simulator. Of equally cheap matchings it takes what its solver gives, we
+what `volvelle.systems.allox.matching` gives.
 """
 
 from collections.abc import Callable

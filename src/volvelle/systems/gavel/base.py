@@ -75,9 +75,7 @@ class Gavel(Policy):
             raise ValueError("space_sharing needs aware: who may share depends on the GPU type")
         last = rounds.BY_TYPE if self.by_type else rounds.LAST
         leftovers = rounds.NEVER if self.exact else last
-        self._memory = rounds.begin(
-            self.round or 0.0, self.reallocate, leftovers, aware=self.aware
-        )
+        self._memory = rounds.begin(self.round or 0.0, self.reallocate, leftovers, aware=self.aware)
         return self
 
     @property
@@ -140,9 +138,7 @@ class Gavel(Policy):
                 target = self.fractions(view, demand)
             rows, beside, target = _claimed(demand, target)
             self._make_room(types, len(rows))
-            rounds.set_targets(
-                view.jobs.matrix, view.now, self._memory, rows, beside, target.T
-            )
+            rounds.set_targets(view.jobs.matrix, view.now, self._memory, rows, beside, target.T)
         return ()
 
     def _make_room(self, types: int, claims: int) -> None:

@@ -96,7 +96,10 @@ def decide(jobs: Floats, cluster: ClusterNow, memory: Floats, out: Floats) -> fl
     """The decision (`volvelle.core.policy.Kernel`) of jobs that take the fastest type that is free."""
     due = what_is_due(jobs, cluster, memory)
     if due == FRACTIONS:
-        rates, target = rates_of(jobs, cluster, memory), np.zeros((len(cluster.capacity), jobs.shape[1]))
+        rates, target = (
+            rates_of(jobs, cluster, memory),
+            np.zeros((len(cluster.capacity), jobs.shape[1])),
+        )
         kept, pool = np.full(jobs.shape[1], _FASTEST), jobs[POOL].astype(np.int64)
         order, free, left = by_number(jobs), cluster.capacity.copy(), cluster.quota.copy()
         serve_in_order(rates, jobs[GPUS], pool, order, 0, kept, free, left, target)
