@@ -198,7 +198,7 @@ class Fork:
 
 def _policy_learns(ahead: SchedulerState) -> bool:
     """Whether the policy learns of ends: nothing new is believed of jobs that are all in the system."""
-    return type(ahead.composition.policy).learn is not Policy.learn
+    return type(ahead.composition.policy.decider).learn is not Policy.learn
 
 
 def _planned_changes(cluster: Cluster) -> Iterator[NodeChanged]:

@@ -152,6 +152,11 @@ class Policy(JobPart):
     round: Period | None = Field(None, description="decide only at multiples of this period")
 
     @property
+    def decider(self) -> "Policy":
+        """The policy that says who gets GPUs, when it is asked: itself, unless that is another's matter."""
+        return self
+
+    @property
     def shares_gpus(self) -> bool:
         """Whether two jobs may hold the same GPUs."""
         return False
@@ -322,6 +327,7 @@ def _check_arguments(key: Callable[..., ArrayLike], *wanted: str) -> None:
 
 def kept_order(policy: Policy) -> Key | None:
     """The key of a policy that is nothing but an order by each job alone, which can be kept; else None."""
+    policy = policy.decider
     kind = type(policy)
     same = ("allocate", "next_wake", "learn", "hear", "divide")
     if not isinstance(policy, OrderPolicy) or policy.columns or policy.__private_attributes__:

@@ -258,7 +258,7 @@ class SchedulerState(ABC):
         """Whether ends of jobs are passed to Python: a part learns from them, or jobs depend on them."""
         if self.admissions.dependents.watched:
             return True
-        estimator, policy = type(self.composition.estimator), type(self.composition.policy)
+        estimator, policy = type(self.composition.estimator), type(self.composition.policy.decider)
         return estimator.learn is not Estimator.learn or policy.learn is not Policy.learn
 
     # ------------------------------------------------------------------ looking at it
