@@ -8,6 +8,7 @@ import subprocess
 import sys
 import sysconfig
 import tomllib
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -33,8 +34,12 @@ class Build(build_py):
         super().run()
         if self.editable_mode:
             return
-        command = [sys.executable, "-m", "volvelle.simulate.machine_code"]
         folder = Path(self.build_lib).resolve()
+        git = ["git", "describe", "--always", "--dirty", "--exclude=*"]
+        with suppress(OSError, subprocess.CalledProcessError):  # not from a checkout
+            commit = subprocess.run(git, check=True, capture_output=True, text=True).stdout
+            (folder / "volvelle" / "commit").write_text(commit)
+        command = [sys.executable, "-m", "volvelle.simulate.machine_code"]
         made = subprocess.run(
             [*command, str(folder / _BUILT)],
             env={**os.environ, "PYTHONPATH": os.pathsep.join([str(folder), *sys.path])},

@@ -3,15 +3,21 @@
 import inspect
 import re
 from collections.abc import Iterator
+from dataclasses import fields
 from functools import cached_property
 from types import FunctionType
 from typing import Any
 
 import volvelle
+from volvelle.live.forecasts.explanation import JobExplanation
+from volvelle.live.forecasts.job_forecast import JobForecast
+from volvelle.live.forecasts.suggestions import Suggestion
+from volvelle.live.status.view import Guarantee, JobStatusView, NodeStatusView
 from volvelle.notebook.jobs import Jobs
+from volvelle.notebook.records import Record, Rows, record_kind
 from volvelle.notebook.results import Comparison, Run
 from volvelle.notebook.search import Tuned
-from volvelle.notebook.server import Rows, Server
+from volvelle.notebook.server import Server
 from volvelle.simulate.experiment import Experiment
 
 INTRO = """What a script or a notebook calls: `import volvelle as vv`
@@ -20,11 +26,12 @@ the same code. Its `settings` are the keys of [the experiment file](experiment-f
 `volvelle.model.problems.Problem`, whose text says what to do.
 
 `Jobs`, `Run`, `Comparison`, `Tuned` and `Rows` go to data frames as they are:
-`pandas.DataFrame.from_arrow(run)`, `polars.DataFrame(run)`, `pyarrow.table(run)`; data frames come in
-where jobs do."""
+`run.to_pandas()`, `polars.DataFrame(run)`, `pyarrow.table(run)`; data frames come in where jobs do.
+Times of simulations are seconds on the trace's clock, those of a live server datetimes."""
 
 FUNCTIONS = ("read", "generate", "simulate", "compare", "tune", "connect")
-CLASSES = (Jobs, Run, Comparison, Tuned, Server, Rows)
+CLASSES = (Jobs, Run, Comparison, Tuned, Server, Rows, Record)
+MODELS = (JobStatusView, NodeStatusView, JobExplanation, Suggestion, JobForecast, Guarantee)
 _DOCUMENTED = (FunctionType, property, cached_property)
 
 
@@ -43,6 +50,10 @@ def sections() -> Iterator[str]:
             shown = f"{name}{_untyped(member)}" if inspect.isfunction(member) else name
             yield from (f"- `{shown}`: {' '.join(_text(member).split())}",)
         yield ""
+    for model in MODELS:
+        names = ", ".join(f"`{one.name}`" for one in fields(model))
+        yield from (f"- `{record_kind(model).__name__}`: {names}",)
+    yield ""
     keys = ", ".join(f"`{name}`" for name in Experiment.model_fields)
     yield from ("## Settings", "", f"Keys of an experiment: {keys}.", "")
 

@@ -1,12 +1,16 @@
 """Help is quick, and lists say names, parameters, defaults and sources."""
 
 import json
+import platform
+import re
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 from command_line import Volvelle
+
+from volvelle import __version__
 
 pytest_plugins = ["command_fixtures"]
 
@@ -98,4 +102,6 @@ def test_one_part_is_shown_with_defaults_and_source(volvelle: Volvelle) -> None:
 
 
 def test_the_version_is_said(volvelle: Volvelle) -> None:
-    assert volvelle("--version").out.startswith("volvelle ")
+    build = rf"volvelle {re.escape(__version__)}( \([0-9a-f]+(-dirty)?\))?"
+    said = volvelle("--version").out
+    assert re.fullmatch(rf"{build}, Python {re.escape(platform.python_version())}\n", said)

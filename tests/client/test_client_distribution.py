@@ -11,6 +11,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
+import yaml
 from attempts import Attempts, wait_until
 
 import volvelle
@@ -50,12 +51,13 @@ def job(tmp_path: Path, python: Path) -> Iterator[Attempts]:
     job.kill_all()
 
 
-def test_client_has_the_version_of_volvelle() -> None:
+def test_the_client_and_the_citation_have_the_version_of_volvelle() -> None:
     versions = {
         tomllib.loads((folder / "pyproject.toml").read_text())["project"]["version"]
         for folder in (ROOT, PROJECT)
     }
-    assert versions == {volvelle.__version__}
+    citation = yaml.safe_load((ROOT / "CITATION.cff").read_text())
+    assert versions | {citation["version"]} == {volvelle.__version__}
 
 
 def test_client_is_installed_alone_and_has_no_dependencies(python: Path) -> None:

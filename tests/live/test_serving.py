@@ -10,6 +10,7 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from datetime import datetime, timedelta
 from pathlib import Path
 from threading import Timer
 from typing import Any
@@ -116,8 +117,8 @@ def test_a_waiting_job_is_changed_and_a_running_one_put_back(
     assert (changed.stdout, changed.returncode) == (f"job {second} changed\n", 0)
     said = "Changed since its submission: retries 1, was 3; estimate 2h 00m, was 1h 00m.\n"
     until(lambda: said in volvelle(server, "why", second).stdout, "the change")
-    assert vv.connect().change(int(second), retries=2)["request"]["retries"] == 2
-    until(lambda: vv.connect().why(int(first))["job"]["state"] == "running", "the first to run")
+    assert vv.connect().change(int(second), retries=2).request["retries"] == 2
+    until(lambda: vv.connect().job(int(first)).state == "running", "the first to run")
     refused = volvelle(server, "change", first, "--priority", "-1")
     assert "has its GPUs: what it declares changes only while it waits" in refused.stderr
     nothing = volvelle(server, "change", first)
@@ -167,15 +168,48 @@ def test_a_notebook_asks_as_the_commands_do(server: Path, monkeypatch: pytest.Mo
     monkeypatch.chdir(server)
     live = vv.connect()
     told = live.forecast(["sleep", "0"], gpus=1, estimate="1m")
-    assert told["p50"] is not None
-    [row] = live.submit(["sleep", "0"], name="asked", estimate="1m", array=2).rows[:1]
-    assert row["name"] == "asked"
-    assert live.why(row["number"])["job"]["name"] == "asked"
-    until(lambda: len([job for job in live.history() if job["name"] == "asked"]) == 2)
+    assert told.p50 - told.start == timedelta(minutes=1)
+    row = live.submit(["sleep", "0"], name="asked", estimate="1m", array=2)[0]
+    assert row.name == "asked"
+    assert abs(datetime.now().astimezone() - row.submitted) < timedelta(minutes=1)
+    assert row.submitted.strftime("%H:%M:%S") in repr(row)
+    assert live.why(row.number).job.name == "asked"
+    until(lambda: len([job for job in live.history() if job.name == "asked"]) == 2)
     (server / "job.yaml").write_text("command: sleep 0\nname: written\n")
-    assert live.submit("job.yaml", name="changed").rows[0]["name"] == "changed"
+    assert live.submit("job.yaml", name="changed")[0].name == "changed"
     with pytest.raises(Problem, match="did you mean 'gpus'"):
         live.submit("job.yaml", gpuss=1)
+    number = live.submit(["sleep", "60"])[0].number
+    after = live.submit(["sleep", "0"], after=[number])[0].number
+    live.hold(number)
+    until(lambda: live.job(number).state == "held")
+    live.release(number)
+    assert live.job(number).state != "held"
+    told = f"job {after} was to run after its success, and was rejected"
+    assert live.cancel(number) == (told,)
+
+
+def test_live_answers_are_frames_with_the_types_of_the_api(
+    server: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pyarrow = pytest.importorskip("pyarrow", reason="pyarrow is not installed")
+    monkeypatch.chdir(server)
+    live = vv.connect()
+    number = live.submit(["sleep", "60"], gpus=4, name="framed", deadline={"within": "1h"})[
+        0
+    ].number
+    until(lambda: live.job(number).state == "running", "it to run")
+    frame = pyarrow.table(live.queue())
+    assert frame.schema.field("submitted").type == frame.schema.field("ended").type
+    assert pyarrow.types.is_timestamp(frame.schema.field("guaranteed").type)
+    [job] = [row for row in frame.to_pylist() if row["number"] == number]
+    assert (job["state"], job["gpus"], job["ended"]) == ("running", 4.0, None)
+    assert job["grants"].endswith(", 0, 1, 2, 3")
+    assert job["due"] - job["submitted"] == timedelta(hours=1)
+    assert pyarrow.table(live.nodes()).column("free").to_pylist() == [0]
+    server_says = live.client.get(f"/v1/jobs/{number}")
+    assert job["submitted"].timestamp() == pytest.approx(server_says["submitted"], abs=1e-5)
+    assert volvelle(server, "cancel", str(number)).returncode == 0
 
 
 def test_a_command_right_after_serve_waits_until_it_listens(tmp_path: Path) -> None:
@@ -241,7 +275,26 @@ def test_an_operator_sets_another_policy_after_a_dry_run(
     assert volvelle(server, "policy").stdout == "policy  admission\nsrsf    accept-all\n"
     assert volvelle(server, "policy", "-o", "csv").stdout == "policy,admission\nsrsf,accept-all\n"
     looked = volvelle(server, "policy", "set", "las", "--dry-run")
-    assert (looked.returncode, looked.stdout) == (0, "would change nothing at once\n")
+    assert (looked.returncode, looked.stdout) == (
+        0,
+        "would change nothing at once\nno job that is there would finish at another time\n",
+    )
+    waits = [
+        volvelle(
+            server, "submit", "--gpus", "4", "--estimate", f"{hours}h", "--", "sleep", "60"
+        ).stdout.split()[1]
+        for hours in (2, 1)
+    ]  # srsf stops the longer for the shorter
+    client = ApiClient.find(start=server)
+    until(lambda: client.get(f"/v1/jobs/{waits[1]}")["state"] == "running", "the shorter to run")
+    fifo = volvelle(
+        server, "policy", "set", "fifo:preemptive=true", "--dry-run"
+    ).stdout.splitlines()
+    assert fifo[0] == f"would stop 1 job ({waits[1]}), start 1 job ({waits[0]}) at once"
+    assert fifo[1].startswith("1 job would finish earlier, by ")
+    assert fifo[2].startswith("1 job would finish later, by ")
+    assert fifo[3].split() == ["job", "name", "user", "starts", "then", "finishes", "then"]
+    assert volvelle(server, "cancel", *waits).returncode == 0
     wrong = volvelle(server, "policy", "set", "lass")
     assert (wrong.returncode, "did you mean 'las'" in wrong.stderr) == (1, True)
     assert volvelle(server, "policy", "set", "las").stdout == "las decides, admission accept-all\n"

@@ -216,6 +216,29 @@ def test_durations_categories_and_views_of_a_data_frame_are_read() -> None:
     assert [(job.spec.user, job.spec.name) for job in jobs] == [("ann", "ann"), ("bob", "bob")]
 
 
+def test_what_is_wrong_with_a_data_frame_is_said_of_its_rows_and_of_arguments(
+    tmp_path: Path,
+) -> None:
+    pyarrow = pytest.importorskip("pyarrow", reason="pyarrow is not installed")
+
+    def said(reads: Any, **arguments: Any) -> str:
+        with pytest.raises(Problem) as raised:
+            vv.read(reads, **arguments)
+        return str(raised.value)
+
+    wrong = pyarrow.table({"submit_time": [0, 1], "gpus": ["1", "four"], "duration": [5, 6]})
+    report = vv.read(wrong).report
+    assert report.examples == {"unreadable gpus": ["row 2 of the data frame, column gpus: 'four'"]}
+    assert said(wrong, strict=True).startswith("row 2 of the data frame, column gpus: 'four'")
+    named = {"submitted": [0], "gpu": [1], "runtime": [5]}
+    mend = "map={'submit_time': 'submitted', 'gpus': 'gpu', 'duration': 'runtime'}."
+    assert said(pyarrow.table(named)).endswith(mend)
+    (tmp_path / "t.csv").write_text("submitted,gpu,runtime\n0,1,5\n")
+    assert said(tmp_path / "t.csv").endswith(mend)
+    dates = {"submit_time": ["10/13/2026 10:00"], "gpus": [1], "duration": [5]}
+    assert said(pyarrow.table(dates)).endswith("dates='%m/%d/%Y %H:%M'.")
+
+
 def test_a_description_is_shown_in_a_sentence(trace: Path) -> None:
     shown = repr(vv.read(trace).describe(cluster="1x8"))
     assert "40 jobs of march" in shown
@@ -233,5 +256,7 @@ def test_names_that_there_are_not_are_answered_with_those_that_there_are(
 ) -> None:
     with pytest.raises(KeyError, match=r"no run is called 'sjf'; there are recorded, fifo, las"):
         _ = compared["sjf"]
+    with pytest.raises(Problem, match=r"no run is called 'fifoo' \(did you mean 'fifo'\?\)"):
+        compared.figure("fifoo", "jct:mean")
     with pytest.raises(Problem, match=r"there is no argument 'polcies' \(did you mean 'policies'"):
         vv.simulate(trace, "1x8", polcies=["srsf"])

@@ -83,6 +83,14 @@ def test_the_search_for_whole_numbers_ends_when_its_work_is_done() -> None:
     assert short.bound > long.bound > long.value >= short.value > 0.0
 
 
+def test_a_program_that_cannot_be_read_in_time_is_not_begun() -> None:
+    # The solver would presolve it before it asks for the first time whether to go on.
+    linear, whole = _answers(0.0)
+    assert linear.seconds > whole.seconds == 0.0
+    assert (whole.value, whole.bound) == (0.0, np.inf)
+    assert _answers(0.02)[1].seconds > 0.0
+
+
 @needs("shockwave")
 def test_decisions_are_the_same_beside_any_load() -> None:
     """Under a limit of work that ends most of the programs."""

@@ -18,6 +18,11 @@ def format_gpus(count: float) -> str:
     return f"{count:g} GPU{'' if count == 1 else 's'}"
 
 
+def format_jobs(count: int) -> str:
+    """``1 job``, ``1,200 jobs``."""
+    return f"{count:,} job{'' if count == 1 else 's'}"
+
+
 def format_start(job: Job, now: datetime) -> str:
     """When it started, or with ``~`` the predicted start."""
     if job["started"] is not None:
@@ -146,7 +151,7 @@ def format_missed(job: Job) -> str:
 
 
 def format_kept(job: Job, now: datetime) -> str:
-    """What was last promised to a job that is over, and whether that was kept."""
+    """The last promise to a job that is over, and whether it was kept."""
     text, finish_by = format_guarantee(job["guarantee"], now), job["guarantee"]["finish_by"]
     if finish_by is None:
         return text.replace("no finish is", "no finish was")

@@ -150,7 +150,7 @@ def _format_period(job: Row, since: str, until: str) -> str:
 
 
 def why(number: Number, output: options.Output = Form.TABLE) -> None:
-    """Why a job waits, or how it ended; and what would start it sooner.
+    """Why a job waits, or how it ended; and what would let it finish sooner.
 
     volvelle why 12
     """
@@ -172,10 +172,12 @@ def why(number: Number, output: options.Output = Form.TABLE) -> None:
         _print_changed(job)
         _print_measured(found)
         return
+    waits = job["state"] in ("waiting", "held")
     reason = f": {found['reason']}" if found["reason"] else f" is {job['state']}"
     print(f"{formatting.format_job(job)}{reason}.")
     if found["ahead"]:
-        print(f"Ahead of it: {_list_jobs(found['ahead'])}.")
+        count, numbers = formatting.format_jobs(len(found["ahead"])), _list_jobs(found["ahead"])
+        print(f"{count} waiting before it: {numbers}.")
     forecast = {key: job[f"predicted_{key}"] for key in ("start", "p50", "p90")}
     forecast["guessed"] = job["guessed"]
     if job["started"] is not None:
@@ -194,6 +196,8 @@ def why(number: Number, output: options.Output = Form.TABLE) -> None:
         print(f"It waits for the end of job {found['after']}.")
     for change in found["changes"]:
         print(_describe_change(change, now))
+    if waits and found["complete"] and not found["changes"]:
+        print("No change that was tried would let it finish sooner.")
     if not found["complete"]:
         print("Not all suggestions were tried: with so many jobs that takes too long.")
 
@@ -241,17 +245,19 @@ def _print_measured(found: Row) -> None:
 
 
 def _list_jobs(numbers: list[int]) -> str:
-    shown = ", ".join(f"job {number}" for number in numbers[:5])
+    shown = ", ".join(map(str, numbers[:5]))
     return f"{shown} and {len(numbers) - 5:,} more" if len(numbers) > 5 else shown
 
 
 def _describe_change(change: Row, now: "datetime") -> str:
     from volvelle.cli.moments import format_moment
+    from volvelle.model.units import format_duration
 
     soon = change["start"] - now.timestamp() < 1.0
     when = "now" if soon else f"about {format_moment(change['start'], now)}"
-    done = f" (finish {format_moment(change['p50'], now)})" if change["p50"] else ""
-    return f"With {change['what']} it would start {when}{done}."
+    done = f" and finish {format_moment(change['p50'], now)}" if change["p50"] else ""
+    sooner = f", {format_duration(change['sooner'])} sooner" if change["sooner"] else ""
+    return f"With {change['what']} it would start {when}{done}{sooner}."
 
 
 def cancel(numbers: Numbers) -> None:
@@ -309,10 +315,14 @@ def requeue(numbers: Numbers) -> None:
 
 
 def _change_each(numbers: list[int], action: str, done: str) -> None:
+    from volvelle.cli.output import remark
+
     client = _client()
     for number in numbers:
-        client.post(f"/v1/jobs/{number}/{action}")
+        answer = client.post(f"/v1/jobs/{number}/{action}")
         print(f"job {number} {done}")
+        for notice in answer["notices"] if answer else ():
+            remark(notice)
 
 
 def logs(
@@ -321,7 +331,7 @@ def logs(
         bool, typer.Option("--follow", "-f", help="Follow until the job is over.")
     ] = False,
 ) -> None:
-    """What a job's processes wrote, attempt by attempt."""
+    """The output of a job's processes, attempt by attempt."""
     for chunk in _client().stream(f"/v1/jobs/{number}/logs", follow="true" if follow else None):
         sys.stdout.buffer.write(chunk)
         sys.stdout.buffer.flush()

@@ -8,11 +8,13 @@ import atexit
 import gc
 import os
 import sys
+from contextlib import suppress
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from volvelle import __version__
+import volvelle
 from volvelle.cli.commands import Commands
 
 app = typer.Typer(
@@ -29,8 +31,25 @@ app = typer.Typer(
 
 def _version(wanted: bool) -> None:
     if wanted:
-        print(f"volvelle {__version__}")
+        import platform
+
+        print(f"volvelle {volvelle.__version__}{_commit()}, Python {platform.python_version()}")
         raise typer.Exit
+
+
+def _commit() -> str:
+    """The commit, in brackets: of a wheel, as noted when it was built; of a checkout, as git says."""
+    import subprocess
+
+    noted = Path(volvelle.__file__).with_name("commit")
+    command = ["git", "-C", str(noted.parent), "describe", "--always", "--dirty", "--exclude=*"]
+    with suppress(OSError):
+        if noted.exists():
+            return f" ({noted.read_text().strip()})"
+        if (noted.parents[2] / ".git").exists():
+            said = subprocess.run(command, capture_output=True, text=True, check=False)
+            return f" ({said.stdout.strip()})" if said.returncode == 0 else ""
+    return ""
 
 
 @app.callback()
@@ -39,7 +58,7 @@ def _root(
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Say the version.")
     ] = False,
 ) -> None:
-    """What stands before the commands."""
+    """Options that stand before the commands."""
 
 
 def main() -> None:

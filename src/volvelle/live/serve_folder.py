@@ -8,6 +8,7 @@
     server.json   the server's address, while it listens
     starting      the process of a server that does not listen yet
     store.db      the store, unless it is elsewhere
+    clock         when the journal began, by the machine's clock since boot
 """
 
 import json
@@ -117,6 +118,11 @@ class ServeFolder:
     def agents_token_file(self) -> Path:
         """File of the token with which agents join; the server makes the keys of its own agents of it."""
         return self.path / "agents.token"
+
+    @property
+    def clock_file(self) -> Path:
+        """File of the journal's beginning by the machine's clock since boot."""
+        return self.path / "clock"
 
     @property
     def _address_file(self) -> Path:

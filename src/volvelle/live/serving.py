@@ -13,7 +13,9 @@ from dataclasses import dataclass
 from volvelle import __version__
 from volvelle.core.journal import Header
 from volvelle.live.agent.job_users import check_run_as
+from volvelle.live.agent.processes import boot_id, since_boot
 from volvelle.live.config import ServeConfig
+from volvelle.live.control.clock import Clock
 from volvelle.live.control.controller import Controller
 from volvelle.live.control.secret_box import SecretBox
 from volvelle.live.http.authentication import digest_of, new_token
@@ -86,6 +88,7 @@ def run_server(config: ServeConfig, on_ready: Callable[[RunningServer], None]) -
                 header,
                 executor,
                 context,
+                Clock(since_boot=since_boot, boot=boot_id, kept=folder.clock_file),
                 secrets=SecretBox(config.secrets_file),
                 notifications=config.notifications,
                 keep_history=config.keep_history,
@@ -122,7 +125,7 @@ def _check_run_as(config: ServeConfig, executor: Executor, folder: ServeFolder) 
 
 @contextmanager
 def _private_files() -> Iterator[int]:
-    """Whatever this process makes is readable by its owner only. Yields the umask of before, that of jobs."""
+    """Files of this process are readable by its owner only. Yields the umask of before, that of jobs."""
     umask = os.umask(0o077)
     try:
         yield umask

@@ -33,6 +33,16 @@ class Columnar:
         stream: object = table.__arrow_c_stream__(requested_schema)
         return stream
 
+    def to_pandas(self) -> Any:
+        """A data frame of pandas. Raises `Problem` where pandas or pyarrow is not installed."""
+        arrow = import_arrow("use columns()")
+        try:
+            return arrow.table(self).to_pandas()
+        except ImportError:
+            raise Problem(
+                "pandas is not installed", mend="install it: pip install pandas, or use columns()"
+            ) from None
+
 
 def import_arrow(instead: str) -> Any:
     """The module ``pyarrow``. Raises `Problem` where it is not installed. ``instead``: what else to do."""

@@ -1,6 +1,8 @@
 """`volvelle.read` and `volvelle.generate`: jobs to be simulated."""
 
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from html import escape
 from pathlib import Path
@@ -31,7 +33,7 @@ class Jobs(Columnar):
 
     @property
     def report(self) -> ImportReport | None:
-        """What became of the trace's rows; None for generated jobs."""
+        """The reader's account of the trace's rows; None for generated jobs."""
         return self.workload.report
 
     @property
@@ -40,7 +42,7 @@ class Jobs(Columnar):
         return proposed_cluster(seen_types(self.workload)).removeprefix("--cluster ")
 
     def describe(self, *, cluster: Cluster | str | None = None) -> Description:
-        """What is in them: load, widths, durations. ``cluster``: against which the load is told."""
+        """A description of the jobs: load, widths, durations. ``cluster``: against which the load is told."""
         return describe(self.workload, None if cluster is None else cluster_of(cluster).gpus)
 
     def of_any_type(self) -> "Jobs":
@@ -49,7 +51,7 @@ class Jobs(Columnar):
         return Jobs(Source(self.workload.of_any_type(), origin))
 
     def columns(self) -> Mapping[str, Sequence[Any]]:
-        """Those of our own trace format, without the ones that say nothing."""
+        """Columns of our own trace format, without the ones that say nothing."""
         return columns_of(self.workload)
 
     def __len__(self) -> int:
@@ -80,17 +82,49 @@ def read(
     ``%m/%d/%Y %H:%M``. strict: stop at the first row that cannot be read. Raises `Problem`.
     """
     if isinstance(trace, (Path, str)):
-        return Jobs(read_source(Path(trace), format, map or {}, dates=dates, strict=strict))
+        with _in_python():
+            return Jobs(read_source(Path(trace), format, map or {}, dates=dates, strict=strict))
     if not hasattr(trace, "__arrow_c_stream__"):
         raise Problem(
             f"jobs cannot be read from a {type(trace).__name__}",
             mend="give the path of a trace, or a data frame: pandas (2.2 and newer), Polars, Arrow, DuckDB",
         )
     with TemporaryDirectory() as folder:
-        path = Path(folder) / "table.csv"  # in which every format is looked for, as in a file
+        path = Path(folder) / _FRAME  # in which every format is looked for, as in a file
         write_csv(trace, path)
-        source = read_source(path, format, map or {}, dates=dates, strict=strict)
+        with _in_python():
+            source = read_source(path, format, map or {}, dates=dates, strict=strict)
+    if (report := source.workload.report) is not None:
+        report.source = "the data frame"
+        for places in report.examples.values():
+            places[:] = [_of_frame(place) for place in places]
     return Jobs(Source(source.workload, source.origin | {"trace": "a data frame"}))
+
+
+_FRAME = "data frame.csv"
+
+
+def _of_frame(said: str) -> str:
+    """What is said of the file of a data frame, of the frame itself: its first row is row 1."""
+    said = re.sub(
+        f"{_FRAME} line (\\d+)", lambda found: f"row {int(found[1]) - 1} of the data frame", said
+    )
+    return said.replace(_FRAME, "the data frame")
+
+
+@contextmanager
+def _in_python() -> Iterator[None]:
+    """Problems name arguments in place of a command's options, and rows of data frames."""
+    try:
+        yield
+    except Problem as problem:
+        mend = re.sub(r"--map (\S+?)(?=[.;,]?(?:\s|$))", _map_argument, problem.mend)
+        mend = mend.replace("--dates ", "dates=").replace("--strict stops", "strict=True stops")
+        raise Problem(_of_frame(str(problem.args[0])), mend=mend, usage=problem.usage) from None
+
+
+def _map_argument(found: re.Match[str]) -> str:
+    return f"map={dict(pair.split('=', 1) for pair in found[1].split(','))}"
 
 
 def generate(generator: str, *, seed: int = 0, cluster: Cluster | str | None = None) -> Jobs:

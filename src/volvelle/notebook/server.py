@@ -1,47 +1,17 @@
 """`volvelle.connect`: a live server, asked as the commands ask it."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from html import escape
 from pathlib import Path
 from typing import Any
 
+from volvelle.live.forecasts.explanation import JobExplanation
+from volvelle.live.forecasts.job_forecast import JobForecast
 from volvelle.live.http import submission
 from volvelle.live.http.client import ApiClient
 from volvelle.live.job_request import JobRequest
-from volvelle.notebook.arrow import Columnar
-
-
-@dataclass(frozen=True, repr=False)
-class Rows(Columnar):
-    """What the server answered, a row for each job or node."""
-
-    rows: tuple[Mapping[str, Any], ...]
-
-    def columns(self) -> Mapping[str, Sequence[Any]]:
-        """Each value that is plain, by its key."""
-        keys = dict.fromkeys(
-            key for row in self.rows for key, value in row.items() if not isinstance(value, dict)
-        )
-        return {key: [row.get(key) for row in self.rows] for key in keys}
-
-    def __len__(self) -> int:
-        return len(self.rows)
-
-    def __iter__(self) -> Iterator[Mapping[str, Any]]:
-        return iter(self.rows)
-
-    def __repr__(self) -> str:
-        return "\n".join(map(str, self.rows)) or "<nothing>"
-
-    def _repr_html_(self) -> str:
-        columns = self.columns()
-        heads = "".join(f"<th>{escape(key)}</th>" for key in columns)
-        lines = "".join(
-            f"<tr>{''.join(f'<td>{escape(str(cell))}</td>' for cell in cells)}</tr>"
-            for cells in zip(*columns.values(), strict=True)
-        )
-        return f"<table><thead><tr>{heads}</tr></thead><tbody>{lines}</tbody></table>"
+from volvelle.live.status.view import JobStatusView, NodeStatusView
+from volvelle.notebook.records import Record, Rows, record_of
 
 
 @dataclass(frozen=True)
@@ -58,39 +28,54 @@ class Server:
         """
         first, *others = submission.submit(self.client, _request(job, keys))["numbers"]
         rows = [submission.with_forecast(self.client, first)]
-        return Rows((*rows, *(self.client.get(f"/v1/jobs/{number}") for number in others)))
+        rows += (self.client.get(f"/v1/jobs/{number}") for number in others)
+        return Rows.of(JobStatusView, rows)
 
-    def forecast(self, job: Path | str | Sequence[str], **keys: Any) -> Mapping[str, Any]:
-        """What would become of a job that were submitted now (``volvelle submit --dry-run``)."""
-        return submission.forecast(self.client, _request(job, keys))
+    def forecast(self, job: Path | str | Sequence[str], **keys: Any) -> Record:
+        """The forecast of a job that were submitted now (``volvelle submit --dry-run``)."""
+        return record_of(JobForecast, submission.forecast(self.client, _request(job, keys)))
 
     def queue(self, *, user: str | None = None) -> Rows:
         """The jobs that wait or run, with forecasts (``volvelle queue``)."""
-        return Rows(tuple(self.client.pages("/v1/jobs", "jobs", user=user)))
+        return Rows.of(JobStatusView, [*self.client.pages("/v1/jobs", "jobs", user=user)])
 
     def history(self, *, user: str | None = None, limit: int = 20) -> Rows:
         """The jobs that are over, the latest first (``volvelle history``)."""
         found = self.client.get("/v1/jobs", over="true", user=user, limit=limit)
-        return Rows(tuple(found["jobs"]))
+        return Rows.of(JobStatusView, found["jobs"])
+
+    def job(self, number: int) -> Record:
+        """One job, over or not."""
+        return record_of(JobStatusView, self.client.get(f"/v1/jobs/{number}"))
 
     def nodes(self) -> Rows:
         """The nodes: their states, free GPUs and jobs (``volvelle nodes``)."""
-        return Rows(tuple(self.client.get("/v1/nodes")["nodes"]))
+        return Rows.of(NodeStatusView, self.client.get("/v1/nodes")["nodes"])
 
-    def why(self, number: int) -> Mapping[str, Any]:
-        """Why a job waits, or how it ended; and what would start it sooner (``volvelle why``)."""
-        found: Mapping[str, Any] = self.client.get(f"/v1/jobs/{number}/why")
-        return found
+    def why(self, number: int) -> Record:
+        """Why a job waits, or how it ended; and what would help it (``volvelle why``)."""
+        return record_of(JobExplanation, self.client.get(f"/v1/jobs/{number}/why"))
 
-    def change(self, number: int, **values: Any) -> Mapping[str, Any]:
+    def change(self, number: int, **values: Any) -> Record:
         """Declare attributes of a waiting job anew, as in ``priority=5``; the job (``volvelle change``)."""
         self.client.patch(f"/v1/jobs/{number}", values)
-        found: Mapping[str, Any] = self.client.get(f"/v1/jobs/{number}")
-        return found
+        return self.job(number)
+
+    def cancel(self, number: int) -> tuple[str, ...]:
+        """End a job for good; sentences on jobs that are rejected by it (``volvelle cancel``)."""
+        return tuple(self.client.post(f"/v1/jobs/{number}/cancel")["notices"])
+
+    def hold(self, number: int) -> None:
+        """Keep a job from running until it is released (``volvelle hold``)."""
+        self.client.post(f"/v1/jobs/{number}/hold")
+
+    def release(self, number: int) -> None:
+        """Let a held job run again (``volvelle release``)."""
+        self.client.post(f"/v1/jobs/{number}/release")
 
     def requeue(self, number: int) -> None:
         """Stop a running job at a checkpoint, and let it wait again (``volvelle requeue``)."""
-        attempt = self.client.get(f"/v1/jobs/{number}")["attempt"]
+        attempt = self.job(number).attempt
         self.client.post(f"/v1/jobs/{number}/requeue" + (f"?attempt={attempt}" if attempt else ""))
 
 

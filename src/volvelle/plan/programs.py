@@ -88,11 +88,13 @@ def maximise(
     """The best x found within ``seconds`` of work, at worst ``incumbent``.
 
     ``bound``: no feasible x gains more. ``gap``: where x are whole numbers, one that is known to be as
-    close to an optimum as this, relative to its value, will do; the search begins at ``incumbent``. Raises
-    `Problem` where ``highspy`` is not installed.
+    close to an optimum as this, relative to its value, will do; the search begins at ``incumbent``, which
+    stands where reading the program would take all the work. Raises `Problem` where ``highspy`` is not
+    installed.
     """
     kept = float(program.gain @ incumbent)
-    if program.whole is not None and relative_gap(kept, bound) <= gap:
+    read = _READ_SECONDS * program.rows.start[-1]
+    if program.whole is not None and (relative_gap(kept, bound) <= gap or read > seconds):
         return Answer(incumbent, kept, bound, None, 0.0)
     highspy = _highspy()
     solver = _load(highspy, program)

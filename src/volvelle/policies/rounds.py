@@ -11,7 +11,7 @@ type, so that the first round is decided by the targets themselves. Of equal pri
 **deficit** goes first, the time a job should have had under earlier targets and did not, then the larger
 target, then the earlier submission (deficit and half a round are as in Gavel's simulator).
 
-Types are filled one after another. What is left over is for the jobs that have no target on a type
+Types are filled one after another. Left-over GPUs are for the jobs that have no target on a type
 (`LEFTOVERS`): after all who have one were served anywhere, or as each type's last, as in Gavel's simulator,
 where an idle fast type draws jobs from the type that is meant for them; or for nobody.
 
@@ -295,7 +295,7 @@ def set_targets(
 ) -> None:
     """Let ``target`` (types, claims) count from now on, of jobs by row (``beside`` -1: alone).
 
-    What a claim has had less than its former target, or more, becomes its deficit.
+    The lack of a claim below its former target, or its surplus, becomes its deficit.
     """
     known, many = tables(memory), len(rows)
     first, second = jobs[NUMBER][rows], np.full(many, -1.0)

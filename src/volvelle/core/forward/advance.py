@@ -77,7 +77,7 @@ def advance(s: State, rules: Rules, until: float, moments: int) -> int:  # noqa:
             count[PHASE] = DIRECTION
         if count[PHASE] == DIRECTION:
             count[PHASE] = LIMITS
-            if clock[DIRECT_AT] <= clock[NOW] and jobs_left(s) > 0:
+            if clock[SWITCH_AT] <= clock[NOW] and jobs_left(s) > 0:
                 return ASK_DIRECTOR
         if count[PHASE] == LIMITS:
             count[PHASE] = PROMISES

@@ -1,4 +1,4 @@
-"""What happens to one job: it enters, starts, resizes, stops, ends.
+"""Events of one job: it enters, starts, resizes, stops, ends.
 
 Each changes the scheduler's columns and, in a simulated world, the truth beside them.
 """

@@ -56,7 +56,7 @@ from enum import IntEnum
     WAKE,  # when the scheduler asked to be woken
     NAMED_WAKE,  # when the policy named a time at which it is to be asked
     NODE_AT,  # when a node changes next
-    DIRECT_AT,  # when the director is asked next
+    SWITCH_AT,  # when the switcher is asked next
     DEMAND,  # GPUs that admitted jobs request
     LIMIT,  # the most that they may
     DECIDED,  # when was last decided

@@ -68,7 +68,8 @@ function hadOtherwise(found, question) {
 export async function putInPlace(parts) {
   try {
     const changed = await post("/v1/policy/forecast", parts);
-    const effects = `At once it would stop ${changed.stops.length}, start ${changed.starts.length} and resize ${changed.resizes.length} jobs.`;
+    const named = (numbers) => (numbers.length ? `${counted(numbers.length, "job")} (${numbers.slice(0, 5).join(", ")}${numbers.length > 5 ? ", …" : ""})` : "no job");
+    const effects = `At once it would stop ${named(changed.stops)}, start ${named(changed.starts)} and resize ${named(changed.resizes)}.`;
     if (!(await confirmed(`Go on with ${parts.policy} and ${parts.admission}? ${effects}`, "Use it"))) return;
     const now = await put("/v1/policy", parts);
     say(`${now.policy} with ${now.admission} decides from now on.`);
@@ -83,10 +84,12 @@ function effect(found) {
     ["Mean time until jobs finish", duration(found.before.finish), duration(found.after.finish)],
     ["The last one finishes", moment(found.before.last), moment(found.after.last)],
   ];
-  const moved = found.jobs.slice(0, 20).map((job) => [h("a", { href: `#/job/${job.number}` }, String(job.number)), moment(job.finish_before), moment(job.finish) || "never"]);
+  const moves = ({ jobs, mean, most, job }, when) => (!jobs ? "" : jobs === 1 ? `Job ${job} would finish ${when}, by ${duration(mean)}.` : `${counted(jobs, "job")} would finish ${when}, by ${duration(mean)} on average; most job ${job}, by ${duration(most)}.`);
+  const moved = found.jobs.slice(0, 20).map((job) => [h("a", { href: `#/job/${job.number}` }, `${job.number} ${job.name}`), job.user, moment(job.start_before), moment(job.start), moment(job.finish_before), moment(job.finish) || "never"]);
   return [
+    h("p", {}, `${moves(found.earlier, "earlier")} ${moves(found.later, "later")}`.trim()),
     table(["", "Now", "With the change"], rows, "Effect"),
-    moved.length ? table(["Job", "Finishes now", "With the change"], moved, "Jobs that move most") : h("p", { class: "note" }, "No job would finish at another time."),
+    moved.length ? table(["Job", "User", "Starts now", "then", "Finishes now", "then"], moved, "Jobs that move most") : h("p", { class: "note" }, "No job would finish at another time."),
   ];
 }
 

@@ -152,7 +152,7 @@ def what_if(
     ],
     output: options.Output = Form.TABLE,
 ) -> None:
-    """What changes of the site would bring to the jobs that wait at a recording's last poll.
+    """Effects of changes of the site on the jobs that wait at a recording's last poll.
 
     volvelle attach what-if volvelle-attach "QOS=normal MaxTRESPU=gres/gpu=16"
 

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from volvelle.live.status.view import Guarantee
+from volvelle.live.status.view import Guarantee, Moment
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -10,14 +10,15 @@ class JobForecast:
     """Times in seconds since the Unix epoch; None if a time is not known.
 
     guessed: nothing is known of how long such a job takes, or of how well forecasts hold.
-    deadline_share: share of jobs like it that keep such a deadline. ahead: jobs that are served before it.
+    deadline_share: share of jobs like it that keep such a deadline. ahead: waiting jobs that are expected to
+    start before it.
     reason: why it does not start at once, or is rejected. guarantee: what would be guaranteed of its finish.
     notices: what submitting it would answer with.
     """
 
-    start: float | None = None
-    p50: float | None = None
-    p90: float | None = None
+    start: Moment | None = None
+    p50: Moment | None = None
+    p90: Moment | None = None
     guessed: bool = False
     deadline_share: float | None = None
     ahead: int = 0

@@ -7,6 +7,7 @@ from typing import Annotated
 from fastapi import APIRouter, Request, Response
 from pydantic import Field
 
+from volvelle.live.forecasts.explanation import JobExplanation, MeasuredRateView
 from volvelle.live.forecasts.job_forecast import JobForecast
 from volvelle.live.forecasts.what_if import ClusterForecast, new_nodes
 from volvelle.live.http.dependencies import (
@@ -20,12 +21,7 @@ from volvelle.live.http.errors import error_responses
 from volvelle.live.http.job_checks import check_targets, notices_of
 from volvelle.live.http.job_lookup import JobNumber, find_job
 from volvelle.live.http.recomposition import WrittenPart, recomposition
-from volvelle.live.http.responses import (
-    ForecastHistoryView,
-    JobExplanation,
-    MeasuredRateView,
-    json_response,
-)
+from volvelle.live.http.responses import ForecastHistoryView, json_response
 from volvelle.live.job_request import JobRequest
 from volvelle.live.status.view import JobState, JobStatusView, StatusView
 from volvelle.live.strict_model import StrictModel
@@ -58,7 +54,7 @@ async def why(
     store: TheStore,
     threads: TheForecastThreads,
 ) -> Response:
-    """Why a job waits, or how it ended; for one that waits, what would start it sooner."""
+    """Why a job waits, or how it ended; for one that waits, what would help it."""
     job = await find_job(number, principal, controller, store)
     rates = controller.measured_rates(job.user, job.name) if job.name else ()
     measured = tuple(map(MeasuredRateView.of, rates))
@@ -66,6 +62,10 @@ async def why(
         return json_response(JobExplanation(job, job.reason, measured=measured))
     found = await threads.run(principal, partial(controller.forks.suggest, job))
     ahead = _jobs_ahead(controller.status, job)
+    if found.ahead is not None:  # the last forecast may be of before something ended
+        job = replace(job, predicted_start=found.start)
+        jobs = controller.status.jobs
+        ahead = tuple(n for n in found.ahead if n in jobs and jobs[n].state is JobState.WAITING)
     return json_response(
         JobExplanation(job, job.reason, ahead, found.after, found.changes, found.complete, measured)
     )
@@ -125,5 +125,5 @@ def _jobs_ahead(view: StatusView, job: JobStatusView) -> tuple[int, ...]:
         for other in view.jobs.values()
         if other.state is JobState.WAITING
         and other.predicted_start is not None
-        and (other.predicted_start, other.number) < (job.predicted_start, job.number)
+        and other.predicted_start < job.predicted_start
     )

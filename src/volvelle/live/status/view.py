@@ -6,10 +6,14 @@ since the Unix epoch.
 
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 from volvelle.core.decision import Promise
 from volvelle.core.events import JobProfile
+
+SINCE_EPOCH = "seconds since the Unix epoch"
+Moment = Annotated[float, SINCE_EPOCH]
+"""A point in time; in Python it is shown as a datetime (`volvelle.notebook.records`)."""
 
 
 class JobState(StrEnum):
@@ -39,9 +43,9 @@ class Guarantee:
     the earliest finish that could have been. reason: why no more is.
     """
 
-    finish_by: float | None
+    finish_by: Moment | None
     step: int = -1
-    earliest: float | None = None
+    earliest: Moment | None = None
     reason: str = ""
 
     @classmethod
@@ -67,8 +71,8 @@ class ProfileView:
     number is not known.
     """
 
-    started: float
-    ended: float
+    started: Moment
+    ended: Moment
     seconds: float | None = None
 
     @classmethod
@@ -91,13 +95,13 @@ class JobStatusView:
     user: str
     state: JobState
     gpus: float
-    submitted: float
+    submitted: Moment
     request: dict[str, Any]
     identity: str = ""
     """Random; numbers are given again by a store that was set back, identities never are."""
-    started: float | None = None
-    first_started: float | None = None
-    ended: float | None = None
+    started: Moment | None = None
+    first_started: Moment | None = None
+    ended: Moment | None = None
     grants: tuple[tuple[str, tuple[int, ...]], ...] = ()
     attempt: int = 0
     ran_on: dict[str, int] = field(default_factory=dict)
@@ -109,16 +113,16 @@ class JobStatusView:
     total_iterations: int = 0
     iteration_seconds: float = 0.0
     metrics: dict[str, float] = field(default_factory=dict)
-    predicted_start: float | None = None
-    predicted_p50: float | None = None
-    predicted_p90: float | None = None
+    predicted_start: Moment | None = None
+    predicted_p50: Moment | None = None
+    predicted_p90: Moment | None = None
     guessed: bool = False
     """Whether these go by a guess: nothing is known of how long such a job takes."""
     array_index: int | None = None
     """Its place in its array, from 0 on; None where it is of none."""
-    promised: float | None = None
+    promised: Moment | None = None
     """The P50 finish shown to its user at submission."""
-    due: float | None = None
+    due: Moment | None = None
     """The last moment at which its finish is worth anything to its user; None without a deadline."""
     guarantee: Guarantee | None = None
     """Its guaranteed finish; None if neither it nor its server's parts have asked for one."""
@@ -130,7 +134,7 @@ class JobStatusView:
     """Keys of the request that its user changed, with their values as submitted and now."""
 
     @property
-    def guaranteed(self) -> float | None:
+    def guaranteed(self) -> Moment | None:
         """When it is guaranteed to finish, seconds since the Unix epoch."""
         return None if self.guarantee is None else self.guarantee.finish_by
 

@@ -65,7 +65,7 @@ def decide(jobs: Floats, cluster: ClusterNow, memory: Floats, out: Floats) -> fl
 def shares_by_tickets(tickets: Floats, gpus: float) -> Floats:
     """(jobs,) parts of their time, proportional to ``tickets``, at most 1 each.
 
-    Together ``gpus``, where jobs can use as many. Who has no ticket has no part.
+    Together ``gpus``, where jobs can use as many. Users without a ticket have no part.
     """
     share = np.zeros(len(tickets))
     rising, left = tickets > 0.0, gpus

@@ -7,6 +7,7 @@ PARTS = {
         "tiresias": "policy",
         "tiresias-afs": "reproductions.tiresias",
         "tiresias-pollux": "reproductions.tiresias",
+        "tiresias-shortest": "reproductions.shortest",
         "tiresias-simulator": "reproductions.tiresias",
     },
     "formats": {

@@ -3,6 +3,6 @@
 The policy of the paper is in the module of its name; what stands here is only what differs.
 """
 
-from volvelle.systems.tiresias.reproductions import gittins, tiresias
+from volvelle.systems.tiresias.reproductions import gittins, shortest, tiresias
 
-__all__ = ["gittins", "tiresias"]
+__all__ = ["gittins", "shortest", "tiresias"]

@@ -1,0 +1,8 @@
+"""Kueue: the objects of a cluster, and the decisions of its scheduler as a policy.
+
+Kueue's documentation is the source; where it is silent, the rules are those of its scheduler's own tests
+(v0.20 in development), which are golden cases (``tests/golden/test_kueue.py``).
+"""
+
+PARTS: dict[str, dict[str, str]] = {}
+"""The module of each part, by kind and name."""

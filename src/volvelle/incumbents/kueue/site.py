@@ -1,0 +1,159 @@
+"""A site: the objects by which its Kueue decides, and what its Configuration says."""
+
+from bisect import insort
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field
+
+from volvelle.incumbents.kueue.cycle import Configuration, Entry
+from volvelle.incumbents.kueue.objects import (
+    ClusterQueue,
+    Cohort,
+    LocalQueue,
+    Namespace,
+    Node,
+    PriorityClass,
+    ResourceFlavor,
+    Topology,
+    Workload,
+)
+from volvelle.incumbents.kueue.quota import Ledger
+from volvelle.incumbents.kueue.workloads import Pending, holder, pending, waits
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """The objects of a cluster, by name; LocalQueues by namespace and name."""
+
+    queues: Mapping[str, ClusterQueue] = field(default_factory=dict)
+    cohorts: Mapping[str, Cohort] = field(default_factory=dict)
+    local_queues: Mapping[str, LocalQueue] = field(default_factory=dict)
+    flavors: Mapping[str, ResourceFlavor] = field(default_factory=dict)
+    topologies: Mapping[str, Topology] = field(default_factory=dict)
+    classes: Mapping[str, PriorityClass] = field(default_factory=dict)
+    namespaces: Mapping[str, Namespace] = field(default_factory=dict)
+    """Empty where they are not known: queues select nobody by them then."""
+    nodes: Mapping[str, Node] = field(default_factory=dict)
+    workloads: tuple[Workload, ...] = ()
+    configuration: Configuration = field(default_factory=Configuration)
+
+    def ledger(self, now: float = 0.0) -> Ledger:
+        """The quota tree with the workloads that hold quota. Raises `Problem` for cohorts in a circle."""
+        ledger = Ledger(self.queues.values(), self.cohorts.values())
+        for one in self.workloads:
+            held = holder(one, self.classes, now)
+            if held is not None and held.queue in self.queues:
+                ledger.add(held)
+        return ledger
+
+    def pending(self) -> Iterable[Pending]:
+        """The workloads that wait in one of the queues."""
+        for one in self.workloads:
+            name = f"{one.namespace}/{one.queue_name}"
+            local = self.local_queues.get(name)
+            if local is None or local.cluster_queue not in self.queues or not waits(one):
+                continue
+            queue = self.queues[local.cluster_queue]
+            if local.stop_policy == "None":
+                yield pending(
+                    one,
+                    queue.name,
+                    self.classes,
+                    foreign=not self.selects(queue, one.namespace),
+                )
+
+    def selects(self, queue: ClusterQueue, namespace: str) -> bool:
+        """Whether a queue takes workloads of a namespace."""
+        selector = queue.namespace_selector
+        if not self.namespaces:
+            return True
+        there = self.namespaces.get(namespace)
+        labels = there.labels if there is not None else {}
+        return selector is not None and selector.selects(labels)
+
+    def stopped(self, queue: ClusterQueue) -> bool:
+        """Whether a queue admits nothing: it is held, or names a flavour that is not there."""
+        flavors = {one.name for group in queue.resource_groups for one in group.flavors}
+        return queue.stop_policy != "None" or not flavors <= self.flavors.keys()
+
+    def waiting(self, ledger: Ledger) -> "Queues":
+        """The queues with the workloads that wait in them."""
+        queues = Queues(ledger, {one.name for one in self.queues.values() if self.stopped(one)})
+        for one in self.pending():
+            queues.enter(one)
+        return queues
+
+
+_Place = tuple[int, float, str]
+"""The order in a queue: by priority, then by time."""
+
+
+class Queues:
+    """The workloads that wait, by queue, and those of them that are set aside until quota is freed."""
+
+    def __init__(self, ledger: Ledger, stopped: Collection[str] = ()) -> None:
+        """``stopped``: queues that have no head."""
+        self._ledger, self._stopped = ledger, frozenset(stopped)
+        self._waiting: dict[str, list[tuple[_Place, Pending]]] = {
+            name: [] for name in ledger.queues
+        }
+        self._aside: dict[str, dict[str, Pending]] = {name: {} for name in ledger.queues}
+        self._first: dict[str, str] = {}
+        """The workload of a queue for which others are being evicted: it stays at the head."""
+
+    def enter(self, one: Pending) -> None:
+        """Let a workload wait."""
+        insort(self._waiting[one.queue], (_place(one), one), key=lambda entry: entry[0])
+
+    def leave(self, one: Pending) -> None:
+        """Let a workload wait no longer."""
+        if self._aside[one.queue].pop(one.key, None) is None:
+            waiting = self._waiting[one.queue]
+            self._waiting[one.queue] = [entry for entry in waiting if entry[1].key != one.key]
+        if self._first.get(one.queue) == one.key:
+            del self._first[one.queue]
+
+    def heads(self) -> list[Pending]:
+        """The first of each queue."""
+        found = []
+        for name, waiting in self._waiting.items():
+            if waiting and name not in self._stopped:
+                first = self._first.get(name)
+                found.append(next((one for _, one in waiting if one.key == first), waiting[0][1]))
+        return found
+
+    def left(self, name: str) -> list[Pending]:
+        """The workloads of a queue that are tried in the next cycles, in order."""
+        return [one for _, one in self._waiting[name]]
+
+    def aside(self, name: str) -> list[Pending]:
+        """The workloads of a queue that are set aside."""
+        return list(self._aside[name].values())
+
+    def settle(self, entries: Iterable[Entry]) -> None:
+        """Take admitted workloads out, and set aside those that let others pass."""
+        for entry in entries:
+            one = entry.workload
+            queue = self._ledger.queues[one.queue].queue
+            assert queue is not None
+            if entry.admitted:
+                self.leave(one)
+                continue
+            if entry.preempting:
+                if not queue.strict:
+                    self._first[one.queue] = one.key
+            elif self._first.get(one.queue) == one.key:
+                del self._first[one.queue]
+            if one.foreign or not (queue.strict or entry.at_once):
+                self.leave(one)
+                self._aside[one.queue][one.key] = one
+
+    def freed(self, name: str) -> None:
+        """Quota of a queue was freed: try all that were set aside in its tree again."""
+        for queue in self._ledger.queues[name].root.leaves:
+            for one in self._aside[queue.name].values():
+                self.enter(one)
+            self._aside[queue.name].clear()
+
+
+def _place(one: Pending) -> _Place:
+    return -one.priority, one.queued, one.uid or one.key
