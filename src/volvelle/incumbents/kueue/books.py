@@ -30,7 +30,7 @@ class Held:
 class Books:
     """Workloads by number, and what became of them.
 
-    waiting: those that wait, as `Pending`. held: those that hold quota, in the order of admission. aside:
+    jobs: all that are here. held: those that hold quota, in the order of admission. aside:
     those that are set aside. first: by queue, the workload for which others were evicted. away: when those
     that were evicted wait again. reasons: why they wait, as Kueue's conditions say.
     kinds: by flavour, the kinds of nodes that it stands for, as bits.

@@ -4,7 +4,7 @@ A workload that was admitted gets GPUs of one kind of nodes as soon as there are
 and nodes agree, at once. Evicted workloads are gone at once, and wait again a second later.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import ClassVar
 
@@ -33,11 +33,18 @@ from volvelle.incumbents.kueue.objects import (
     Template,
     is_gpu,
 )
+from volvelle.incumbents.kueue.preemption import (
+    FAIR_SHARING,
+    IN_QUEUE,
+    RECLAMATION,
+    WHILE_BORROWING,
+)
 from volvelle.incumbents.kueue.site import Site
 from volvelle.incumbents.kueue.site_file import site_at
 from volvelle.incumbents.kueue.workloads import Pending
 from volvelle.model.arrays import FloatColumn
-from volvelle.model.job import JobSpec
+from volvelle.model.cluster import Cluster
+from volvelle.model.job import JobSpec, Truth
 from volvelle.model.node import NodeKind
 from volvelle.model.problems import Problem
 
@@ -75,6 +82,18 @@ class Kueue(Policy):
         if self._books is not None:
             twin._books = self._books.fork()
         return twin
+
+    def refuse(self, cluster: Cluster, jobs: Iterable[tuple[JobSpec, Truth]]) -> None:
+        """Raise `Problem` where jobs name queues, and none of them is one of the site's."""
+        if not self.site:
+            return
+        site = site_at(Path(self.site))
+        named = {one for spec, _ in jobs for one in (*spec.queues, spec.pool) if one}
+        if named and len(site.queues) > 1 and not any(map(site.queue_of, named)):
+            raise Problem(
+                f"the jobs name queues {listed(named)}, of which {self.site} has none",
+                mend=f"name {listed(site.local_queues or site.queues)} as queue or pool of the jobs",
+            )
 
     # ------------------------------------------------------------------ decisions
 
@@ -126,6 +145,10 @@ _WORDS = {
     WAITS_FOR_VICTIMS: "workloads are being evicted for it",
     EXCEEDS: "it asks for more than its queue can ever have, with all that it may borrow",
     NO_MATCH: "no flavour of its queue has such nodes",
+    IN_QUEUE: "it was evicted for a workload before it in its queue",
+    RECLAMATION: "it was evicted from quota that it borrowed",
+    WHILE_BORROWING: "it was evicted for a workload of a higher priority that borrows",
+    FAIR_SHARING: "it was evicted from quota of which its queue borrowed more than others",
     "Misconfigured": "its namespace is none of those that the queue selects",
 }
 
@@ -235,6 +258,13 @@ def _plain(gpus: float, pools: Mapping[str, float]) -> Site:
         cohorts={EVERYTHING: Cohort(name=EVERYTHING, resource_groups=group(gpus))},
         flavors={EVERYTHING: ResourceFlavor(name=EVERYTHING)},
     )
+
+
+def listed(names: Iterable[str], most: int = 4) -> str:
+    """The first of some names, and how many more there are."""
+    ordered = sorted(names)
+    more = f" and {len(ordered) - most} more" if len(ordered) > most else ""
+    return ", ".join(ordered[:most]) + more
 
 
 def _kinds_of(site: Site, kinds: Sequence[NodeKind], where: str) -> dict[str, int]:
