@@ -20,7 +20,8 @@ HEAD = """# What the five papers claim, and what is seen here
 
 One row for each claim. *Holds* is what the study decided when it ran; *why* is given where a claim does not
 hold, and names the study that tested the reason, or says that none was found. The figures are those of the
-studies' committed pages, which say what size was run."""
+studies' committed pages, which say what size was run. `python experiments/reproduce.py pcs --figure 7`
+runs the studies of a paper, or of a figure, and counts the cells that differ from those committed."""
 
 LINK = re.compile(r"\]\(([\w-]+\.md)\)")
 

@@ -22,9 +22,12 @@ from volvelle.cli.main import app
 from volvelle.client.accordion import Accordion
 from volvelle.client.gns import GradientNoise
 from volvelle.client.pollux import Tunable
+from volvelle.core import columns
+from volvelle.core.state import Jobs
 from volvelle.live.config import ServeConfig
 from volvelle.live.http.app import create_routes
 from volvelle.live.job_request import JobRequest
+from volvelle.metrics.outcomes import Outcomes
 from volvelle.model.overheads import Overheads
 from volvelle.model.units import format_duration
 from volvelle.simulate.experiment import Experiment
@@ -110,6 +113,10 @@ COMMANDS = """Results go to standard output, progress and remarks to standard er
 0 done, 1 failed, 2 misused, 130 interrupted. Durations are seconds or `90m`, `4h30m`, `14d`,
 `D-HH:MM:SS`."""
 
+OWN_PARTS = """The columns that parts of your own are given: jobs in a policy's
+[kernel](../how-to/write-a-policy.md#a-decision-that-is-compiled), and outcomes of jobs in a
+[metric](../how-to/plug-in-a-package.md#a-metric)."""
+
 CLIENT = """What a training script calls: `import volvelle.client as vc`
 ([how to use it](../how-to/make-a-script-preemptible.md)). It imports the standard library alone, and works
 without a scheduler. `pip install ./packages/client` installs nothing else. The distribution `volvelle`
@@ -132,6 +139,7 @@ def made() -> dict[str, str]:
         "experiment-file": ("The experiment file", EXPERIMENT, _experiment()),
         "client": ("The client library", CLIENT, _client()),
         "python": ("Python", python_api.INTRO, python_api.sections()),
+        "columns": ("Columns for parts of your own", OWN_PARTS, _own_parts()),
         "serve-file": ("The server file", SERVE, _serve()),
         "job-file": ("The job file", JOB, _model(JobRequest)),
         "http-api": ("The HTTP API", HTTP, _routes()),
@@ -235,6 +243,28 @@ def _columns() -> Iterator[str]:
     yield from _table(("column", "meaning"), rows)
     units = ", ".join(f"`{unit}`" for unit in UNITS)
     yield from ("", f"Units after the last colon of a mapped column: {units}.")
+
+
+def _own_parts() -> Iterator[str]:
+    said = re.findall(
+        r"^    (\w+): \(?\s*Floats\s*(?:# (.*))?$", inspect.getsource(Jobs), re.MULTILINE
+    )
+    meaning = {name.upper(): text or name.replace("_", " ") for name, text in said}
+    rows = ((f"`{name}`", _markdown(meaning[name])) for name in vars(columns) if name in meaning)
+    yield from ("## Jobs in a kernel", "", inspect.getdoc(Jobs) or "", "")
+    yield from _table(("column", "meaning"), rows)
+    yield from ("", "## Outcomes in a metric", "")
+    intro, _, text = (inspect.getdoc(Outcomes) or "").partition("\n\n")
+    each = re.split(r"(?:^|(?<=[.;]) )(?=[a-z_0-9, ]+: )", text.replace("\n", " "))
+    yield from (_markdown(intro.replace("\n", " ")), "")
+    found = (one.rstrip(" ;").split(": ", 1) for one in each if one)
+    yield from _table(
+        ("column", "meaning"),
+        (
+            (", ".join(f"`{n}`" for n in names.split(", ")), _markdown(said))
+            for names, said in found
+        ),
+    )
 
 
 def _metrics() -> Iterator[str]:

@@ -12,18 +12,23 @@ from sharing import Case, Given, Learned, measure, run
 from volvelle.report.charts import Axis, Dots, scatter
 from volvelle.report.charts.palette import series_color
 
-RATES = (0.001, 0.003, 0.01, 0.03, 0.1)
-LEARNED = (0.01, 0.1)
-"""Rates that are tried with learned durations as well."""
+RATES = (0.001, 0.01, 0.1)
+LIMIT = 2.0
+"""Of every job, as a multiple of its run time."""
+UNBOUNDED = 0.001
+"""The rate that is tried without time limits as well."""
+HARD = (2036, 2038, 2042, 2044, 2045, 2077, 2095)
+"""Draws on which promises broke, or most jobs were late, when borrowers went by what is believed of them."""
 
 
 def study(jobs: Jobs, given: Given, learned: Learned) -> None:
     report = Report("dial", "Harm as a dial on Philly's pools", given)
-    draws = [draw(jobs, seed, 4, given.days, given.warm_up) for seed in given.seeds]
+    seeds = [*given.seeds, *(seed for seed in HARD if seed not in given.seeds)]
+    draws = [draw(jobs, seed, 4, given.days, given.warm_up) for seed in seeds]
     ours = f"anticipatory:{learned.model}"
     cases = {
-        **{f"{rate:g}": Case(f"{ours},harm={rate:g}") for rate in RATES},
-        **{f"{rate:g}, bins": Case(f"{ours},harm={rate:g}", learned.bins) for rate in LEARNED},
+        **{f"{rate:g}": Case(f"{ours},harm={rate:g}", learned.bins, limit=LIMIT) for rate in RATES},
+        f"{UNBOUNDED:g}, no limits": Case(f"{ours},harm={UNBOUNDED:g}", learned.bins),
         "as predicted": Case(ours),
         "as predicted, bins": Case(ours, learned.bins),
         "mmfs": Case("mmfs"),

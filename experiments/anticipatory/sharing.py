@@ -11,25 +11,27 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import ClassVar, NamedTuple
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 from philly import RESULTS, SPLIT, Claim, Draw, Jobs, Report, command_line, draw, philly
 
 from volvelle.core.composition import WrittenComposition
-from volvelle.core.events import ArrivalsForetold, JobSubmitted
+from volvelle.core.events import ArrivalsAnnounced, JobSubmitted
 from volvelle.core.parts import Belief, Estimator, estimators
 from volvelle.core.policy import policies
 from volvelle.core.view import View
 from volvelle.estimate.basic import lasting
 from volvelle.metrics.baseline import against, by_pool
 from volvelle.metrics.outcomes import Outcomes
-from volvelle.model.job import JobSpec
+from volvelle.model.job import Job, JobSpec
 from volvelle.report.charts import Axis, Dots, Drawing, scatter
 from volvelle.report.charts.palette import series_color
 from volvelle.simulate.run import Setting, Simulation, simulate
 from volvelle.systems.anticipatory.arrivals import QUANTA, ArrivalModel, record
 from volvelle.systems.anticipatory.bins import RunTimes
 from volvelle.systems.anticipatory.coarse import Anticipatory
+from volvelle.workload.workload import Workload
 
 Floats = NDArray[np.float64]
 
@@ -58,9 +60,9 @@ class PerfectCoarse(Anticipatory):
 
     name: ClassVar[str] = "anticipatory-perfect"
     foresees: ClassVar[bool] = True
-    _told: ArrivalsForetold | None = None
+    _told: ArrivalsAnnounced | None = None
 
-    def expect(self, arrivals: ArrivalsForetold) -> None:
+    def expect(self, arrivals: ArrivalsAnnounced) -> None:
         """Keep what is foretold."""
         self._told = arrivals
 
@@ -118,11 +120,15 @@ class Given:
 
 @dataclass(frozen=True)
 class Case:
-    """A scheduler: how it is written, what it believes of durations, where it puts jobs."""
+    """A scheduler: how it is written, what it believes of durations, where it puts jobs.
+
+    limit: the time limit of each job, as a multiple of its run time; 0: jobs have none.
+    """
 
     policy: str
     estimator: str = "oracle"
     placement: str = "none"
+    limit: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -259,6 +265,7 @@ def study(jobs: Jobs, given: Given, learned: Learned) -> None:
         "themis, not preemptive": Case("themis:preemptive=false"),
         "easy": Case("easy"),
         "anticipatory": Case(ours),
+        "anticipatory, limits": Case(f"{ours},bounded=true", learned.bins, limit=2.0),
         "anticipatory, bins": Case(ours, learned.bins),
         "anticipatory, bins, cautious": Case(f"{ours},threshold=0.1", learned.bins),
         "anticipatory, bins without a past": Case(ours, "bins"),
@@ -274,7 +281,8 @@ def study(jobs: Jobs, given: Given, learned: Learned) -> None:
         "Durations are exact where it does not say bins: the paper does so too for Helios, whose trace has "
         "nothing to predict them by. Philly's has neither users nor tags. Bins go by pool and width: half "
         "of the jobs alike in the 45 days of training ended in the bin that is believed. Cautious: work "
-        "counts as predicted from a chance of 0.1 on, not 0.5."
+        "counts as predicted from a chance of 0.1 on, not 0.5. Limits: jobs have time limits of twice their "
+        "run times, and borrowers go by these (`bounded=true`), not by bins."
     )
     rows = [row_of(name, one) for name, one in found.items()]
     report.table(HEADS, rows)
@@ -377,14 +385,21 @@ def _compared(ran: Simulation, reference: Outcomes) -> Run:
     return Run(mine.speed_up, mine.slowdown_seconds, late, over)
 
 
+def _limited(job: Job, times: float) -> Job:
+    seconds = times * job.truth.work / job.spec.gpus
+    return Job(msgspec.structs.replace(job.spec, time_limit_seconds=seconds), job.truth)
+
+
 def _run(one: Draw, case: Case, tracked: tuple[int, int]) -> Simulation:
     setting = Setting(
         cluster=one.cluster,
         composition=WrittenComposition(case.policy, case.placement, estimator=case.estimator),
         tracked=tracked,
     )
-    compiled = len(one.workload) >= COMPILED_FROM
-    return simulate(one.workload, setting, compiled=compiled)
+    jobs, compiled = one.workload, len(one.workload) >= COMPILED_FROM
+    if case.limit:
+        jobs = Workload(tuple(_limited(job, case.limit) for job in jobs.jobs))
+    return simulate(jobs, setting, compiled=compiled)
 
 
 def row_of(name: str, one: Found) -> tuple[str, str, str, str, str, str]:

@@ -47,6 +47,8 @@ _FAULTS_FOR_A_KILL = (0, 1, 1, 2)
 _PAUSE_KILLS = 6
 _PAUSE_SECONDS = 20.0
 _STUCK_SECONDS = 120.0
+_NO_ITERATION_SECONDS = 60.0
+"""Jobs that begin more slowly than rounds pass do none: the queue then drains under `fifo`."""
 _DRAIN_SECONDS = 900.0
 """On a machine so busy that jobs begin more slowly than the policy's rounds pass, attempts come and go."""
 
@@ -160,14 +162,22 @@ class Chaos:
         cluster.set_fault_rates(NO_FAULTS)
         self._faults.set_clocks_right()
         acknowledged = cluster.end_clients(_STUCK_SECONDS)
-        began = since = time.monotonic()
-        mark, attempts = cluster.progress_mark, 0
+        began = since = iterated = time.monotonic()
+        mark, attempts, without_rounds = (
+            cluster.progress_mark,
+            0,
+            "queues that drained under fifo",
+        )
         while True:
             queue = cluster.get("/v1/jobs")
             if queue is not None and not queue["jobs"]:
                 break
             now = time.monotonic()
             given = attempts if queue is None else _attempts(queue["jobs"])
+            if cluster.progress_mark != mark:
+                iterated = now
+            elif now - iterated > _NO_ITERATION_SECONDS and not self.run.figures[without_rounds]:
+                self.run.figures[without_rounds] = int(cluster.set_policy("fifo"))
             if (cluster.progress_mark, given) != (mark, attempts):
                 mark, attempts, since = cluster.progress_mark, given, now
             if now - since > _STUCK_SECONDS or now - began > _DRAIN_SECONDS:

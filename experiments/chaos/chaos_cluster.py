@@ -114,6 +114,13 @@ class ChaosCluster:
         with suppress(Problem):
             self.api.post(path)
 
+    def set_policy(self, policy: str) -> bool:
+        """Let another policy decide; whether it does."""
+        with suppress(Problem):
+            self.api.put("/v1/policy", {"policy": policy})
+            return True
+        return False
+
     @property
     def api(self) -> ApiClient:
         """A client of the server with its first token, not through the proxy."""

@@ -87,6 +87,11 @@ class Command:
                 self._process.kill()
                 self._process.join()
 
+    @property
+    def pid(self) -> int | None:
+        """Its process, if it runs."""
+        return None if self._process is None else self._process.pid
+
     def stop(self, seconds: float) -> bool:
         """Stop its process for so long (SIGSTOP); whether it ran."""
         process = self._process
@@ -182,6 +187,31 @@ def kill(pid: int) -> bool:
     except ProcessLookupError:
         return False
     return True
+
+
+class CoreWait:
+    """How long threads were ready and had no core, since this was made: those of a process and this one."""
+
+    def __init__(self, pid: int | None) -> None:
+        self._tasks = Path(f"/proc/{pid}/task")
+        self._own, self._others = self._mine(), self._waits()
+
+    @property
+    def seconds(self) -> float:
+        """Of this thread, and of that of the process which waited longest: no answer can be quicker."""
+        others = (wait - self._others.get(name, 0) for name, wait in self._waits().items())
+        return (self._mine() - self._own + max(others, default=0)) / 1e9
+
+    @staticmethod
+    def _mine() -> int:
+        return int(Path("/proc/thread-self/schedstat").read_text().split()[1])
+
+    def _waits(self) -> dict[str, int]:
+        found = {}
+        for file in self._tasks.glob("*/schedstat"):
+            with suppress(OSError):  # the thread ended meanwhile
+                found[file.parent.name] = int(file.read_text().split()[1])
+        return found
 
 
 def holds_within(seconds: float, condition: Callable[[], bool]) -> bool:

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Callable
 
 from chaos_cluster import ChaosCluster
-from commands import holds_within, kill, one_of
+from commands import CoreWait, holds_within, kill, one_of
 from damage import CheckpointDamage
 from fault_proxy import InjectedFault
 from flood import Flood, HostileUser
@@ -169,13 +169,15 @@ class Faults:
         except Problem:
             return None
         while time.monotonic() < until:
-            began = time.monotonic()
+            began, waited = time.monotonic(), CoreWait(cluster.server.pid)
             answer, took = cluster.get("/v1/jobs"), time.monotonic() - began
-            if answer is None or took > _ANSWER_SECONDS:
+            without_core = waited.seconds
+            if answer is None or took - without_core > _ANSWER_SECONDS:
                 ended = cluster.server.exits > exits
                 last = cluster.server.last_line if ended else "the server runs"
                 self.unserved.append(
-                    f"{name}: the queue was {'' if answer else 'not '}answered after {took:.0f} s: {last}"
+                    f"{name}: the queue was {'' if answer else 'not '}answered after {took:.0f} s, "
+                    f"{without_core:.0f} of them without a core: {last}"
                 )
             time.sleep(0.1)
         flood.end()

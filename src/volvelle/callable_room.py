@@ -16,7 +16,7 @@ class CallableRoom(ModuleType):
         return getattr(import_module(home), name)
 
     def __call__(self, *arguments: Any, **named: Any) -> Any:
-        """What the function gives."""
+        """The function's result."""
         return self._function(*arguments, **named)
 
     @property

@@ -1,4 +1,4 @@
-"""What one imports to write a policy: ``from volvelle import policy`` (docs/how-to/write-a-policy.md)."""
+"""The imports of a policy's author: ``from volvelle import policy`` (docs/how-to/write-a-policy.md)."""
 
 from volvelle.core import columns
 from volvelle.core.columns import *  # noqa: F403 - all of them, as they are listed there

@@ -113,7 +113,7 @@ def test_looking_ahead_in_several_processes_chooses_the_same(
 @settings(max_examples=10)
 @given(scenarios(EVERYTHING))
 def test_looking_ahead_leaves_the_scheduler_alone(scenario: Scenario) -> None:
-    chooser = brought("directors", "synthesizer")(CHOICES)
+    chooser = brought("switchers", "synthesizer")(CHOICES)
 
     def look(world: World) -> None:
         before = state_of(world.scheduler)

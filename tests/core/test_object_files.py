@@ -16,11 +16,12 @@ import pytest
 
 from volvelle.core import machine
 from volvelle.core.machine_code import compiling, files, loading
-from volvelle.core.machine_code.kernels import kernel, kernels_reached, stamp
+from volvelle.core.machine_code.kernels import completed, kernel, kernels_reached, stamp
 from volvelle.core.machine_code.kinds import NoCompiler, NotCompilable
 from volvelle.core.machine_code.loading import address, called
 from volvelle.core.paying import COMPILED_FROM, LOADED_FROM, machine_code_pays
 from volvelle.core.policy import policies
+from volvelle.model.problems import Problem
 
 FACTOR = 3.0
 NUMBERS = np.array([1.0, 2.0])
@@ -264,6 +265,29 @@ def test_a_key_beyond_the_compiler_is_tried_once(compilations: list[str]) -> Non
         with pytest.raises(NotCompilable, match="beyond"):
             address(beyond, (float, float))
     assert compilations == ["beyond"]
+
+
+def _own(body: str) -> Any:
+    """A kernel in a file of a user's own whose second line is ``body``."""
+    names: dict[str, Any] = {"__name__": "mine"}
+    exec(compile(f"def own(base, exponent):\n    {body}\n", "/home/ada/mine.py", "exec"), names)
+    return kernel(names["own"])
+
+
+@pytest.mark.parametrize(
+    ("body", "why"),
+    [
+        ("return base.size", "Unknown attribute 'size' of type float64"),
+        ("return base + 'x'", r"No implementation of .* for signature: add\(float64, .*\)"),
+        ("import json", r"Use of unsupported opcode \(IMPORT_NAME\) found"),
+    ],
+)
+def test_a_users_kernel_that_cannot_be_compiled_is_one_sentence_with_file_and_line(
+    compilations: list[str], body: str, why: str
+) -> None:
+    with pytest.raises(Problem, match=f"mine.py, line 2: {why}. Kernels are") as error:
+        address(completed(scaled, power=_own(body)), SIGNATURE)
+    assert len(str(error.value)) < 300
 
 
 @pytest.mark.parametrize("there", ["0.60.1", "0.69.0", None])

@@ -67,6 +67,12 @@ class FakeCluster:
 
     cluster: Cluster
     now: float = 1_000_000.0
+    wall_ahead: float = 0.0
+    """Seconds that the controller's wall clock is ahead of what passes."""
+    boot: str = "first"
+    """Id of the boot of the controller's machine."""
+    kept: Path | None = None
+    """The file in which the controller's clock is kept."""
     runs: dict[int, FakeAttempt] = field(default_factory=dict)
     ended: dict[AttemptKey, AttemptEnded] = field(default_factory=dict)
     archived: dict[AttemptKey, tuple[AttemptEnded, float, tuple[str, ...]]] = field(
@@ -92,7 +98,13 @@ class FakeCluster:
     history: list[tuple[float, str, int, int]] = field(default_factory=list)
 
     def clock(self) -> Clock:
-        return Clock(wall=lambda: self.now, monotonic=lambda: self.now)
+        return Clock(
+            wall=lambda: self.now + self.wall_ahead,
+            monotonic=lambda: self.now,
+            since_boot=lambda: self.now,
+            boot=lambda: self.boot,
+            kept=self.kept,
+        )
 
     # ---------------------------------------------------------------- calls of the executor
 
@@ -314,7 +326,8 @@ class ControllerHarness:
         cls, folder: Path, cluster: str | Cluster = "1x2", policy: str = "fifo", **parts: str
     ) -> "ControllerHarness":
         made = parse_cluster(cluster) if isinstance(cluster, str) else cluster
-        fake_cluster = FakeCluster(made, up={node.name for node in made.nodes})
+        up = {node.name for node in made.nodes}
+        fake_cluster = FakeCluster(made, up=up, kept=folder / "clock")
         header = header_of(made, policy, **parts)
         return cls(folder, fake_cluster, header, open_controller(folder, fake_cluster, header))
 

@@ -15,6 +15,7 @@ from fake_cluster import wait_for
 from httpx import ASGITransport, AsyncClient, Response
 
 from volvelle.core.snapshot import read_snapshot
+from volvelle.live.forecasts.forecaster import Forecaster
 from volvelle.live.http import controller_requests
 from volvelle.live.http.authentication import Principal, TokenAuthenticator, digest_of
 from volvelle.live.http.forecast_threads import ForecastThreads
@@ -39,7 +40,10 @@ def test_a_job_is_submitted_read_and_cancelled_by_its_user(api: ApiFixture) -> N
     )  # fmt: skip
     assert dana.post("/v1/jobs/0/hold").status_code == 204
     assert dana.get("/v1/jobs/0").json()["state"] == "stopping"
-    assert dana.post("/v1/jobs/0/cancel").status_code == 204
+    dana.post("/v1/jobs", json=TRAIN | {"after": [0]})
+    assert dana.post("/v1/jobs/0/cancel").json() == {
+        "notices": ["job 1 was to run after its success, and was rejected"]
+    }
     refused = dana.post("/v1/jobs/0/release")
     assert (refused.status_code, refused.json()["detail"]) == (409, "job 0 is cancelled")
 
@@ -243,7 +247,7 @@ def test_the_records_say_who_asked_for_what(api: ApiFixture) -> None:
     assert dana.post("/v1/jobs", json={"command": ["true"], "array": 2}).status_code == 201
     assert api.client("lee").post("/v1/jobs/0/cancel").status_code == 404
     assert dana.post("/v1/jobs/0/hold").status_code == 204
-    assert root.post("/v1/jobs/1/cancel").status_code == 204
+    assert root.post("/v1/jobs/1/cancel").json() == {"notices": []}
     assert root.post("/v1/nodes/node-0/drain").status_code == 204
     assert root.put("/v1/policy", json={"policy": "las"}).status_code == 200
     entries = api.store.entries()
@@ -477,10 +481,10 @@ def _until(condition: Callable[[], bool]) -> None:
         time.sleep(0.05)
 
 
-def test_why_suggests_what_would_start_a_job_sooner(api: ApiFixture) -> None:
+def test_why_suggests_what_would_let_a_job_finish_sooner(api: ApiFixture) -> None:
     dana = api.client("dana")
-    for gpus in (4, 8):
-        dana.post("/v1/jobs", json=TRAIN | {"gpus": gpus, "estimate": "1h"})
+    for gpus, estimate in ((4, "3h"), (8, "1h")):
+        dana.post("/v1/jobs", json=TRAIN | {"gpus": gpus, "estimate": estimate})
     why = dana.get("/v1/jobs/1/why").json()
     assert (why["job"]["state"], why["after"], why["complete"]) == ("waiting", 0, True)
     (change,) = why["changes"]
@@ -489,6 +493,22 @@ def test_why_suggests_what_would_start_a_job_sooner(api: ApiFixture) -> None:
     )  # fmt: skip
     assert change["start"] == pytest.approx(time.time(), abs=30)
     assert change["p50"] == pytest.approx(change["start"] + 7200.0, abs=30)
+    assert change["sooner"] == pytest.approx(7200.0, abs=60)
+
+
+def test_why_is_of_now_when_a_job_before_it_has_just_been_cancelled(
+    api: ApiFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    dana = api.client("dana")
+    for gpus in (8, 8, 4):
+        dana.post("/v1/jobs", json=TRAIN | {"gpus": gpus, "estimate": "1h"})
+    monkeypatch.setattr(Forecaster, "submit", lambda *_: None)  # none is made meanwhile
+    dana.post("/v1/jobs/1/cancel")
+    why = dana.get("/v1/jobs/2/why").json()
+    assert (why["ahead"], why["after"]) == ([], 0)
+    assert why["job"]["predicted_start"] == pytest.approx(time.time() + 3600.0, abs=30)
+    ended = dana.get("/v1/jobs/1/why").json()["job"]
+    assert (ended["predicted_start"], ended["predicted_p50"]) == (None, None)
 
 
 def test_logs_are_those_of_all_attempts_and_of_plain_files_only(

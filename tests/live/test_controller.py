@@ -25,7 +25,7 @@ from volvelle.live.job_request import JobRequest
 from volvelle.live.messages import AttemptStarted
 from volvelle.live.nodes.executor import ExecutorContext
 from volvelle.live.status.view import JobState
-from volvelle.live.store import Store
+from volvelle.live.store import CycleBatch, Store
 from volvelle.metrics.recorder import outcomes_of
 from volvelle.model.cluster import Cluster, NodeState, parse_cluster
 from volvelle.model.node import Node
@@ -248,6 +248,23 @@ def test_a_lost_node_takes_its_jobs_elsewhere(tmp_path: Path) -> None:
     assert [node.state for node in harness.controller.status.nodes] == ["up", "up"]
 
 
+def test_nodes_that_are_just_joining_are_not_said_to_be_down(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    controller = (harness := ControllerHarness.at(tmp_path)).controller
+    said: list[str] = []
+    append = controller.store.append
+
+    def append_slowly(batch: CycleBatch) -> None:
+        said.extend(controller.health.problems)
+        append(batch)
+
+    monkeypatch.setattr(controller.store, "append", append_slowly)
+    harness.deliver()
+    assert [node.state for node in controller.status.nodes] == ["up"]
+    assert said == []
+
+
 def test_a_node_that_does_not_return_after_a_restart_gets_no_new_jobs(
     tmp_path: Path,
 ) -> None:
@@ -261,7 +278,7 @@ def test_a_node_that_does_not_return_after_a_restart_gets_no_new_jobs(
     harness.deliver()
     assert [node.state for node in harness.controller.status.nodes] == ["draining", "up"]
     assert any(
-        "'node-0' has not joined" in problem for problem in harness.controller.health.problems
+        "'node-0' has not come back" in problem for problem in harness.controller.health.problems
     )
     newcomer = submit(harness, sleeping(50))
     harness.step(5)
@@ -370,11 +387,11 @@ def test_a_controller_in_its_threads_answers_forecasts_and_stops(tmp_path: Path)
         last = controller.status.jobs[2]
         assert last.predicted_p50 is not None
         assert last.predicted_p50 - last.submitted == pytest.approx(100.0, abs=1.0)
-        assert last.reason == "waits for 2 GPUs: 0 free; 1 job ahead"
+        assert last.reason == "waits for 2 GPUs: 0 free"
         forecast_now = controller.forks.forecast(sleeping(10, 1), "bo")
         assert forecast_now.start is not None
         assert forecast_now.start - last.submitted == pytest.approx(100.0, abs=5.0)
-        assert forecast_now.reason == "waits for 1 GPU: 0 free; 2 jobs ahead"
+        assert forecast_now.reason == "waits for 1 GPU: 0 free"
         assert forecast_now.ahead == 2
         with pytest.raises(Problem, match="wants 3 GPUs"):
             controller.forks.forecast(sleeping(10, 3), "bo")

@@ -176,6 +176,50 @@ def test_the_overview_says_in_a_sentence_what_its_lists_show(site: Site) -> None
     assert not site.errors
 
 
+def test_an_array_shows_its_elements_and_a_failed_job_says_so_once(site: Site) -> None:
+    submit(site.api, name="sweep", array=2, gpus=1)
+    broken = {"command": ["false"], "name": "broken", "retries": 0, "priority": 5}
+    number = site.api.post("/v1/jobs", json=broken).json()["numbers"][0]
+    until(lambda: site.api.get(f"/v1/jobs/{number}").json()["state"] == "failed")
+    page = site.page("root", **DESK)
+    page.wait_for_selector(".look li:has-text('broken')")  # although nothing changes after it
+    site.go(page, "queue")
+    page.wait_for_selector("td:has-text('sweep[1]')")
+    site.go(page, f"job/{number}")
+    page.wait_for_selector("p:has-text('exit code 1')")
+    assert page.locator("main").inner_text().count("exit code 1") == 1
+    assert page.locator(".lead").inner_text().startswith("Failed ")
+    assert not site.errors
+    for each in site.api.get("/v1/jobs").json()["jobs"]:
+        if each["name"] == "sweep":
+            site.api.post(f"/v1/jobs/{each['number']}/cancel")
+
+
+def test_what_policies_there_are_is_offered_where_one_is_named(site: Site) -> None:
+    page = site.page("root", **DESK)
+    site.go(page, "whatif")
+    page.wait_for_selector("#policies option[value=srsf]", state="attached")
+    page.wait_for_selector("#admissions option[value=accept-all]", state="attached")
+    for label in ("Policy", "Under policy"):
+        assert page.get_by_label(label, exact=True).get_attribute("list") == "policies"
+    page.get_by_role("link", name="All that there are").click()
+    row = page.get_by_role("row", name=re.compile("^las "))
+    assert "Least attained service" in row.inner_text()
+    page.get_by_role("button", name="Use srsf", exact=True).click()
+    assert "srsf" in page.get_by_role("dialog").inner_text()
+    page.get_by_role("dialog").get_by_role("button", name="Back").click()
+    assert site.api.get("/v1/policy").json()["policy"] == "fifo"
+    assert not site.errors
+
+
+def test_the_field_of_the_token_fits_a_phone(site: Site) -> None:
+    page = site.browser.new_context(**PHONE).new_page()
+    page.goto(site.server.url)
+    box = page.get_by_label("Token").bounding_box()
+    assert box["x"] >= 8
+    assert box["x"] + box["width"] <= PHONE["viewport"]["width"] - 8
+
+
 def test_the_timeline_is_left_without_an_error(site: Site) -> None:
     page = site.page("root", **DESK)
     for _ in range(3):
@@ -203,13 +247,17 @@ def test_the_queue_by_keyboard_remembered_and_live(site: Site) -> None:
     for key in ("End", "Space"):
         page.keyboard.press(key)
     page.wait_for_selector("#queue-2[aria-selected=true]")
+    submit(site.api, name="after it", after=[2])
     page.get_by_role("button", name="Cancel", exact=True).focus()
     page.keyboard.press("Enter")
     page.wait_for_selector("dialog")
     page.keyboard.press("Enter")
     page.wait_for_selector("#queue-2", state="detached")
+    page.wait_for_selector(
+        "#status:has-text('Job 2 is cancelled. job 3 was to run after its success')"
+    )
     submit(site.api, name="wide too", gpus=4)
-    page.wait_for_selector("#queue-3")
+    page.wait_for_selector("#queue-4")
     page.locator("table[role=grid]").focus()
     page.keyboard.press("End")
     page.keyboard.press("Enter")
@@ -255,7 +303,7 @@ def test_a_job_is_submitted_after_it_was_asked_about_and_changed(site: Site) -> 
     page.wait_for_selector(f"#status:has-text('Job {number} is changed.')")
     assert site.api.get(f"/v1/jobs/{number}").json()["request"]["estimate"] == 7200
     assert not violations(page)
-    assert site.api.post(f"/v1/jobs/{number}/cancel").status_code == 204
+    assert site.api.post(f"/v1/jobs/{number}/cancel").status_code == 200
     page.wait_for_selector(".lead:has-text('Cancelled')")
     assert not site.errors
 

@@ -102,7 +102,11 @@ def test_more_nodes_are_tried_on_a_fork(api: ApiFixture) -> None:
     root = api.client("root")
     asked = {"nodes": {"count": 1, "gpus": 8}}
     found = root.post("/v1/forecast/cluster", json=asked).json()
-    assert [job["number"] for job in found["jobs"]] == [1]
+    [moved] = found["jobs"]
+    assert (moved["number"], moved["user"]) == (1, "dana")
+    hour = pytest.approx(3600, abs=60)
+    assert found["earlier"] == {"jobs": 1, "mean": hour, "most": hour, "job": 1}
+    assert found["later"]["jobs"] == 0
     assert found["before"]["start"] == pytest.approx(3600, abs=60)
     assert found["after"]["start"] == 0
     assert len(root.get("/v1/nodes").json()["nodes"]) == 1

@@ -48,6 +48,17 @@ def test_a_job_whose_dependency_failed_never_runs_and_says_so(harness: Controlle
         assert record.reason == f"dependency failed: job {cause} did not succeed"
 
 
+def test_a_cancellation_names_the_jobs_that_are_rejected_by_it(harness: ControllerHarness) -> None:
+    first = submit(harness, sleeping(40))
+    other = submit(harness, sleeping(40, after=(first,), array=2))
+    submit(harness, sleeping(50, after=(f"{first}:any",)))
+    last = submit(harness, sleeping(5, after=(other + 1,)))
+    unrelated = submit(harness, sleeping(5))
+    answers = [harness.controller.request(Cancel(each)) for each in (first, unrelated, first)]
+    harness.step(1)
+    assert [answer.result(timeout=0) for answer in answers] == [(other, other + 1, last), (), ()]
+
+
 def test_a_dependency_on_a_job_that_is_over_is_judged_at_once(harness: ControllerHarness) -> None:
     first = submit(harness, sleeping(1))
     harness.step(3)

@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 import msgspec
 import pytest
 from fake_cluster import ControllerHarness, sleeping
+from systems_here import of
 
 from volvelle.live.agent import wire
 from volvelle.live.control.inbox import Inbox
@@ -167,9 +168,9 @@ EXTREME = (-(1 << 63), -1, 0, 1, (1 << 63) - 1)
     ("policy", "parts"),
     [
         ("srtf", {"estimator": "measured"}),
-        ("shockwave", {"estimator": "declared-regimes"}),
-        ("srtf", {"estimator": "convergence", "termination": "loss"}),
-        ("pollux", {}),
+        of("shockwave", "shockwave", {"estimator": "declared-regimes"}),
+        of("optimus", "srtf", {"estimator": "convergence", "termination": "loss"}),
+        of("pollux", "pollux", {}),
     ],
 )
 def test_no_progress_that_fits_into_a_control_block_ends_the_server(

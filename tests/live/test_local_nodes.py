@@ -38,7 +38,24 @@ def test_a_folder_that_cannot_be_written_is_named() -> None:
         executors.make("local").open(context, print)
 
 
-def test_agents_without_jobs_and_controller_exit(harness: LocalHarness) -> None:
+def test_agents_without_jobs_end_with_the_server_that_started_them(harness: LocalHarness) -> None:
+    harness.written = "local:linger_seconds=600"
+    harness.open()
+    harness.start()
+    until(harness.trace)
+    harness.close()
+    until(lambda: not harness.agents(harness.nodes[1]))
+    assert harness.agents(harness.nodes[0])
+    harness.kill(harness.jobs())
+    until(lambda: not harness.agents(harness.nodes[0]))
+    harness.open()
+    until(lambda: harness.since(AttemptEnded))
+
+
+def test_agents_without_jobs_and_controller_exit(
+    harness: LocalHarness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(local._LocalAgents, "dismisses", False)  # as where a server is killed
     harness.written = "local:linger_seconds=0.2"
     harness.open()
     harness.start()

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from fake_cluster import ControllerHarness
+from systems_here import needs
 from test_controller import submit
 
 from volvelle.cli.formatting import format_measured
@@ -151,6 +152,7 @@ def test_epochs_count_where_a_script_tells_them(tmp_path: Path) -> None:
     assert (kept.epochs, kept.total) == (True, 10.0)
 
 
+@needs("gavel")
 def test_gavel_takes_the_next_job_of_a_name_that_was_measured(tmp_path: Path) -> None:
     cluster = "1x2:V100,1x2:A100"
     harness = ControllerHarness.at(tmp_path, cluster, "gavel-fifo:round=10", estimator="measured")

@@ -22,6 +22,7 @@ from fake_cluster import (
 )
 from httpx import ASGITransport, AsyncClient, Response
 from starlette.types import Scope
+from systems_here import of
 
 from volvelle.core.policy import policies
 from volvelle.live.control.controller import Controller
@@ -156,8 +157,9 @@ class Keen(Policy):
 @pytest.mark.parametrize(
     ("written", "said"),
     [
-        ("pollux:generations=0", "generations"),
-        ("anticipatory:refit=1e300", "refit is 1e\\+300: write 0"),
+        of("pollux", "pollux:generations=0", "generations"),
+        of("anticipatory", "anticipatory:refit=1e300", "refit is 1e\\+300: write 0"),
+        ("las:round=1e300", "less than or equal to 1000000000"),
     ],
 )
 def test_parameters_of_policies_have_bounds(written: str, said: str) -> None:
@@ -212,7 +214,8 @@ def test_jobs_of_an_array_share_their_request_through_a_restart(tmp_path: Path) 
     harness.crash()
     jobs = harness.controller._cycle.state.jobs.values()
     assert len(jobs) == 40
-    assert len({id(job.request_json) for job in jobs}) == 2
+    for name in ("request", "request_json"):
+        assert len({id(getattr(job, name)) for job in jobs}) == 2
 
 
 _TRUE = {"command": "true"}

@@ -179,6 +179,14 @@ def test_a_notebook_asks_as_the_commands_do(server: Path, monkeypatch: pytest.Mo
     assert live.submit("job.yaml", name="changed")[0].name == "changed"
     with pytest.raises(Problem, match="did you mean 'gpus'"):
         live.submit("job.yaml", gpuss=1)
+    number = live.submit(["sleep", "60"])[0].number
+    after = live.submit(["sleep", "0"], after=[number])[0].number
+    live.hold(number)
+    until(lambda: live.job(number).state == "held")
+    live.release(number)
+    assert live.job(number).state != "held"
+    told = f"job {after} was to run after its success, and was rejected"
+    assert live.cancel(number) == (told,)
 
 
 def test_live_answers_are_frames_with_the_types_of_the_api(
@@ -267,7 +275,26 @@ def test_an_operator_sets_another_policy_after_a_dry_run(
     assert volvelle(server, "policy").stdout == "policy  admission\nsrsf    accept-all\n"
     assert volvelle(server, "policy", "-o", "csv").stdout == "policy,admission\nsrsf,accept-all\n"
     looked = volvelle(server, "policy", "set", "las", "--dry-run")
-    assert (looked.returncode, looked.stdout) == (0, "would change nothing at once\n")
+    assert (looked.returncode, looked.stdout) == (
+        0,
+        "would change nothing at once\nno job that is there would finish at another time\n",
+    )
+    waits = [
+        volvelle(
+            server, "submit", "--gpus", "4", "--estimate", f"{hours}h", "--", "sleep", "60"
+        ).stdout.split()[1]
+        for hours in (2, 1)
+    ]  # srsf stops the longer for the shorter
+    client = ApiClient.find(start=server)
+    until(lambda: client.get(f"/v1/jobs/{waits[1]}")["state"] == "running", "the shorter to run")
+    fifo = volvelle(
+        server, "policy", "set", "fifo:preemptive=true", "--dry-run"
+    ).stdout.splitlines()
+    assert fifo[0] == f"would stop 1 job ({waits[1]}), start 1 job ({waits[0]}) at once"
+    assert fifo[1].startswith("1 job would finish earlier, by ")
+    assert fifo[2].startswith("1 job would finish later, by ")
+    assert fifo[3].split() == ["job", "name", "user", "starts", "then", "finishes", "then"]
+    assert volvelle(server, "cancel", *waits).returncode == 0
     wrong = volvelle(server, "policy", "set", "lass")
     assert (wrong.returncode, "did you mean 'las'" in wrong.stderr) == (1, True)
     assert volvelle(server, "policy", "set", "las").stdout == "las decides, admission accept-all\n"

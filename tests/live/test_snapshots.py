@@ -27,7 +27,7 @@ def ours(jobs, now):
 """
 
 
-def busy(folder: Path, policy: str = "tiresias", jobs: int = 5) -> ControllerHarness:
+def busy(folder: Path, policy: str = "las:round=1", jobs: int = 5) -> ControllerHarness:
     """Jobs run and wait, and there are two snapshots."""
     harness = ControllerHarness.at(folder, "2x2", policy)
     with patch.multiple(snapshots, _MAX_ENTRIES=3, _MIN_PAUSE=0.0):
@@ -124,7 +124,7 @@ def test_decisions_hold_where_they_would_be_others_now(tmp_path: Path) -> None:
         harness.crash(snapshot=False)
     assert harness.controller._cycle.state.ledger.attempts == held
     (warning,) = harness.controller.warnings
-    assert "it holds, and tiresias cannot remember what was before" in warning
+    assert "it holds, and las cannot remember what was before" in warning
 
 
 def test_a_replay_that_gives_up_leaves_nothing_in_the_next(tmp_path: Path) -> None:

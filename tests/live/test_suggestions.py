@@ -5,12 +5,13 @@ import time
 import msgspec
 import pytest
 from fake_cluster import header_of
+from systems_here import of
 
 from volvelle.core.composition import WrittenComposition
 from volvelle.core.events import JobHeld, JobSubmitted, NodeChanged
 from volvelle.core.scheduler import Scheduler
 from volvelle.live.forecasts import suggestions as suggestions_module
-from volvelle.live.forecasts.calibration import ForecastCalibration
+from volvelle.live.forecasts.calibration import ForecastCalibration, PastForecast
 from volvelle.live.forecasts.forecast_update import forecast_jobs
 from volvelle.live.forecasts.suggestions import Suggestions, suggest
 from volvelle.live.job_request import JobRequest
@@ -47,27 +48,74 @@ def suggestions_for(
     scheduler: Scheduler, number: int, request: JobRequest, *, forecast_seconds: float = 0.0
 ) -> Suggestions:
     """Suggestions for job ``number`` at time 10, if the last forecast took ``forecast_seconds``."""
-    job = JobStatusView(
-        number=number, name="", user="ada", state=JobState.WAITING, gpus=float(request.gpus),
-        submitted=EPOCH, request=request.as_json(),
-    )  # fmt: skip
+    job = view_of(number, request)
     return suggest(scheduler.fork(), ForecastCalibration(), job, 10.0, EPOCH, forecast_seconds)
 
 
-def test_fewer_gpus_that_are_free_let_it_start_now_and_take_longer() -> None:
-    requests = wanted(5), wanted(8)
-    found = suggestions_for(scheduler_of(parse_cluster("1x8"), "fifo", *requests), 1, requests[1])
-    assert found.after == 0
-    (change,) = found.changes
-    assert (change.what, change.request["gpus"]) == ("2 GPUs instead of 8", 2)
-    assert (change.start, change.p50) == (EPOCH + 10, EPOCH + 10 + 4 * HOUR)
+def view_of(number: int, request: JobRequest) -> JobStatusView:
+    return JobStatusView(
+        number=number, name="", user="ada", state=JobState.WAITING, gpus=float(request.gpus),
+        submitted=EPOCH, request=request.as_json(),
+    )  # fmt: skip
+
+
+def test_fewer_gpus_that_are_free_help_only_where_the_job_finishes_sooner_on_them() -> None:
+    """On 2 GPUs it starts at once and takes 4 h; as it is it starts after the other and takes 1 h."""
+    for others_hours, gain in ((10, 7.0), (2, None)):
+        requests = wanted(5, estimate=f"{others_hours}h"), wanted(8)
+        scheduler = scheduler_of(parse_cluster("1x8"), "fifo", *requests)
+        found = suggestions_for(scheduler, 1, requests[1])
+        assert found.after == 0
+        if gain is None:
+            assert (found.changes, found.complete) == ((), True)
+            continue
+        (change,) = found.changes
+        assert (change.what, change.request["gpus"]) == ("2 GPUs instead of 8", 2)
+        assert (change.start, change.p50) == (EPOCH + 10, EPOCH + 10 + 4 * HOUR)
+        assert change.sooner == pytest.approx(gain * HOUR - 10)
+
+
+def test_the_best_finish_comes_first_not_the_first_start() -> None:
+    """One GPU is free at once, four are in 20 minutes, on which it finishes 12 hours sooner."""
+    requests = wanted(4, estimate="20m"), wanted(3, estimate="20h"), wanted(8, estimate="2h")
+    scheduler = scheduler_of(parse_cluster("1x8"), "fifo-skip", *requests)
+    (change,) = suggestions_for(scheduler, 2, requests[2]).changes
+    assert change.what == "4 GPUs instead of 8"
+    assert change.p50 == EPOCH + HOUR / 3 + 4 * HOUR
+
+
+def test_finishes_are_compared_by_what_the_job_was_told() -> None:
+    """Jobs took half as long again as forecast: so would this one, as it is and on fewer GPUs."""
+    calibration = ForecastCalibration()
+    late = [
+        PastForecast(n, -HOUR, n * 60.0, 8.0, HOUR, n * 90.0 + HOUR / 2) for n in range(100, 140)
+    ]
+    calibration.replay(late)
+    requests = wanted(5, estimate="10h"), wanted(8)
+    scheduler = scheduler_of(parse_cluster("1x8"), "fifo", *requests)
+    told = forecast_jobs(scheduler.fork(), 10.0, calibration, EPOCH).times[1].p50
+    job = view_of(1, requests[1])
+    (change,) = suggest(scheduler.fork(), calibration, job, 10.0, EPOCH, 0.0).changes
+    assert told is not None and told > 11 * HOUR
+    assert change.p50 is not None
+    assert change.sooner == pytest.approx(EPOCH + told - change.p50)
+    assert change.p50 - EPOCH - 10 == pytest.approx((told - 10) * 4 * HOUR / (11 * HOUR - 10))
+
+
+def test_without_an_estimate_fewer_gpus_are_said_to_start_sooner_only() -> None:
+    requests = wanted(5), wanted(8, estimate=None)
+    scheduler = scheduler_of(parse_cluster("1x8"), "fifo", *requests)
+    changes = suggestions_for(scheduler, 1, requests[1]).changes
+    assert [(one.what, one.start, one.p50) for one in changes] == [
+        ("2 GPUs instead of 8", EPOCH + 10, None)
+    ]
 
 
 def test_a_job_whose_nodes_are_busy_is_told_so_and_what_would_do_without_the_label() -> None:
     requests = wanted(4, constraints=["nvlink"]), wanted(4, constraints=["nvlink"])
     cluster = Cluster((Node("x", 4, labels=("nvlink",)), Node("y", 4)))
     scheduler = scheduler_of(cluster, "fifo", *requests)
-    assert waiting_reasons(scheduler, {})[1] == "waits for 4 GPUs: none free on nodes with nvlink"
+    assert waiting_reasons(scheduler)[1] == "waits for 4 GPUs: none free on nodes with nvlink"
     change = suggestions_for(scheduler, 1, requests[1]).changes[0]
     assert (change.what, change.start) == ("nodes without nvlink, too", EPOCH + 10)
 
@@ -134,7 +182,7 @@ def test_for_a_preempted_job_the_next_start_counts() -> None:
     assert suggestions_for(scheduler, 0, requests[0]).after == 1
 
 
-@pytest.mark.parametrize("policy", ["fifo", "tiresias", "themis"])
+@pytest.mark.parametrize("policy", ["fifo", "las:round=60", of("themis", "themis")])
 def test_if_forecasts_are_slow_only_immediate_starts_are_suggested(policy: str) -> None:
     """For a policy in rounds the next round counts as immediate."""
     requests = wanted(3), wanted(4)

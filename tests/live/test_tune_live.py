@@ -12,6 +12,7 @@ import pytest
 from api_fixtures import ApiFixture, IdleExecutor
 from fake_cluster import ControllerHarness, FakeCluster, header_of, open_controller, sleeping
 from fastapi.testclient import TestClient
+from systems_here import needs
 from test_controller import submit
 
 from volvelle.cli.main import main
@@ -28,6 +29,8 @@ from volvelle.metrics.catalogue import read_objective
 from volvelle.model.cluster import Cluster, parse_cluster
 from volvelle.model.problems import Problem
 from volvelle.tune.front import Candidate, Front
+
+pytestmark = needs("tiresias")
 
 DAYS, JOBS = 3, 24
 POLICY = "tiresias:limits=200/500"

@@ -176,6 +176,7 @@ def test_a_part_says_what_it_goes_by_and_the_job_does_not_declare(
     assert kind.make(part).lacks(declared) == ""
 
 
+@needs("afs")
 def test_the_answer_to_a_submission_says_what_the_job_does_not_declare(api: ApiFixture) -> None:
     api.client("root").put("/v1/policy", json={"policy": "afs-l"})
     job = {"command": ["train"], "max_gpus": 4}

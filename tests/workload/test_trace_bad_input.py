@@ -271,3 +271,19 @@ def test_a_form_of_dates_is_proposed_where_most_rows_have_another(
     report = read_trace(path).report
     assert report is not None
     assert ("--dates" in import_hint(report)) == hinted
+
+
+@pytest.mark.parametrize(
+    "table",
+    [
+        "sn,cpu_milli,memory_mib,gpu,model\nopenb-node-0000,64000,262144,2,P100\n",
+        "node_name,gpu_model,gpu_capacity_num,cpu_num\nn1,A10,4,64\n",
+    ],
+)
+def test_a_table_of_nodes_is_said_to_be_one_and_where_it_belongs(
+    tmp_path: Path, table: str
+) -> None:
+    path = trace(tmp_path, "", table)
+    mend = f"beside the trace of the jobs: --cluster {path}"
+    with pytest.raises(Problem, match=f"jobs.csv is a table of nodes, not of jobs.*{mend}"):
+        read_trace(path)

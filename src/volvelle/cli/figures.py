@@ -53,7 +53,7 @@ def run_figures(summary: "Summary", form: Form) -> "Table":
 def description_facts(
     description: "Description", workload: "Workload", types: "Sequence[SeenType]"
 ) -> list[str]:
-    """What is in a trace, in a few lines, the last of them a cluster for its GPU ``types``."""
+    """The contents of a trace, in a few lines, the last of them a cluster for its GPU ``types``."""
     from volvelle.model.units import format_duration
     from volvelle.report.table import format_number
 

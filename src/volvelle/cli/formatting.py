@@ -4,6 +4,7 @@ from datetime import datetime
 from typing import Any
 
 from volvelle.cli.moments import format_moment
+from volvelle.cli.rows import Head
 from volvelle.model.tolerances import SAME_END
 from volvelle.model.units import format_duration
 
@@ -18,13 +19,43 @@ def format_gpus(count: float) -> str:
     return f"{count:g} GPU{'' if count == 1 else 's'}"
 
 
+def format_jobs(count: int) -> str:
+    """``1 job``, ``1,200 jobs``."""
+    return f"{count:,} job{'' if count == 1 else 's'}"
+
+
 def format_start(job: Job, now: datetime) -> str:
     """When it started, or with ``~`` the predicted start."""
     if job["started"] is not None:
         return format_moment(job["started"], now)
     if job["state"] in OVER or job["predicted_start"] is None:
         return "-"
-    return f"~{format_moment(max(job['predicted_start'], now.timestamp()), now)}"
+    start = max(job["predicted_start"], now.timestamp())
+    attached = job.get("attached")
+    return "~" + format_interval(
+        start, max(start, attached["start_p90"]) if attached else start, now
+    )
+
+
+def attached_heads(now: datetime) -> tuple[Head, ...]:
+    """The columns of jobs of an attached cluster."""
+    return (
+        Head("partition", lambda job: job["attached"]["partition"]),
+        Head("QOS", lambda job: job["attached"]["qos"] or "-"),
+        Head("site tells", lambda job: format_moment(job["attached"]["start"], now)),
+    )
+
+
+def format_attached(attached: Job, now: datetime) -> str:
+    """``Account vision, partition a100, QOS normal; Slurm says QOSMaxJobsPerUserLimit, start 14:20``."""
+    place = ", ".join(
+        f"{title} {attached[name]}"
+        for name, title in (("account", "account"), ("partition", "partition"), ("qos", "QOS"))
+        if attached[name]
+    )
+    start = f"start {format_moment(attached['start'], now)}" if attached["start"] else "no start"
+    said = ", ".join(filter(None, (attached["reason"], start)))
+    return f"{place[:1].upper()}{place[1:]}; its scheduler says {said}"
 
 
 def format_finish(job: Job, now: datetime) -> str:
@@ -146,7 +177,7 @@ def format_missed(job: Job) -> str:
 
 
 def format_kept(job: Job, now: datetime) -> str:
-    """What was last promised to a job that is over, and whether that was kept."""
+    """The last promise to a job that is over, and whether it was kept."""
     text, finish_by = format_guarantee(job["guarantee"], now), job["guarantee"]["finish_by"]
     if finish_by is None:
         return text.replace("no finish is", "no finish was")

@@ -11,6 +11,7 @@ import typer
 from volvelle.cli import options
 from volvelle.cli.options import Form
 from volvelle.cli.rows import Head, Row, show_rows, warn, watch_rows
+from volvelle.model.job_number import job_name, job_number
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -33,7 +34,7 @@ def _name(job: Row) -> str:
 
 
 _JOB_HEADS = (
-    Head("job", lambda job: str(job["number"]), right=True),
+    Head("job", lambda job: job_name(job["number"]), right=True),
     Head("name", _name),
     Head("user", lambda job: job["user"]),
     Head("GPUs", lambda job: f"{job['gpus']:g}", right=True),
@@ -41,8 +42,10 @@ _JOB_HEADS = (
 )
 """The first columns of every list of jobs."""
 
-Number = Annotated[int, typer.Argument(metavar="JOB", help="The job's number.", min=0)]
-Numbers = Annotated[list[int], typer.Argument(metavar="JOB...", help="Numbers of jobs.", min=0)]
+_number = typer.Argument(metavar="JOB", help="The job's number.", parser=job_number)
+_numbers = typer.Argument(metavar="JOB...", help="Numbers of jobs.", parser=job_number)
+Number = Annotated[int, _number]
+Numbers = Annotated[list[int], _numbers]
 User = Annotated[str | None, typer.Option("--user", "-u", help="Only jobs of this user.")]
 Watch = Annotated[bool, typer.Option("--watch", "-w", help="Refresh until Ctrl-C.")]
 
@@ -61,7 +64,7 @@ def queue(
     volvelle queue --watch
     """
     client = _client()
-    keys = None if output is Form.JSON else (*_KEYS, "guarantee")
+    keys = None if output is Form.JSON else (*_KEYS, "guarantee", "attached")
 
     def read() -> list[Row]:
         return list(client.pages("/v1/jobs", "jobs", keys, user=user, state=state or None))
@@ -91,7 +94,7 @@ def history(
 
 def _show(
     read: Callable[[], list[Row]],
-    heads: Callable[["datetime"], list[Head]],
+    heads: Callable[["datetime", list[Row]], list[Head]],
     output: Form,
     watch: bool,
     empty: str,
@@ -99,16 +102,19 @@ def _show(
     from volvelle.cli.moments import local_now
 
     if watch and output is Form.TABLE:
-        watch_rows(read, lambda: heads(local_now()), empty)
+        watch_rows(read, lambda rows: heads(local_now(), rows), empty)
     else:
-        show_rows(read(), heads(local_now()), _KEYS, output, empty)
+        rows = read()
+        show_rows(rows, heads(local_now(), rows), _KEYS, output, empty)
 
 
-def _queue_heads(now: "datetime") -> list[Head]:
+def _queue_heads(now: "datetime", rows: list[Row]) -> list[Head]:
     from volvelle.cli import formatting
 
+    attached = bool(rows) and rows[0]["attached"] is not None
     return [
         *_JOB_HEADS,
+        *(formatting.attached_heads(now) if attached else ()),
         Head("start", lambda job: formatting.format_start(job, now)),
         Head("finish (P50-P90)", lambda job: formatting.format_finish(job, now)),
         Head("done", formatting.format_progress, right=True),
@@ -116,7 +122,7 @@ def _queue_heads(now: "datetime") -> list[Head]:
     ]
 
 
-def _history_heads(now: "datetime") -> list[Head]:
+def _history_heads(now: "datetime", rows: list[Row]) -> list[Head]:
     from volvelle.cli import formatting
     from volvelle.cli.moments import format_moment
 
@@ -150,7 +156,7 @@ def _format_period(job: Row, since: str, until: str) -> str:
 
 
 def why(number: Number, output: options.Output = Form.TABLE) -> None:
-    """Why a job waits, or how it ended; and what would start it sooner.
+    """Why a job waits, or how it ended; and what would let it finish sooner.
 
     volvelle why 12
     """
@@ -172,10 +178,14 @@ def why(number: Number, output: options.Output = Form.TABLE) -> None:
         _print_changed(job)
         _print_measured(found)
         return
+    waits = job["state"] in ("waiting", "held")
     reason = f": {found['reason']}" if found["reason"] else f" is {job['state']}"
     print(f"{formatting.format_job(job)}{reason}.")
     if found["ahead"]:
-        print(f"Ahead of it: {_list_jobs(found['ahead'])}.")
+        count, numbers = formatting.format_jobs(len(found["ahead"])), _list_jobs(found["ahead"])
+        print(f"{count} waiting before it: {numbers}.")
+    if job["attached"] is not None:
+        print(f"{formatting.format_attached(job['attached'], now)}.")
     forecast = {key: job[f"predicted_{key}"] for key in ("start", "p50", "p90")}
     forecast["guessed"] = job["guessed"]
     if job["started"] is not None:
@@ -194,6 +204,8 @@ def why(number: Number, output: options.Output = Form.TABLE) -> None:
         print(f"It waits for the end of job {found['after']}.")
     for change in found["changes"]:
         print(_describe_change(change, now))
+    if waits and found["complete"] and not found["changes"]:
+        print("No change that was tried would let it finish sooner.")
     if not found["complete"]:
         print("Not all suggestions were tried: with so many jobs that takes too long.")
 
@@ -241,17 +253,19 @@ def _print_measured(found: Row) -> None:
 
 
 def _list_jobs(numbers: list[int]) -> str:
-    shown = ", ".join(f"job {number}" for number in numbers[:5])
+    shown = ", ".join(map(job_name, numbers[:5]))
     return f"{shown} and {len(numbers) - 5:,} more" if len(numbers) > 5 else shown
 
 
 def _describe_change(change: Row, now: "datetime") -> str:
     from volvelle.cli.moments import format_moment
+    from volvelle.model.units import format_duration
 
     soon = change["start"] - now.timestamp() < 1.0
     when = "now" if soon else f"about {format_moment(change['start'], now)}"
-    done = f" (finish {format_moment(change['p50'], now)})" if change["p50"] else ""
-    return f"With {change['what']} it would start {when}{done}."
+    done = f" and finish {format_moment(change['p50'], now)}" if change["p50"] else ""
+    sooner = f", {format_duration(change['sooner'])} sooner" if change["sooner"] else ""
+    return f"With {change['what']} it would start {when}{done}{sooner}."
 
 
 def cancel(numbers: Numbers) -> None:
@@ -309,10 +323,14 @@ def requeue(numbers: Numbers) -> None:
 
 
 def _change_each(numbers: list[int], action: str, done: str) -> None:
+    from volvelle.cli.output import remark
+
     client = _client()
     for number in numbers:
-        client.post(f"/v1/jobs/{number}/{action}")
-        print(f"job {number} {done}")
+        answer = client.post(f"/v1/jobs/{number}/{action}")
+        print(f"job {job_name(number)} {done}")
+        for notice in answer["notices"] if answer else ():
+            remark(notice)
 
 
 def logs(
@@ -321,7 +339,7 @@ def logs(
         bool, typer.Option("--follow", "-f", help="Follow until the job is over.")
     ] = False,
 ) -> None:
-    """What a job's processes wrote, attempt by attempt."""
+    """The output of a job's processes, attempt by attempt."""
     for chunk in _client().stream(f"/v1/jobs/{number}/logs", follow="true" if follow else None):
         sys.stdout.buffer.write(chunk)
         sys.stdout.buffer.flush()

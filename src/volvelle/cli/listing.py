@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class Kind(StrEnum):
-    """What can be listed."""
+    """The kinds that can be listed."""
 
     POLICIES = "policies"
     PLACEMENTS = "placements"

@@ -58,7 +58,7 @@ def _root(
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Say the version.")
     ] = False,
 ) -> None:
-    """What stands before the commands."""
+    """Options that stand before the commands."""
 
 
 def main() -> None:

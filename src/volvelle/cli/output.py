@@ -5,6 +5,7 @@ import re
 import shutil
 import sys
 import time
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from textwrap import fill
@@ -23,6 +24,10 @@ WIDE = 240
 """Columns of a line where the output is not a terminal's."""
 
 _LOG_EVERY_SECONDS = 20.0
+_LATE_SECONDS = 5.0
+_LATE_SHARE = 1 / 3
+"""The rate of so many of the latest seconds, or of this share of the time so far, tells the time left."""
+_MINUTES_FROM = 120.0
 
 
 def console(*, stderr: bool = False) -> "Console":
@@ -137,29 +142,55 @@ def progress(what: str, unit: str = "jobs") -> Iterator[Callable[[int, int | Non
         bar.stop()
 
 
+class _TimeLeft:
+    """The time left by the rate of late, as parts of a piece of work may be far slower than others."""
+
+    def __init__(self) -> None:
+        self.began = time.monotonic()
+        self._progress = deque([(self.began, 0)])
+        """When more was done, and how much in all."""
+
+    def text(self, now: float, done: int, total: int | None) -> str:
+        """``about 90 s left``; ``finishing`` when all is done; empty where it is not known."""
+        progress = self._progress
+        if done > progress[-1][1]:
+            progress.append((now, done))
+        late = now - max(_LATE_SECONDS, _LATE_SHARE * (now - self.began))
+        while len(progress) > 1 and progress[1][0] < late:
+            progress.popleft()
+        since, before = progress[0]
+        if total and done >= total:
+            return "finishing"
+        if not total or done == before:
+            return ""
+        left = (now - since) * (total - done) / (done - before)
+        return f"about {f'{left:,.0f} s' if left < _MINUTES_FROM else f'{left / 60:,.0f} min'} left"
+
+
 class _Bar:
     """Progress for terminals."""
 
     def __init__(self, what: str, unit: str) -> None:
-        from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+        from rich.progress import BarColumn, Progress, TextColumn
 
         self._unit = unit
-        self._began = time.monotonic()
+        self._left = _TimeLeft()
         self._progress = Progress(
             TextColumn("{task.description}"),
             BarColumn(20),
             TextColumn("{task.fields[count]}"),
-            TimeRemainingColumn(compact=True),
-            TextColumn("left"),
+            TextColumn("{task.fields[left]}"),
             console=console(stderr=True),
             transient=True,
             refresh_per_second=5,
         )
-        self._task = self._progress.add_task(what, total=None, count="")
+        self._task = self._progress.add_task(what, total=None, count="", left="")
 
     def update(self, done: int, total: int | None) -> None:
-        count = _count(done, total, self._unit, time.monotonic() - self._began)
-        self._progress.update(self._task, completed=done, total=total, count=count)
+        now = time.monotonic()
+        count = _count(done, total, self._unit, now - self._left.began)
+        left = self._left.text(now, done, total)
+        self._progress.update(self._task, completed=done, total=total, count=count, left=left)
         self._progress.start()
 
     def stop(self) -> None:
@@ -177,16 +208,14 @@ class _Lines:
     def __init__(self, what: str, unit: str) -> None:
         self._what = what
         self._unit = unit
-        self._began = self._said = time.monotonic()
+        self._left = _TimeLeft()
+        self._said = self._left.began
 
     def update(self, done: int, total: int | None) -> None:
         now = time.monotonic()
+        left = self._left.text(now, done, total)
         if now - self._said < _LOG_EVERY_SECONDS:
             return
         self._said = now
-        seconds = now - self._began
-        line = f"{self._what}  {_count(done, total, self._unit, seconds)}"
-        if total and done:
-            left = seconds * (total - done) / done
-            line += f"  about {left:,.0f} s left"
-        remark(line)
+        count = _count(done, total, self._unit, now - self._left.began)
+        remark("  ".join(filter(None, [self._what, count, left])))

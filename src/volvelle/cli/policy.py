@@ -1,14 +1,21 @@
 """``volvelle policy``: shows and sets the policy of a server."""
 
 import json
+from functools import partial
 from operator import itemgetter
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from volvelle.cli import options
 from volvelle.cli.options import Form
 from volvelle.cli.rows import Head, show_rows
+
+if TYPE_CHECKING:
+    from volvelle.live.http.client import ApiClient
+
+_SHOWN = 10
+"""Jobs of a dry run that are listed."""
 
 app = typer.Typer(invoke_without_command=True)
 
@@ -46,7 +53,7 @@ def set_policy(
         ),
     ] = None,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Only print its immediate effect.")
+        bool, typer.Option("--dry-run", help="Only print whom it would stop, start and move.")
     ] = False,
 ) -> None:
     """Set another policy, also while jobs run (operators).
@@ -59,10 +66,7 @@ def set_policy(
     wanted = {"policy": _with_parameters(written), "admission": admission}
     wanted = {part: value for part, value in wanted.items() if value is not None}
     if dry_run:
-        effect = client.post("/v1/policy/forecast", wanted)
-        done = (("stop", "stops"), ("start", "starts"), ("resize", "resizes"))
-        parts = [f"{verb} {_jobs(effect[key])}" for verb, key in done if effect[key]]
-        print(f"would {', '.join(parts)}" if parts else "would change nothing at once")
+        _show_effect(client, wanted)
         return
     now = client.put("/v1/policy", wanted)
     print(f"{now['policy']} decides, admission {now['admission']}")
@@ -75,6 +79,46 @@ def _with_parameters(written: str) -> str:
     from volvelle.core.composition import WrittenComposition
 
     return WrittenComposition(written).build().policy.label
+
+
+def _show_effect(client: "ApiClient", wanted: dict[str, str | None]) -> None:
+    """What another policy would do at once, and what would become of the jobs that are there."""
+    from volvelle.cli.formatting import format_jobs
+    from volvelle.cli.moments import format_moment, local_now
+    from volvelle.model.units import format_duration
+
+    now = local_now()
+    effect = client.post("/v1/policy/forecast", wanted)
+    done = (("stop", "stops"), ("start", "starts"), ("resize", "resizes"))
+    parts = [f"{verb} {_jobs(effect[key])}" for verb, key in done if effect[key]]
+    print(f"would {', '.join(parts)} at once" if parts else "would change nothing at once")
+    found = client.post("/v1/forecast/cluster", wanted)
+    for when in ("earlier", "later"):
+        if (moves := found[when])["jobs"]:
+            mean, most = format_duration(moves["mean"]), format_duration(moves["most"])
+            which = f", most job {moves['job']}, by {most}" if moves["jobs"] > 1 else ""
+            average = " on average" if which else ""
+            print(f"{format_jobs(moves['jobs'])} would finish {when}, by {mean}{average}{which}")
+    if not found["jobs"]:
+        print("no job that is there would finish at another time")
+        return
+    heads = [
+        Head("job", lambda job: str(job["number"]), right=True),
+        Head("name", itemgetter("name")),
+        Head("user", itemgetter("user")),
+        *(
+            Head(title, partial(lambda key, job: format_moment(job[key], now), key))
+            for title, key in (
+                ("starts", "start_before"),
+                ("then", "start"),
+                ("finishes", "finish_before"),
+                ("then", "finish"),
+            )
+        ),
+    ]
+    show_rows(found["jobs"][:_SHOWN], heads, (), Form.TABLE, "")
+    if len(found["jobs"]) > _SHOWN:
+        print("(those that move most)")
 
 
 def _jobs(numbers: list[int]) -> str:

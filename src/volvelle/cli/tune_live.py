@@ -1,4 +1,4 @@
-"""What ``volvelle tune --live`` takes from a server, and puts in place there."""
+"""Input that ``volvelle tune --live`` takes from a server, and the point that it puts in place there."""
 
 from dataclasses import dataclass, replace
 from pathlib import Path

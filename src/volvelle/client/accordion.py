@@ -57,7 +57,7 @@ class Accordion:
         self._before, self._sum, self._count, self._dropped = norm, 0.0, 0, False
 
     def state_dict(self) -> dict[str, Any]:
-        """What it remembers, as JSON can have it."""
+        """The memory, as JSON can have it."""
         return {name: value for name, value in vars(self).items() if name.startswith("_")}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:

@@ -82,7 +82,7 @@ class GradientNoise:
             self._reference = noise
 
     def state_dict(self) -> dict[str, Any]:
-        """What it remembers, as JSON can have it."""
+        """The memory, as JSON can have it."""
         return {name: value for name, value in vars(self).items() if name.startswith("_")}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:

@@ -71,7 +71,7 @@ class Tunable:
 
     @property
     def measured(self) -> dict[str, float] | None:
-        """What the scheduler is told of the present epoch; None where too little was observed."""
+        """The report of the present epoch to the scheduler; None where too little was observed."""
         squared, variance = self._noise.squared_norm, self._noise.variance
         if not self._iterations or squared <= 0.0 or variance <= 0.0:
             return None
@@ -87,7 +87,7 @@ class Tunable:
         }
 
     def state_dict(self) -> dict[str, Any]:
-        """What it remembers, as JSON can have it."""
+        """The memory, as JSON can have it."""
         return self._noise.state_dict()
 
     def load_state_dict(self, state: dict[str, Any]) -> None:

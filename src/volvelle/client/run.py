@@ -38,7 +38,7 @@ class MeasuringRule(Protocol):
 
     @property
     def measured(self) -> dict[str, float] | None:
-        """What it measured in the present epoch; None: nothing yet."""
+        """The measurement of the present epoch; None: nothing yet."""
         ...
 
     def epoch_begins(self, batch_size: int) -> object:

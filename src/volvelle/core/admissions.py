@@ -48,9 +48,9 @@ class Admissions:
     """The jobs outside of the system, by what keeps them there.
 
     queue: submissions in the admission queue, but for those of the table of arrivals. held: jobs that their
-    users hold, from the system or from the queue, by number. coming: the submissions in the table of
+    users hold, from the system or from the queue, by number. arrival: the submissions in the table of
     arrivals, by place, in a world that knows what comes. prepared: whether that table says what is believed
-    of them. foretold: why some of them will be turned away, by number.
+    of them. refused: why some of them will be turned away, by number.
     """
 
     def __init__(self, state: State) -> None:
@@ -58,9 +58,9 @@ class Admissions:
         self.queue: deque[JobSubmitted] = deque()
         self.held: dict[int, HeldJob | JobSubmitted] = {}
         self.dependents = Dependents()
-        self.coming: Callable[[int], JobSubmitted] | None = None
+        self.arrival: Callable[[int], JobSubmitted] | None = None
         self.prepared = False
-        self.foretold: dict[int, str] = {}
+        self.refused: dict[int, str] = {}
 
     def of(self, state: State) -> "Admissions":
         """The same for a copy of the state."""
@@ -75,21 +75,21 @@ class Admissions:
 
     def foresee(
         self,
-        coming: Callable[[int], JobSubmitted],
+        arrival: Callable[[int], JobSubmitted],
         columns: NDArray[np.float64],
         verdict: NDArray[np.int64],
         *,
         prepared: bool,
-        foretold: dict[int, str],
+        refused: dict[int, str],
     ) -> None:
         """Let jobs come as a table says; how jobs end is kept where one comes that is after others."""
-        self.coming, self.prepared, self.foretold = coming, prepared, foretold
+        self.arrival, self.prepared, self.refused = arrival, prepared, refused
         self.expect(columns, verdict)
         dependents = self.dependents
         dependents.watched = bool((verdict == DEPENDS).any())
         if dependents.watched:
             for place in np.flatnonzero(verdict == OBSTACLE).tolist():
-                spec = coming(place).spec
+                spec = arrival(place).spec
                 dependents.ended[spec.id] = End(spec.submit_time, ok=False)
 
     def expect(self, columns: NDArray[np.float64], verdict: NDArray[np.int64]) -> None:
@@ -123,9 +123,9 @@ class Admissions:
     @property
     def waiting(self) -> list[JobSubmitted]:
         """The submissions in the admission queue, in order."""
-        if self.coming is None:
+        if self.arrival is None:
             return list(self.queue)
-        return [self.coming(place) for place in self._places()]
+        return [self.arrival(place) for place in self._places()]
 
     @property
     def submissions(self) -> list[JobSubmitted]:
@@ -139,9 +139,9 @@ class Admissions:
             event = queue[at]
             yield None, event
             at += at < len(queue) and queue[at] is event
-        if self.coming is not None:
+        if self.arrival is not None:
             for place in self._places():
-                yield place, self.coming(place)
+                yield place, self.arrival(place)
 
     def _places(self) -> Iterator[int]:
         """The places in the table of arrivals of those in the admission queue, in order."""
@@ -187,7 +187,7 @@ class Admissions:
     def note_end(self, name: str, *, ok: bool) -> None:
         """The job with the id ``name`` is through; ``ok``: it did all that it was to do."""
         dependents, clock = self.dependents, self._state.clock
-        if dependents.watched or self.coming is None:
+        if dependents.watched or self.arrival is None:
             dependents.ended[name] = End(float(clock[NOW]), ok)
         if name in dependents.followers:
             dependents.news.append(name)

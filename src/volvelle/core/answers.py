@@ -67,7 +67,7 @@ def _allocate(scheduler: SchedulerState) -> None:
 
 
 def _what_is_wrong(allocation: object, view: View) -> str:
-    """What an answer cannot be, in words that follow the policy's name; empty where it can."""
+    """The fault of an answer, in words that follow the policy's name; empty where there is none."""
     jobs = len(view.jobs)
     if not isinstance(allocation, Allocation):
         return f"answered with {type(allocation).__name__}, not with an Allocation"

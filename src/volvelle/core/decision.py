@@ -1,4 +1,4 @@
-"""What the scheduler answers: one decision, carrying arrays of what changes."""
+"""The scheduler's answer: one decision, carrying arrays of changes."""
 
 from typing import Any, get_args
 
@@ -32,7 +32,7 @@ class Conclusion(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
 
 
 class Promise(msgspec.Struct, frozen=True, gc=False):
-    """What job ``number`` is promised from now on, in place of what it was promised before.
+    """The promise to job ``number`` from now on, in place of earlier ones.
 
     finish_by: seconds on the world's clock; None: nothing is guaranteed. step: the first of its
     rewards that this keeps, -1 for none. earliest: where nothing is, the earliest finish that could be,
@@ -120,7 +120,7 @@ class Decision(msgspec.Struct, frozen=True):
 
 
 def encode_array(value: Any) -> Any:
-    """What msgspec is to write for an array."""
+    """The form in which msgspec writes an array."""
     if isinstance(value, np.ndarray):
         return value.tolist()
     raise NotImplementedError(f"cannot write a {type(value).__name__} to a journal")

@@ -1,4 +1,4 @@
-"""What CPUs and memory a job wants for each of its GPUs, as far as is known of it (Synergy, OSDI'22).
+"""CPUs and memory that a job wants for each of its GPUs, as far as is known of it (Synergy, OSDI'22).
 
 A job with a profile (`volvelle.model.sensitivity`) wants the least with which it runs at full rate. A job
 without one wants what its user declares (`JobSpec.cpus`, `JobSpec.memory_gb`), and of what is not declared
@@ -41,7 +41,7 @@ class Wants(NamedTuple):
 
 
 def wants_of(spec: JobSpec, profile: Sensitivity | None, share: Amounts, most: Amounts) -> Wants:
-    """What the job wants whose GPUs have a proportional ``share`` and, at the ``most``, that each."""
+    """The demand of a job whose GPUs have a proportional ``share`` and, at the ``most``, that each."""
     if profile is not None:
         fallback = profile.least_within(*share)
         cpus, memory = profile.least_within(*most)
@@ -54,5 +54,5 @@ def wants_of(spec: JobSpec, profile: Sensitivity | None, share: Amounts, most: A
 
 
 def _declared(amount: float, share: float) -> float:
-    """What is declared, or the share where nothing is; nothing of what there is without end."""
+    """The declaration, or the share where there is none; nothing of a resource without end."""
     return amount or (share if np.isfinite(share) else 0.0)

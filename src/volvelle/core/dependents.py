@@ -1,8 +1,9 @@
 """Submissions that are blocked on dependencies, and how the jobs that they depend on ended."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from typing import NamedTuple
+
+from msgspec import Struct, field
 
 from volvelle.core.events import JobSubmitted
 from volvelle.model.job import Dependency
@@ -29,8 +30,7 @@ class End(NamedTuple):
     ok: bool
 
 
-@dataclass
-class Dependents:
+class Dependents(Struct):
     """The blocked submissions, by number; ids of jobs that have ended, and how.
 
     A simulated world in which some job comes that is after others (``watched``) keeps for the whole run how
@@ -41,7 +41,7 @@ class Dependents:
     ascending.
     """
 
-    aside: dict[int, Dependent] = field(default_factory=dict)
+    blocked: dict[int, Dependent] = field(default_factory=dict, name="aside")  # so in snapshots
     ended: dict[str, End] = field(default_factory=dict)
     watched: bool = False
     followers: dict[str, list[int]] = field(default_factory=dict)
@@ -52,7 +52,7 @@ class Dependents:
     def copy(self) -> "Dependents":
         """The same, that goes its own way."""
         return Dependents(
-            aside=self.aside.copy(),
+            blocked=self.blocked.copy(),
             ended=self.ended.copy(),
             watched=self.watched,
             followers={name: numbers[:] for name, numbers in self.followers.items()},
@@ -63,4 +63,4 @@ class Dependents:
 
     def submissions(self) -> Iterator[JobSubmitted]:
         """The blocked submissions that are not held."""
-        return (one.event for one in self.aside.values() if not one.held)
+        return (one.event for one in self.blocked.values() if not one.held)

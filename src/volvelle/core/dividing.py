@@ -13,7 +13,7 @@ from volvelle.model.arrays import IntColumn
 def divide(scheduler: SchedulerState) -> list[int]:
     """Let the policy divide CPUs and memory among the jobs that have GPUs; the rows to be reported.
 
-    Those are jobs that have other amounts than before, and all whose GPUs this decision changes.
+    Returned are jobs that have other amounts than before, and all whose GPUs this decision changes.
     """
     s, resources = scheduler.state, scheduler.resources
     jobs = s.jobs

@@ -17,7 +17,7 @@ from volvelle.model.tolerances import SAME_AMOUNT
 def admit_all(scheduler: SchedulerState) -> None:
     """Let the admission judge waiting jobs in order, as far as it looks past jobs that wait on."""
     looks_past, waits = scheduler.composition.admission.looks_past, 0
-    if scheduler.admissions.coming is not None:
+    if scheduler.admissions.arrival is not None:
         scheduler.admissions.pass_over()
     for place, event in scheduler.admissions.in_queue():
         if waits > looks_past and event.time < scheduler.now:
@@ -44,8 +44,8 @@ def _let_in(
         reject(scheduler, event, reason)
     elif not scheduler.admissions.prepared or place is None:
         admit(scheduler, event, place)
-    elif event.number in scheduler.admissions.foretold:
-        reject(scheduler, event, scheduler.admissions.foretold[event.number])
+    elif event.number in scheduler.admissions.refused:
+        reject(scheduler, event, scheduler.admissions.refused[event.number])
     else:
         enter_arrival(s, scheduler.rules, place, scheduler.now)
     if verdict.promise is not None and event.number in scheduler.known:
@@ -53,7 +53,7 @@ def _let_in(
 
 
 def _judge(scheduler: SchedulerState, event: JobSubmitted) -> Verdict:
-    """What the admission says of a job in the queue."""
+    """The admission's judgement of a job in the queue."""
     s, admission = scheduler.state, scheduler.composition.admission
     if admission.limit(sum(s.types.capacity)) is None:
         asked = f"it was asked at {scheduler.now:g} s about job {event.spec.id!r}"

@@ -1,4 +1,4 @@
-"""What a world tells the scheduler, one frozen value for each thing that happened.
+"""Reports of a world to the scheduler, one frozen value for each event.
 
 Simultaneous events reach the scheduler together, ordered by kind (ends and other news of jobs, node
 changes, submissions, wake-ups) and within a kind by job number. ``attempt`` counts a job's starts and
@@ -181,7 +181,7 @@ class Recomposed(msgspec.Struct, frozen=True, tag="recomposed", gc=False):
     admission: str
 
 
-class ArrivalsForetold(msgspec.Struct, frozen=True, tag="arrivals-foretold", gc=False):
+class ArrivalsAnnounced(msgspec.Struct, frozen=True, tag="arrivals-foretold", gc=False):
     """Announced arrivals: the jobs that will be submitted. An earlier announcement holds no longer.
 
     Columns in order of submission: their numbers, when they come, the GPUs they request, how long they take
@@ -228,6 +228,6 @@ Event = (
     | LossReported
     | NodeChanged
     | Recomposed
-    | ArrivalsForetold
+    | ArrivalsAnnounced
     | WakeUp
 )

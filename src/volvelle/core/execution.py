@@ -1,4 +1,4 @@
-"""What only Python knows of a job that is really running: what happens to it next, and how it trains."""
+"""Python's knowledge of a job that is really running: its next events, and how it trains."""
 
 from typing import Protocol
 

@@ -9,7 +9,7 @@ asked.
 from collections.abc import Sequence
 
 from volvelle.core.demand import Amounts
-from volvelle.core.events import ArrivalsForetold
+from volvelle.core.events import ArrivalsAnnounced
 from volvelle.core.lanes import Lane
 from volvelle.core.parts import Belief, Gang, KnownJob
 from volvelle.core.resources import Resources
@@ -104,6 +104,6 @@ class FollowsRegimes:
 class ForeseesArrivals:
     """A policy that goes by which jobs will come, where the estimator knows that."""
 
-    def expect(self, arrivals: ArrivalsForetold) -> None:
+    def expect(self, arrivals: ArrivalsAnnounced) -> None:
         """Take the jobs that will come; jobs that have come already are among them."""
         raise NotImplementedError

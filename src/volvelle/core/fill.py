@@ -218,7 +218,7 @@ def work_left(matrix: Floats, jobs: int, now: float) -> Floats:
 def seconds_left(matrix: Floats, now: float) -> Floats:
     """Seconds until each job is believed to end: on what it holds, or else on what it requests.
 
-    What a start or restore still costs is counted. A job that is believed to stand still never ends.
+    The rest of a start's or restore's cost is counted. A job that is believed to stand still never ends.
     """
     worked = np.maximum(now - matrix[PROGRESS_FROM], 0.0)
     done = matrix[DONE] + worked * matrix[RATE]

@@ -177,14 +177,12 @@ class Fork:
         table = _Table(ahead)
         if self.queue:
             queue = ahead.admissions.waiting
-            aside = ahead.admissions.dependents.submissions()
+            dependents = ahead.admissions.dependents
             for event in queue:
                 table.add(msgspec.structs.replace(event.spec, after=()), event)
-            for event in list(aside):
-                blocked = ahead.admissions.dependents.aside[event.number]
-                ahead.admissions.dependents.aside[event.number] = blocked._replace(
-                    place=len(table.events)
-                )
+            for event in list(dependents.submissions()):
+                blocked = dependents.blocked[event.number]
+                dependents.blocked[event.number] = blocked._replace(place=len(table.events))
                 table.add(event.spec, event)
         else:
             ahead.admissions.dependents = Dependents()
@@ -216,7 +214,7 @@ class _Table:
         self._known: dict[int, KnownJob] = {}
         self._columns: list[list[float] | FloatColumn] = []
         self._verdict: list[int] = []
-        self._foretold: dict[int, str] = {}
+        self._refused: dict[int, str] = {}
 
     def add(self, spec: JobSpec, event: JobSubmitted) -> None:
         """A job that was submitted and is not in the system."""
@@ -233,7 +231,7 @@ class _Table:
             elif spec.after:
                 verdict = DEPENDS
         if isinstance(values, str):
-            self._foretold[number] = values
+            self._refused[number] = values
             values = [0.0] * ARRIVAL_COLUMNS
             values[PLACE["number"]], values[PLACE["gpus"]] = float(number), spec.gpus
             if spec.after and verdict != OBSTACLE:
@@ -259,10 +257,10 @@ class _Table:
             if columns[PLACE["truly_asked"], place]:
                 jobs[event.number] = job
         verdict = np.array(self._verdict, dtype=np.int64)
-        ahead.notes.foretold = self._foretold
+        ahead.notes.refused = self._refused
         ahead.known.ask(self._known.__getitem__, self._known)
         ahead.admissions.foresee(
-            self.events.__getitem__, columns, verdict, prepared=True, foretold=self._foretold
+            self.events.__getitem__, columns, verdict, prepared=True, refused=self._refused
         )
         return jobs
 

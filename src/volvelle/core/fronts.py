@@ -44,7 +44,7 @@ class Reference(NamedTuple):
 
     @classmethod
     def read(cls, text: str) -> "Reference | None":
-        """What stands after the policy's name; None where it is no such reference."""
+        """The reference after the policy's name; None where there is no such reference."""
         found = _WRITTEN.fullmatch(text)
         if found is None or "=" in found["file"]:
             return None
@@ -104,7 +104,7 @@ class _Point(msgspec.Struct):
 
 
 class _Found(msgspec.Struct):
-    """What is read of a front file."""
+    """The fields that are read of a front file."""
 
     policy: str
     picks: dict[str, int]

@@ -43,7 +43,7 @@ class Grouped(NamedTuple):
 
 
 class Changes(NamedTuple):
-    """What a decision by groups changes; jobs that it does not note stay as they are.
+    """Changes of a decision by groups; jobs that it does not note stay as they are.
 
     gpus, gpu_type, reason: by row, of jobs that are noted. Jobs that wait do so for GPUs unless it says
     otherwise. gpus is 0 at first for jobs that wait. rows: of jobs that are noted (`change`), in the order in

@@ -1,4 +1,4 @@
-"""What each event does to a scheduler.
+"""The effect of each event on a scheduler.
 
 Nothing is decided here, except that what cannot be served is turned away and what has reached its aim ends.
 """
@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from volvelle.core.decision import Decision
-from volvelle.core.dependencies import stand_aside, take_in_dependents
+from volvelle.core.dependencies import block, take_in_dependents
 from volvelle.core.entry import (
     admit,
     drop,
@@ -19,7 +19,7 @@ from volvelle.core.entry import (
 )
 from volvelle.core.events import (
     UNRECORDED,
-    ArrivalsForetold,
+    ArrivalsAnnounced,
     BatchSizeChanged,
     Event,
     JobCancelled,
@@ -86,7 +86,7 @@ def _submitted(scheduler: SchedulerState, event: JobSubmitted) -> None:
     if reason := scheduler.obstacle(event.spec):
         reject(scheduler, event, reason)
     elif event.spec.after:
-        stand_aside(scheduler, event)
+        block(scheduler, event)
     else:
         scheduler.admissions.submit(event)
 
@@ -164,7 +164,7 @@ def _leave(scheduler: SchedulerState, number: int, *, ok: bool) -> None:
     if row is not None:
         spec = scheduler.spec(number)
         drop(scheduler, row)
-    elif (dependent := scheduler.admissions.dependents.aside.pop(number, None)) is not None:
+    elif (dependent := scheduler.admissions.dependents.blocked.pop(number, None)) is not None:
         spec = dependent.event.spec
     elif (held := scheduler.admissions.held.pop(number, None)) is not None:
         spec = held.spec if isinstance(held, JobSubmitted) else held.known.spec
@@ -289,7 +289,7 @@ def _recomposed(scheduler: SchedulerState, event: Recomposed) -> None:
     scheduler.apply_rules()
 
 
-def _arrivals_foretold(scheduler: SchedulerState, event: ArrivalsForetold) -> None:
+def _arrivals_announced(scheduler: SchedulerState, event: ArrivalsAnnounced) -> None:
     if isinstance(scheduler.composition.policy, ForeseesArrivals):
         scheduler.composition.policy.expect(event)
     scheduler.state.count[DIRTY] = 1
@@ -366,7 +366,7 @@ HANDLERS: dict[type, Callable[[SchedulerState, Any], None]] = {
     ProgressReported: _progress_reported,
     LossReported: _loss_reported,
     Recomposed: _recomposed,
-    ArrivalsForetold: _arrivals_foretold,
+    ArrivalsAnnounced: _arrivals_announced,
     NodeChanged: _node_changed,
     WakeUp: _woken,
 }

@@ -25,7 +25,7 @@ FORMAT = 2
 
 
 class Header(msgspec.Struct, frozen=True, kw_only=True):
-    """What a scheduler is made from.
+    """The description from which a scheduler is made.
 
     whole: the cluster with the profiling partition that a live world has beside ``cluster``.
     pruned: until when entries are without jobs that were over long ago (`volvelle.core.pruning`).
@@ -51,7 +51,7 @@ class Header(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Entry(msgspec.Struct, frozen=True, gc=False):
-    """What happened at ``time``, and what was decided."""
+    """Events at ``time``, and the decision."""
 
     time: float
     events: tuple[Event, ...]
@@ -113,7 +113,7 @@ def read_header(line: bytes | str, path: Path) -> Header:
 
 
 def entry_decoder() -> msgspec.json.Decoder[Entry]:
-    """What reads a journal's other lines."""
+    """The decoder of a journal's other lines."""
     return msgspec.json.Decoder(Entry, dec_hook=decode_array)
 
 

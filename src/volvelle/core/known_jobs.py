@@ -1,4 +1,4 @@
-"""What is known of the jobs in the system beside their columns."""
+"""Knowledge of the jobs in the system beside their columns."""
 
 from collections.abc import Callable, Container, Iterator, Mapping
 
@@ -10,7 +10,7 @@ from volvelle.core.view import rows_by_submission
 
 
 class KnownJobs(Mapping[int, KnownJob]):
-    """What is known of the jobs in the system beside their columns, by number."""
+    """Knowledge of the jobs in the system beside their columns, by number."""
 
     def __init__(self, state: State) -> None:
         self._state = state

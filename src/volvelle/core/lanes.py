@@ -1,7 +1,7 @@
 """Lanes: whether a job runs on GPUs of its own pool (dedicated) or on borrowed ones.
 
 A pool owns so many GPUs, not certain ones. Of its jobs the longest-running are dedicated, as far as
-what it owns goes; the others run on borrowed GPUs. What the paper calls opportunistic jobs (anticipatory
+what it owns goes; the others run on borrowed GPUs. The paper's opportunistic jobs (anticipatory
 scheduling, SIA, section 5.5) are these.
 """
 

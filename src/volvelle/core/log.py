@@ -39,14 +39,14 @@ Submission = Callable[[float, int], JobSubmitted]
 
 @dataclass
 class Notes:
-    """What Python adds to the log: events, why jobs were turned away or ended; divisions, promises,
+    """Additions of Python to the log: events, why jobs were turned away or ended; divisions, promises,
     notices by moment.
 
-    foretold: reasons of rejections that are known before the jobs come. happened: when events were, by
+    refused: reasons of rejections that are known before the jobs come. happened: when events were, by
     their rows, which were before the moment that heard of them.
     """
 
-    foretold: Mapping[int, str] = field(default_factory=dict)
+    refused: Mapping[int, str] = field(default_factory=dict)
     objects: list[Event] = field(default_factory=list)
     reasons: dict[int, str] = field(default_factory=dict)
     divisions: dict[int, Sharing] = field(default_factory=dict)
@@ -56,11 +56,11 @@ class Notes:
 
     def reason(self, number: int) -> str:
         """Why job ``number`` was turned away or ended."""
-        return self.reasons.get(number) or self.foretold[number]
+        return self.reasons.get(number) or self.refused[number]
 
 
 class Moment(NamedTuple):
-    """What happened at ``time``, and what was decided."""
+    """Events at ``time``, and the decision."""
 
     time: float
     events: tuple[Event, ...]

@@ -1,4 +1,4 @@
-"""What a part remembers, as bytes: a struct that the annotations of its private attributes declare.
+"""The memory of a part, as bytes: a struct that the annotations of its private attributes declare.
 
 Values may be numbers, text, containers, arrays, and named tuples, dataclasses and structs of such values. A
 part within a part has its own memory. A value that two attributes share is two values afterwards.
@@ -79,7 +79,7 @@ def _unwritable(part: type[Part], name: str, reason: str) -> Problem:
 
 
 def _encode(value: Any) -> Any:
-    """What msgspec is to write for an array or one of its numbers."""
+    """The form in which msgspec writes an array or one of its numbers."""
     if isinstance(value, np.generic):
         return value.item()
     if isinstance(value, np.ndarray) and value.dtype.kind in "biuf":

@@ -1,9 +1,11 @@
 """Mistakes in a user's own part: an error that names the file and line, in place of a traceback."""
 
 import inspect
+import re
 import sysconfig
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib.util import find_spec
 from pathlib import Path
 from traceback import extract_tb
 from typing import Any
@@ -19,6 +21,8 @@ _NOT_THEIRS = (
 )
 """Folders whose code no part of a user's own is in."""
 _OURS = "volvelle."
+_KERNEL_PLACE = re.compile(r'(?:File "|Raised from )(.+?)(?:", line | \()(\d+)')
+"""A place as Numba writes it, the innermost first."""
 
 
 def mistake_in(part: str, error: Exception, asked: str) -> Problem | None:
@@ -27,9 +31,7 @@ def mistake_in(part: str, error: Exception, asked: str) -> Problem | None:
     None where the error came from code of ours: it keeps its traceback, and has a note.
     """
     frames = [
-        frame
-        for frame in extract_tb(error.__traceback__)
-        if not any(Path(frame.filename).is_relative_to(folder) for folder in _NOT_THEIRS)
+        frame for frame in extract_tb(error.__traceback__) if _is_theirs(Path(frame.filename))
     ]
     if not frames:
         error.add_note(f"({part}: {asked})")
@@ -42,6 +44,23 @@ def mistake_in(part: str, error: Exception, asked: str) -> Problem | None:
         if not meant and type(error.obj).__module__.startswith(_OURS):
             meant = f" (it has {', '.join(known)})"
     return Problem(f"{part} failed in {place}: {type(error).__name__}: {error}{meant}", mend=asked)
+
+
+def _is_theirs(file: Path, *other: Path) -> bool:
+    return not any(file.is_relative_to(folder) for folder in (*_NOT_THEIRS, *other))
+
+
+def place_in_kernel(error: Exception) -> tuple[str, str]:
+    """The place in a user's own kernel that Numba cannot compile, and why not; "" where it is in ours."""
+    numba = find_spec("numba")
+    other = [Path(numba.origin).parent] if numba and numba.origin else []
+    for file, line in _KERNEL_PLACE.findall(str(error)):
+        if _is_theirs(path := Path(file).resolve(), *other):
+            said = [each.strip(" \n>.") for each in str(error).splitlines()]
+            first, *more = [each for each in said if each and not each.startswith("Failed in ")]
+            why = f"{first} {more[0]}" if first.endswith(":") else first.partition(". Raised")[0]
+            return f"{path}, line {line}", why
+    return "", ""
 
 
 @contextmanager

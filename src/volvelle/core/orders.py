@@ -155,7 +155,7 @@ for _name, _formula in _WORKED_OUT.items():
 def wrong_keys(
     key: Callable[..., Any], what: str, *, mend: str = "a key gives one number for each job"
 ) -> Problem:
-    """What is said of a key that cannot be ordered by, with its place if it is written in Python."""
+    """The problem of a key that cannot be ordered by, with its place if it is written in Python."""
     code = getattr(key, "__code__", None)
     place = f"{code.co_filename}, line {code.co_firstlineno}, in {code.co_name}: " if code else ""
     return Problem(f"{place}{what}", mend=mend)
@@ -278,7 +278,7 @@ def goes_by_durations(key: Callable[..., Any]) -> bool:
 
 @dataclass(frozen=True, eq=False)
 class _Trend:
-    """What is known of a number while its job runs and time passes: the ways it may go, its sign."""
+    """Facts of a number while its job runs and time passes: the ways it may go, its sign."""
 
     rises: bool = False
     falls: bool = False

@@ -18,7 +18,7 @@ from volvelle.model.job import JobSpec, Truth
 
 
 class Fate(StrEnum):
-    """What becomes of a job in the admission queue."""
+    """The fate of a job in the admission queue."""
 
     ADMIT = "admit"
     WAIT = "wait"
@@ -26,7 +26,7 @@ class Fate(StrEnum):
 
 
 class Verdict(NamedTuple):
-    """What an admission says of a job, what it promises to one that it admits, and why it admits none.
+    """The judgement of an admission, its promise to a job that it admits, and why it admits none.
 
     One that it admits without a promise, or with one of no finish, runs as best effort.
     """
@@ -76,7 +76,7 @@ class Admission(JobPart):
 
 
 class KnownJob(NamedTuple):
-    """What the scheduler keeps of a job beside its columns."""
+    """The scheduler's record of a job beside its columns."""
 
     spec: JobSpec
     believed: Truth

@@ -198,7 +198,7 @@ def _moved(
 ) -> tuple[list[int], Sequence[IntColumn | None]]:
     """The rows and places of jobs that are moved, so that fewer wait, and of ``gangs``.
 
-    What moved jobs held is released. Without any move: ``rows`` and their places as already ``chosen``.
+    GPUs that moved jobs held are released. Without any move: ``rows`` and their places as already ``chosen``.
     """
     running = _movable(scheduler, gpu_type)
     held = [_held(scheduler, row) for row in running]

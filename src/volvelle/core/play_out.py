@@ -16,7 +16,7 @@ def can_play_out(scheduler: SchedulerState) -> bool:
     parts = scheduler.composition
     if (
         rules.learns
-        or scheduler.admissions.dependents.aside
+        or scheduler.admissions.dependents.blocked
         or rules.divides
         or parts.reports_every is not None
         or scheduler.cluster.changes
@@ -25,7 +25,7 @@ def can_play_out(scheduler: SchedulerState) -> bool:
     if parts.admission.limit(0.0) is None:
         return False
     queued = s.count[COME] > s.count[QUEUED]
-    if queued and (scheduler.admissions.coming is None or not scheduler.admissions.prepared):
+    if queued and (scheduler.admissions.arrival is None or not scheduler.admissions.prepared):
         return False  # what is believed of them is not in the table of arrivals
     jobs, here = JobView(s, scheduler.now), s.arrivals[:, s.count[QUEUED] : s.count[COME]]
     if jobs.column("pinned").any() or jobs.column("time_limit").any():

@@ -215,7 +215,7 @@ class Policy(JobPart):
 
     @classmethod
     def search_space(cls, jobs: Sequence[Job]) -> Space | None:
-        """What a search may vary for jobs like these, at least one; None: nothing."""
+        """The parameters that a search may vary for jobs like these, at least one; None: nothing."""
         return None
 
     @property

@@ -1,7 +1,7 @@
 """Promises to jobs: made by an admission or a policy, kept or revoked, never silently broken.
 
 The last `Promise` to a job holds. One that is due while its job is still there is revoked by another, at that
-moment (`volvelle.core.answers`). What an admission promised to a job that waits is due as soon as a start
+moment (`volvelle.core.answers`). An admission's promise to a job that waits is due as soon as a start
 would be too late; a policy says by itself when it can no longer hold a promise.
 """
 
@@ -51,7 +51,7 @@ def keeps(finish: float, finish_by: float) -> bool:
 
 
 class Promises(dict[int, Promise]):
-    """What jobs in the system were promised last, by number; a few that are through may be there too."""
+    """The last promises to jobs in the system, by number; a few that are through may be there too."""
 
     def __init__(self, state: State, given: Iterable[Promise] = ()) -> None:
         super().__init__({one.number: one for one in given})

@@ -11,7 +11,7 @@ from msgspec import structs
 
 from volvelle.core.decision import NO_INTS, Decision, IntArray, Sharing
 from volvelle.core.events import (
-    ArrivalsForetold,
+    ArrivalsAnnounced,
     Event,
     JobCancelled,
     JobFinished,
@@ -66,7 +66,7 @@ def says_nothing(entry: Entry) -> bool:
 
 
 def _stays(event: Event, gone: Set[int]) -> bool:
-    if isinstance(event, (WakeUp, ArrivalsForetold)):
+    if isinstance(event, (WakeUp, ArrivalsAnnounced)):
         return False
     return getattr(event, "number", None) not in gone
 

@@ -13,7 +13,7 @@ from volvelle.model.node import NodeKind
 
 
 class _Layout(NamedTuple):
-    """What does not change unless a node joins."""
+    """Facts of nodes that do not change unless a node joins."""
 
     nodes: tuple[Node, ...]
     kinds: tuple[NodeKind, ...]
@@ -160,7 +160,7 @@ class Resources:
         return np.array(self._state.slots.owner, dtype=np.int64)
 
     def free_for(self, gpu_type: int) -> IntColumn:
-        """What each node can give to a job that wants GPUs of a type; 0 where it takes no jobs."""
+        """GPUs that each node can give to a job which wants GPUs of a type; 0 where it takes no jobs."""
         usable: IntColumn = np.where(self.schedulable & (self.node_type == gpu_type), self.free, 0)
         return usable
 

@@ -56,7 +56,7 @@ class Scheduler(SchedulerState):
             dependents.ended.clear()
 
     def _decided(self) -> Decision:
-        """What was decided at this moment."""
+        """The decision at this moment."""
         *_, moment = self.drain().moments(lambda time, number: self._unseen(number))
         return moment.decision
 

@@ -203,8 +203,8 @@ class SchedulerState(ABC):
         self.notes.objects.append(event)
 
     def drain(self) -> Batch:
-        """What is in the log; it is empty afterwards."""
-        notes, self.notes = self.notes, Notes(self.admissions.foretold)
+        """The contents of the log, which is empty afterwards."""
+        notes, self.notes = self.notes, Notes(self.admissions.refused)
         return drained(self.state, notes)
 
     def apply_rules(self, **changed: Any) -> None:
@@ -246,11 +246,13 @@ class SchedulerState(ABC):
 
     def _rates_are_known(self) -> bool:
         """Whether the rates of all jobs that are there or come are in tables."""
-        coming = np.asarray(self.state.arrivals[PLACE["table"]])
+        arriving = np.asarray(self.state.arrivals[PLACE["table"]])
         here = JobView(self.state, self.now).column("table")
-        told = self.admissions.prepared or self.admissions.coming is None
+        told = self.admissions.prepared or self.admissions.arrival is None
         return (
-            self.beliefs.tabulates and told and bool((here >= 0.0).all() and (coming >= 0.0).all())
+            self.beliefs.tabulates
+            and told
+            and bool((here >= 0.0).all() and (arriving >= 0.0).all())
         )
 
     @property
@@ -273,7 +275,7 @@ class SchedulerState(ABC):
         self.state.clock[NOW] = now
 
     def view(self, rows: Any = None) -> View:
-        """What a policy sees now."""
+        """The policy's present view."""
         jobs = JobView(self.state, self.now, rows)
         return View(
             self.now,
@@ -298,7 +300,7 @@ class SchedulerState(ABC):
 
     @property
     def known(self) -> KnownJobs:
-        """What is known of the jobs in the system, by number."""
+        """Knowledge of the jobs in the system, by number."""
         return self.beliefs.known
 
     def spec(self, number: int) -> JobSpec:
@@ -328,7 +330,7 @@ class SchedulerState(ABC):
         copy.__dict__.update(self.__dict__)
         copy.composition = self.composition.fork()
         copy._own(self.state.copy())
-        copy.notes = Notes(self.admissions.foretold)
+        copy.notes = Notes(self.admissions.refused)
         copy.remember()
         return copy
 

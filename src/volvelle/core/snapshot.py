@@ -111,7 +111,7 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
 
         Raises `Problem` where a part cannot write what it remembers.
         """
-        assert scheduler.admissions.coming is None
+        assert scheduler.admissions.arrival is None
         s, resources = scheduler.state, scheduler.resources
         held = sorted(scheduler.admissions.held.items())
         return cls(
@@ -248,7 +248,7 @@ def _reminded(part: Part, memory: bytes) -> bool:
 
 
 class _AnyFormat(msgspec.Struct):
-    """What snapshots of all formats have in common."""
+    """The base of snapshots of all formats."""
 
     header: msgspec.Raw
     format: int

@@ -1,4 +1,4 @@
-"""What a search may vary of a policy: its own declaration, made for the jobs it is to serve."""
+"""The search space of a policy: its own declaration, made for the jobs it is to serve."""
 
 import math
 from collections.abc import Callable, Iterable, Mapping

@@ -1,4 +1,4 @@
-"""What users do with jobs that they have submitted: hold, release, change, requeue."""
+"""Changes by users to jobs that they have submitted: hold, release, change, requeue."""
 
 from collections import deque
 
@@ -20,8 +20,8 @@ def held(scheduler: SchedulerState, event: JobHeld) -> None:
     s, number = scheduler.state, event.number
     row = scheduler.row_of(number)
     if row is None:
-        if (dependent := scheduler.admissions.dependents.aside.get(number)) is not None:
-            scheduler.admissions.dependents.aside[number] = dependent._replace(held=True)
+        if (dependent := scheduler.admissions.dependents.blocked.get(number)) is not None:
+            scheduler.admissions.dependents.blocked[number] = dependent._replace(held=True)
         elif (submission := scheduler.admissions.withdraw(number)) is not None:
             scheduler.admissions.held[number] = submission
         return
@@ -33,8 +33,8 @@ def held(scheduler: SchedulerState, event: JobHeld) -> None:
 
 def released(scheduler: SchedulerState, event: JobReleased) -> None:
     """Let a held job be where it would be had it not been held."""
-    if (dependent := scheduler.admissions.dependents.aside.get(event.number)) is not None:
-        scheduler.admissions.dependents.aside[event.number] = dependent._replace(held=False)
+    if (dependent := scheduler.admissions.dependents.blocked.get(event.number)) is not None:
+        scheduler.admissions.dependents.blocked[event.number] = dependent._replace(held=False)
         return
     job = scheduler.admissions.held.pop(event.number, None)
     if isinstance(job, JobSubmitted):
@@ -48,9 +48,9 @@ def changed(scheduler: SchedulerState, event: JobChanged) -> None:
 
     A job in the system leaves it and comes back, so that no part goes by what it knew of the job.
     """
-    number, aside, out = (
+    number, blocked, out = (
         event.number,
-        scheduler.admissions.dependents.aside,
+        scheduler.admissions.dependents.blocked,
         scheduler.admissions.held,
     )
     row = scheduler.row_of(number)
@@ -58,8 +58,8 @@ def changed(scheduler: SchedulerState, event: JobChanged) -> None:
         if scheduler.state.jobs.held[row] == 0.0:
             job = _redeclared(scheduler, _out_of_the_system(scheduler, row), event)
             enter(scheduler, list(job.values), job.known)
-    elif (dependent := aside.get(number)) is not None:
-        aside[number] = dependent._replace(event=resubmitted(dependent.event, event))
+    elif (dependent := blocked.get(number)) is not None:
+        blocked[number] = dependent._replace(event=resubmitted(dependent.event, event))
     elif isinstance(waits := out.get(number), JobSubmitted):
         out[number] = resubmitted(waits, event)
     elif waits is not None:

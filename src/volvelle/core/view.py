@@ -1,4 +1,4 @@
-"""What a policy sees: the jobs in the system as columns, and what there is to give."""
+"""A policy's view: the jobs in the system as columns, and the GPUs that can be given."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import chain
@@ -39,7 +39,7 @@ class Stored:
 class JobView:
     """The jobs in the system at ``now``: a column for each attribute, in order of submission.
 
-    What is believed (work, rates, remaining time) comes from the configured estimator. Columns are copies:
+    Beliefs (work, rates, remaining time) come from the configured estimator. Columns are copies:
     what a policy writes to them changes nothing, but for its `own`.
     """
 
@@ -178,7 +178,7 @@ class JobView:
 
     @property
     def user(self) -> NDArray[np.object_]:
-        """Whose it is, a text for each job."""
+        """The user of each job, a text."""
         return np.array([spec.user for spec in self._specs], dtype=object)
 
     @property
@@ -229,7 +229,7 @@ class JobView:
     def seconds_to_end(self) -> FloatColumn:
         """Seconds until the job is believed to end: on what it holds, or else on what it requests.
 
-        What a start or restore still costs is counted.
+        The rest of a start's or restore's cost is counted.
         """
         restoring = np.maximum(self.column("progress_from") - self.now, 0.0)
         gap = np.where(self.running, restoring, self.column("start_gap"))
@@ -246,7 +246,7 @@ class JobView:
 
 
 class View(NamedTuple):
-    """What a policy sees: the jobs in the system and what there is to give, at ``now``.
+    """A policy's view: the jobs in the system and the GPUs that can be given, at ``now``.
 
     ``capacity`` is GPUs by type (free or held), ``quota`` the most GPUs that the jobs of each pool may hold,
     ``owned`` those that it owns (fewer where it may borrow), ``lends`` whether it does, ``budget`` its
@@ -307,7 +307,7 @@ class View(NamedTuple):
 
 
 def _entries(rows: list[int]) -> Callable[[list[float]], Sequence[float]]:
-    """What gives the entries in ``rows`` of a column that is a list."""
+    """A getter of the entries in ``rows`` of a column that is a list."""
     if len(rows) > 1:
         return itemgetter(*rows)
     return lambda column: [column[row] for row in rows]

@@ -61,6 +61,13 @@ class SolverEnded(msgspec.Struct, frozen=True, tag="solver-ended"):
     programs: int
 
 
+class ClockSet(msgspec.Struct, frozen=True, tag="clock-set"):
+    """The machine's clock was set: dates of moments later than ``since`` go by ``epoch``, that of time 0."""
+
+    since: float
+    epoch: float
+
+
 class AttemptLostNode(OfAttempt, frozen=True, tag="attempt-lost-node", kw_only=True):
     """An attempt has lost one of its nodes; on its other nodes it may still run for a while."""
 
@@ -147,6 +154,7 @@ ControlRecord = (
     | RateMeasured
     | AskedBy
     | SolverEnded
+    | ClockSet
     | ProfileRecord
     | ServerRecord
 )

@@ -9,7 +9,7 @@ from volvelle.core.scheduler_state import SchedulerState
 
 def job_numbers(scheduler: SchedulerState) -> list[int]:
     """Numbers of all jobs: admitted, held, and waiting for admission or for other jobs."""
-    aside = (number for number, one in scheduler.admissions.dependents.aside.items() if one.held)
+    aside = (number for number, one in scheduler.admissions.dependents.blocked.items() if one.held)
     return [*unheld_job_numbers(scheduler), *scheduler.admissions.held, *aside]
 
 
@@ -20,12 +20,12 @@ def unheld_job_numbers(scheduler: SchedulerState) -> list[int]:
 
 def waits_for_jobs(scheduler: SchedulerState, number: int) -> bool:
     """Whether a job waits for other jobs."""
-    return number in scheduler.admissions.dependents.aside
+    return number in scheduler.admissions.dependents.blocked
 
 
 def is_held(scheduler: SchedulerState, number: int) -> bool:
     """Whether a job is held."""
-    aside = scheduler.admissions.dependents.aside.get(number)
+    aside = scheduler.admissions.dependents.blocked.get(number)
     return number in scheduler.admissions.held or (aside is not None and aside.held)
 
 

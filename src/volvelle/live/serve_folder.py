@@ -8,6 +8,7 @@
     server.json   the server's address, while it listens
     starting      the process of a server that does not listen yet
     store.db      the store, unless it is elsewhere
+    clock         when the journal began, by the machine's clock since boot
 """
 
 import json
@@ -21,6 +22,8 @@ from pathlib import Path
 from volvelle.model.problems import Problem
 
 DEFAULT_FOLDER = Path("volvelle-serve")
+ATTACH_FOLDER = Path("volvelle-attach")
+"""The default folder of a server that shows the cluster of another scheduler."""
 
 
 def read_secret(path: Path) -> str:
@@ -57,11 +60,12 @@ class ServeFolder:
 
     @classmethod
     def nearest(cls, start: Path) -> "ServeFolder | None":
-        """The default folder in ``start`` or a folder above it, if a server listens or starts there."""
+        """A default folder in ``start`` or a folder above it, if a server listens or starts there."""
         for folder in (start, *start.parents):
-            found = cls(folder / DEFAULT_FOLDER)
-            if found.starts or found._address_file.is_file():
-                return found
+            for name in (DEFAULT_FOLDER, ATTACH_FOLDER):
+                found = cls(folder / name)
+                if found.starts or found._address_file.is_file():
+                    return found
         return None
 
     @property
@@ -117,6 +121,11 @@ class ServeFolder:
     def agents_token_file(self) -> Path:
         """File of the token with which agents join; the server makes the keys of its own agents of it."""
         return self.path / "agents.token"
+
+    @property
+    def clock_file(self) -> Path:
+        """File of the journal's beginning by the machine's clock since boot."""
+        return self.path / "clock"
 
     @property
     def _address_file(self) -> Path:

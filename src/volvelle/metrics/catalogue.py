@@ -64,7 +64,7 @@ class Metric:
         return (self.of.__doc__ or "").partition("\n")[0]
 
     def __call__(self, outcomes: Outcomes) -> Measured:
-        """What is measured: of kind ``job`` a column, ``time`` steps, ``run`` a number.
+        """The quantity that is measured: of kind ``job`` a column, ``time`` steps, ``run`` a number.
 
         Raises `Problem` where it gives anything else.
         """

@@ -104,6 +104,7 @@ class Outcomes:
     """Columns with one row for each submitted job, in order of submission. Times are seconds.
 
     specs: declarations (ids, users, pools, classes, rewards, GPUs).
+    submit_time: submission. gpus: GPUs requested.
     exclusive_seconds: time the job needs alone on the GPUs it requested; NaN where unknown.
     first_start, finish: NaN where it never started or finished.
     gpu_seconds: GPUs held integrated over time, overheads included.
@@ -114,13 +115,14 @@ class Outcomes:
     tracked: the jobs that are measured (the others are warm-up or keep the load going).
     status: JobStatus values; reason: why a job was rejected or failed, or ended before its work was
     done, else "".
-    choices: the compositions chosen while it ran, promises: those that were made or changed; by time.
+    choices: the compositions chosen while it ran, by time. promises: made or changed ones, by time.
     single_gpu_seconds: the job's work as seconds on one GPU (PCS' service); where it is None,
     ``gpus * exclusive_seconds`` stands in for it, which is the same for linear jobs.
     predicted_finish: the finish predicted at submission, NaN without one; None if none were made.
     predicted_p50, predicted_p90: by when the job is through with these chances, as predicted then.
     solver_gap: of the programs that the policy solved, how much better, relative to it, an answer could at
     most be, at worst; None if it solved none or where that is not known (a journal does not say).
+    segments: holdings of GPUs. capacity: GPUs of nodes that are up. end_time: end of the run.
     profiled: runs on the profiling partition, None without one (a journal does not say). Capacity,
     segments and first starts are the scheduler's; jobs that ended in the partition started there.
     """

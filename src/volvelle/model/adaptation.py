@@ -21,7 +21,7 @@ class ScalingRule(StrEnum):
 
 
 class Adaptation(msgspec.Struct, frozen=True, kw_only=True):
-    """What is declared of a job that changes its batch size. Raises ValueError where that makes no sense.
+    """The declaration of a job that changes its batch size. Raises ValueError where that makes no sense.
 
     epochs: in all; the unit of work of a job that declares its throughput. sizes: of ``accordion`` the small
     and the large one, of ``gns`` the first and the limit, of ``schedule`` and ``sequence`` all in order, of

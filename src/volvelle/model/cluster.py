@@ -50,7 +50,7 @@ class Cluster(msgspec.Struct, frozen=True):
 
     @property
     def main(self) -> "Cluster":
-        """What the scheduler has: all nodes but those on which jobs are profiled first."""
+        """The scheduler's nodes: all but those on which jobs are profiled first."""
         if self.profiling is None:
             return self
         nodes = self.nodes[: len(self.nodes) - self.profiling.nodes]

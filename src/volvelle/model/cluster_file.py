@@ -66,7 +66,7 @@ class ProfilingEntry(_Strict):
     )
 
     def read(self) -> Profiling:
-        """What it says."""
+        """The cluster that the file describes."""
         return Profiling(**self.model_dump())
 
 

@@ -1,4 +1,4 @@
-"""What a job that tunes its own batch size tells of itself (Pollux, OSDI'21): its goodput function."""
+"""The goodput function that a job which tunes its own batch size reports (Pollux, OSDI'21)."""
 
 from typing import NamedTuple
 

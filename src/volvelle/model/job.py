@@ -89,7 +89,7 @@ def _number_of(name: str) -> float:
 
 
 class JobSpec(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """What the user declares. Times are seconds; ``gpus`` is the gang, all or nothing.
+    """The user's declaration. Times are seconds; ``gpus`` is the gang, all or nothing.
 
     An elastic job runs on anything from ``min_gpus`` to ``max_gpus``; both default to ``gpus``.
     Costs left at None are the world's defaults. ``accept_later``: where no deadline can be promised, the
@@ -206,8 +206,9 @@ class JobSpec(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     @property
     def deadline(self) -> float:
         """When its most valuable reward is no longer earned, the latest of several; else infinite."""
-        steps = [(each.value, each.deadline_seconds) for each in self.rewards]
-        return self.submit_time + max(steps)[1] if steps else math.inf
+        if not self.rewards:
+            return math.inf
+        return self.submit_time + max((one.value, one.deadline_seconds) for one in self.rewards)[1]
 
     @property
     def elastic(self) -> bool:
@@ -230,7 +231,7 @@ class JobSpec(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class Truth(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """What only a world knows: how much work there is and how fast it really goes.
+    """The facts that only a world knows: how much work there is and how fast it really goes.
 
     ``work`` is in the unit of ``throughput``. ``failures`` are amounts of work done at which the job
     crashes, once each. ``spread_slowdown`` is the share by which every node beyond the fewest

@@ -11,7 +11,7 @@ from volvelle.model.problems import Problem
 
 
 class NodeKind(NamedTuple):
-    """What tells nodes apart for the scheduler; Kueue calls it a resource flavor."""
+    """A kind of nodes, as the scheduler tells them apart; Kueue calls it a resource flavor."""
 
     gpu_type: str = ""
     labels: tuple[str, ...] = ()
@@ -38,7 +38,7 @@ class Node(msgspec.Struct, frozen=True):
 
     @property
     def kind(self) -> NodeKind:
-        """What tells it apart from other nodes."""
+        """The kind of the node."""
         return NodeKind(self.gpu_type, self.labels)
 
 
@@ -61,7 +61,7 @@ def read_labels(written: Iterable[str]) -> tuple[str, ...]:
 
 
 class NodeState(StrEnum):
-    """What a node does for the scheduler."""
+    """The service that a node gives the scheduler."""
 
     UP = "up"
     DRAINING = "draining"

@@ -1,4 +1,4 @@
-"""What starting, stopping and moving a job costs, where the job itself does not say."""
+"""Costs of starting, stopping and moving a job that does not declare them itself."""
 
 from typing import Annotated
 
@@ -29,15 +29,15 @@ class Overheads(BaseModel):
     checkpoint_every: Annotated[Seconds, Field(gt=0)] | None = None
 
     def restore_seconds(self, spec: JobSpec) -> float:
-        """What a resume costs ``spec``."""
+        """Seconds that a resume costs ``spec``."""
         return self.restore if spec.restore_seconds is None else spec.restore_seconds
 
     def checkpoint_seconds(self, spec: JobSpec) -> float:
-        """What a stop costs ``spec``."""
+        """Seconds that a stop costs ``spec``."""
         return self.checkpoint if spec.checkpoint_seconds is None else spec.checkpoint_seconds
 
     def resize_seconds(self, spec: JobSpec) -> float:
-        """What a resize or a move costs ``spec``."""
+        """Seconds that a resize or a move costs ``spec``."""
         return self.checkpoint_seconds(spec) + self.restore_seconds(spec)
 
     def gap_seconds(self, spec: JobSpec, *, resumed: bool, resized: bool) -> float:

@@ -1,4 +1,4 @@
-"""What is said when the input is wrong: the thing, the place and the mend.
+"""The message for a wrong input: the thing, the place and the mend.
 
 `Problem` is the only exception a person is meant to read; the command line prints it without a
 traceback and exits with status 1 (2 where the command itself was misused).
@@ -33,7 +33,7 @@ def nearest(word: str, known: Iterable[str]) -> str:
 
 
 def cannot_write(path: Path, error: OSError) -> Problem:
-    """What is said when a file cannot be written."""
+    """The problem of a file that cannot be written."""
     return Problem(
         f"cannot write {path}: {error.strerror or error}",
         mend="free some space or choose another folder with --out",

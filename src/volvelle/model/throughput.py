@@ -17,7 +17,7 @@ from volvelle.model.problems import Problem
 
 @runtime_checkable
 class ThroughputModel(Protocol):
-    """What every model answers."""
+    """The interface of every model."""
 
     def rate(
         self, gpus: float, gpu_type: str = "", nodes: int = 1, batch_size: int | None = None

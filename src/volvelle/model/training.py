@@ -141,7 +141,7 @@ class StepTimes:
 
 @dataclass(frozen=True, eq=False)
 class Application:
-    """What was measured of one application. ``batch_sizes`` (B) ascend; tables are (B, epochs).
+    """The measurements of one application. ``batch_sizes`` (B) ascend; tables are (B, epochs).
 
     progress: initial iterations after each epoch; the first of the batch sizes to get there counts.
     """

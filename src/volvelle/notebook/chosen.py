@@ -3,10 +3,10 @@
 from volvelle.core.policy import policies
 
 FIRST_POLICIES = ("fifo", "fifo-skip", "easy", "sjf", "srsf", "las")
-"""Those of the demo, and of the first table: nothing of them is compiled."""
+"""Policies of the demo, and of the first table: nothing of them is compiled."""
 QUICK_POLICIES = (*FIRST_POLICIES, "srtf", "afs-l")
 CHOSEN_POLICIES = (*QUICK_POLICIES, "tiresias", "gittins", "max-min", "themis")
-"""What is compared unless it is said: those that need nothing but what every trace tells."""
+"""The default of a comparison: policies that need nothing but what every trace tells."""
 
 MANY_JOBS = 20_000
 """From here on only the quick ones are chosen: the others take rounds, and minutes where thousands wait."""

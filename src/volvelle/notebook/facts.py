@@ -1,4 +1,4 @@
-"""What a report says about how its runs were made."""
+"""A report's account of how its runs were made."""
 
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
@@ -52,7 +52,7 @@ def cluster_line(cluster: "Cluster") -> str:
 
 
 def facts_of(records: Iterable["RunRecord"]) -> dict[str, str]:
-    """What all of ``records`` have in common, name by name; where they differ, all values."""
+    """The values that all of ``records`` have in common, name by name; where they differ, all values."""
     facts: dict[str, dict[str, None]] = {}
     for record in records:
         for name, value in _facts(record).items():

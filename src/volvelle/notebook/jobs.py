@@ -33,7 +33,7 @@ class Jobs(Columnar):
 
     @property
     def report(self) -> ImportReport | None:
-        """What became of the trace's rows; None for generated jobs."""
+        """The reader's account of the trace's rows; None for generated jobs."""
         return self.workload.report
 
     @property
@@ -42,7 +42,7 @@ class Jobs(Columnar):
         return proposed_cluster(seen_types(self.workload)).removeprefix("--cluster ")
 
     def describe(self, *, cluster: Cluster | str | None = None) -> Description:
-        """What is in them: load, widths, durations. ``cluster``: against which the load is told."""
+        """A description of the jobs: load, widths, durations. ``cluster``: against which the load is told."""
         return describe(self.workload, None if cluster is None else cluster_of(cluster).gpus)
 
     def of_any_type(self) -> "Jobs":
@@ -51,7 +51,7 @@ class Jobs(Columnar):
         return Jobs(Source(self.workload.of_any_type(), origin))
 
     def columns(self) -> Mapping[str, Sequence[Any]]:
-        """Those of our own trace format, without the ones that say nothing."""
+        """Columns of our own trace format, without the ones that say nothing."""
         return columns_of(self.workload)
 
     def __len__(self) -> int:

@@ -1,4 +1,4 @@
-"""What simulations give in Python: a run, and a comparison of several, which show themselves."""
+"""Results of simulations in Python: a run, and a comparison of several, which show themselves."""
 
 import io
 from base64 import b64encode
@@ -46,12 +46,12 @@ COLUMNS = (
     "deadline_miss",
     "utilisation",
 )
-"""What is shown of runs unless told; columns without a number are left out."""
+"""Measures that are shown by default; columns without a number are left out."""
 
 
 @dataclass(frozen=True, repr=False)
 class Run(Columnar):
-    """What became of jobs under one composition; as columns, a row for each job.
+    """Outcomes of jobs under one composition; as columns, a row for each job.
 
     simulation: what gave it, None where it was read from its directory.
     """
@@ -70,7 +70,7 @@ class Run(Columnar):
         return figure(self.outcomes, read_objective(measure))
 
     def columns(self) -> Mapping[str, Sequence[Any]]:
-        """Those of jobs.csv."""
+        """Columns of jobs.csv."""
         return columns_of(jobs_table(self.outcomes))
 
     def table(self, *measures: str) -> Table:
@@ -140,17 +140,17 @@ class Comparison(Columnar):
 
     @cached_property
     def in_short(self) -> tuple[Sentence, ...]:
-        """What an owner asks first: idle GPUs, waits and their cost, and the best change."""
+        """The owner's summary: idle GPUs, waits and their cost, and the best change."""
         return in_short(self.grid, self.reference, self.price)
 
     @cached_property
     def verdict(self) -> tuple[Sentence, ...]:
-        """Who is best for what, and who loses by it: as sentences."""
+        """The best policy for each measure, and the jobs that lose by it: as sentences."""
         return verdict(self.grid, self.reference, self.price)
 
     @cached_property
     def baseline(self) -> str:
-        """What the runs are held against; "" where there is only one."""
+        """The baseline of the runs; "" where there is only one."""
         return baseline_of(self.grid, self.reference) if len(self.grid.labels) > 1 else ""
 
     def __getitem__(self, name: str) -> Run:
@@ -175,11 +175,11 @@ class Comparison(Columnar):
         return self[name].figure(measure)
 
     def columns(self) -> Mapping[str, Sequence[Any]]:
-        """Those of runs.csv: all that sets runs apart, and every metric under its standard measures."""
+        """Columns of runs.csv: all that sets runs apart, and every metric under its standard measures."""
         return as_columns(self.grid.tidy())
 
     def tables(self, *measures: str) -> list[Table]:
-        """What the command shows: of several rates of submission, a table for each measure."""
+        """The command's output: of several rates of submission, a table for each measure."""
         return [each.against(self.baseline) for each in self.grid.tables(measures, COLUMNS)]
 
     def picture(self) -> Drawing:

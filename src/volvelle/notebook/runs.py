@@ -140,7 +140,7 @@ def make_run(
 def planned_runs(
     experiment: Experiment, cluster: Cluster, sources: Mapping[WorkloadKey, Source]
 ) -> list[PlannedRun]:
-    """What the trace recorded, if it did, and the runs of ``experiment``. Raises `Problem`."""
+    """The trace's own record, if it has one, and the runs of ``experiment``. Raises `Problem`."""
     runs = experiment.runs(cluster)
     recorded = experiment.recorded_run(runs, sources)
     return runs if recorded is None else [recorded, *runs]

@@ -23,7 +23,7 @@ OBJECTIVES = ("jct:mean", "pred_error:p99")
 
 @dataclass(frozen=True, repr=False)
 class Tuned(Columnar):
-    """What a search found; as columns, a row for each point of the front."""
+    """The result of a search; as columns, a row for each point of the front."""
 
     front: Front
 
@@ -41,7 +41,7 @@ class Tuned(Columnar):
         return table(self.front)
 
     def columns(self) -> Mapping[str, Sequence[Any]]:
-        """Those of the table."""
+        """Columns of the table."""
         return as_columns(self.table())
 
     def plot(self, ax: Any = None) -> Any:

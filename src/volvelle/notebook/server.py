@@ -32,7 +32,7 @@ class Server:
         return Rows.of(JobStatusView, rows)
 
     def forecast(self, job: Path | str | Sequence[str], **keys: Any) -> Record:
-        """What would become of a job that were submitted now (``volvelle submit --dry-run``)."""
+        """The forecast of a job that were submitted now (``volvelle submit --dry-run``)."""
         return record_of(JobForecast, submission.forecast(self.client, _request(job, keys)))
 
     def queue(self, *, user: str | None = None) -> Rows:
@@ -60,6 +60,18 @@ class Server:
         """Declare attributes of a waiting job anew, as in ``priority=5``; the job (``volvelle change``)."""
         self.client.patch(f"/v1/jobs/{number}", values)
         return self.job(number)
+
+    def cancel(self, number: int) -> tuple[str, ...]:
+        """End a job for good; sentences on jobs that are rejected by it (``volvelle cancel``)."""
+        return tuple(self.client.post(f"/v1/jobs/{number}/cancel")["notices"])
+
+    def hold(self, number: int) -> None:
+        """Keep a job from running until it is released (``volvelle hold``)."""
+        self.client.post(f"/v1/jobs/{number}/hold")
+
+    def release(self, number: int) -> None:
+        """Let a held job run again (``volvelle release``)."""
+        self.client.post(f"/v1/jobs/{number}/release")
 
     def requeue(self, number: int) -> None:
         """Stop a running job at a checkpoint, and let it wait again (``volvelle requeue``)."""

@@ -1,4 +1,4 @@
-"""What Chronus is compared with (SoCC'21, section 4.3): orders by deadline and laxity, and static quotas.
+"""Baselines of Chronus (SoCC'21, section 4.3): orders by deadline and laxity, and static quotas.
 
 They know what `chronus` knows, and promise nothing. A job's deadline is that of its most valuable step; jobs
 without rewards are best effort. The paper describes them in a sentence each, of which this is our reading.
@@ -75,7 +75,7 @@ class StaticQuotas(DeadlineOrder):
     )
 
     def kernel(self, *, named: bool) -> Kernel:
-        """What runs goes on; in each queue the first start, as far as its quota goes."""
+        """Running jobs go on; in each queue the first start, as far as its quota goes."""
         quotas = np.array([self.deadlines, 1.0 - self.deadlines])
         return Kernel(by_quotas, quotas, rates=False, group=queue_of, groups=2)
 

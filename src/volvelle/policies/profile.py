@@ -108,7 +108,7 @@ def write_running(
     """Write the profile of jobs that run from ``start`` until ``ends`` on ``gpus`` GPUs, ``idle`` being
     free.
 
-    Those that end by ``start`` count as free from then on. It is written up to the first step in which
+    Jobs that end by ``start`` count as free from then on. It is written up to the first step in which
     ``enough`` GPUs are free; what ends later is left out. The arrays have room for one step more than
     there are jobs. Returns how many steps there are.
     """

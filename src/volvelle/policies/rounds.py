@@ -11,7 +11,7 @@ type, so that the first round is decided by the targets themselves. Of equal pri
 **deficit** goes first, the time a job should have had under earlier targets and did not, then the larger
 target, then the earlier submission (deficit and half a round are as in Gavel's simulator).
 
-Types are filled one after another. What is left over is for the jobs that have no target on a type
+Types are filled one after another. Left-over GPUs are for the jobs that have no target on a type
 (`Leftovers`): after all who have one were served anywhere, or as each type's last, as in Gavel's simulator,
 where an idle fast type draws jobs from the type that is meant for them; or for nobody.
 """
@@ -38,7 +38,7 @@ _NO_INTS: Ints = np.zeros(0, dtype=np.int64)
 
 
 class Claims(NamedTuple):
-    """Who has a target: jobs, or two that share GPUs, by their rows in a view (``beside`` -1: alone)."""
+    """Holders of a target: jobs, or two that share GPUs, by their rows in a view (``beside`` -1: alone)."""
 
     rows: IntColumn
     beside: IntColumn
@@ -54,7 +54,7 @@ def _table() -> Floats:
 
 @dataclass
 class Shares:
-    """What each claim is to have and what it has had, by GPU type.
+    """The target of each claim and its received time, by GPU type.
 
     first, second: the numbers of its jobs (-1: alone), ascending. target: fractions of the time. received:
     seconds since the targets were set, and half a round. deficit: seconds owed from before. attained: the
@@ -90,7 +90,7 @@ class Shares:
     def set(self, view: View, claims: Claims, target: Floats, half_round: float) -> Claims:
         """Let ``target`` (claims x GPU types) count from now on.
 
-        What a claim has had less than its former target, or more, becomes its deficit.
+        The lack of a claim below its former target, or its surplus, becomes its deficit.
         """
         numbers = view.jobs.number
         first = numbers[claims.rows]

@@ -1,4 +1,4 @@
-"""Who runs on a profiling partition, on which of its nodes, and what is concluded from what was measured.
+"""Choice of jobs and nodes on a profiling partition, and conclusions from its measurements.
 
 Jobs come first, served first (Chronus, SoCC'21, section 3.2). A job wider than a node is run on one node and
 on two, one after the other, and its iterations on n nodes are taken to last ``t_n = t_1 + log2(n) (t_2 -
@@ -62,7 +62,7 @@ class Partition:
     runs: dict[int, tuple[Run, list[PartitionNode]]] = field(default_factory=dict)
     _queue: dict[int, Run] = field(default_factory=dict)
     _ahead: dict[int, Run] = field(default_factory=dict)
-    """Those before the queue, because they ran already: the last of them first."""
+    """Jobs before the queue, because they ran already: the last of them first."""
     _gpus: dict[int, float] = field(default_factory=dict)
     """GPUs that the jobs here request."""
     _one_node: dict[int, float] = field(default_factory=dict)
@@ -185,7 +185,7 @@ class Partition:
         self._ahead[run.number] = run
 
     def conclude(self, run: Run, iteration_seconds: float) -> float | None:
-        """What a run measured (NaN: nothing) as seconds of an iteration on the GPUs that its job requests.
+        """A run's measurement (NaN: none) as seconds of an iteration on the GPUs that its job requests.
 
         None where the job is to run on two nodes next, and goes to the head of the queue.
         """

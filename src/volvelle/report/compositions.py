@@ -1,4 +1,4 @@
-"""What is compared: runs that differ in their seed alone, together, and what they are held against."""
+"""Compared compositions: runs that differ in their seed alone, together, and their baseline."""
 
 import statistics
 from collections.abc import Callable, Sequence
@@ -39,7 +39,7 @@ class Composition:
         return statistics.fmean(figures)
 
     def mean(self, of: Callable[[Outcomes], float]) -> float:
-        """What ``of`` gives for the runs, the mean over the seeds."""
+        """The value of ``of`` for the runs, the mean over the seeds."""
         return statistics.fmean(of(run.outcomes) for run in self.runs)
 
     @property
@@ -160,7 +160,7 @@ def _resized(outcomes: Outcomes) -> float:
 
 
 def _part_of_the_load(recorded: Outcomes) -> PartOfTheLoad | None:
-    """What says that a record leaves out load: jobs waited for long, mostly beside idle GPUs."""
+    """The sign that a record leaves out load: jobs waited for long, mostly beside idle GPUs."""
     span = series.start_time(recorded), recorded.end_time
     queue = series.queue_length(recorded)
     waited = series.integral(Steps(queue.times, np.minimum(queue.values, 1.0)), *span)

@@ -275,7 +275,7 @@ def _axis(objective: Objective) -> Axis:
 
 
 def _what_happened(run: GridRun) -> tuple[object, ...]:
-    """What is equal of two runs in which the same happened to every job; a record is like no other."""
+    """A key that is equal of two runs in which the same happened to every job; a record is like no other."""
     outcomes, segments = run.outcomes, run.outcomes.segments
     columns = (
         *(outcomes.status, outcomes.first_start, outcomes.finish, outcomes.preemptions),

@@ -108,7 +108,7 @@ class WaitingCost(NamedTuple):
 
 
 class BestChange(NamedTuple):
-    """What ``run`` makes of mean waits and mean completion times, in seconds, and what the baseline does."""
+    """Mean waits and mean completion times of ``run``, in seconds, and those of the baseline."""
 
     run: str
     wait: float

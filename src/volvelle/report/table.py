@@ -228,7 +228,7 @@ def format_number(value: float) -> str:
 def to_text(table: Table, *, width: int, colored: bool = False) -> str:
     """The table for the terminal; the best of each column is between stars.
 
-    What figures differ by from the baseline's stands beside them, if that fits into ``width``.
+    Differences from the baseline's figures stand beside them, if they fit into ``width``.
     """
     heads = [column.heading for column in table.columns]
     rows = _starred(table)

@@ -31,7 +31,7 @@ _OPTIMISM = 1.1  # exchange across nodes is at least this many times that within
 
 
 class Agent:
-    """What one job knows of itself."""
+    """One job's knowledge of itself."""
 
     def __init__(self, application: Application) -> None:
         self._application = application

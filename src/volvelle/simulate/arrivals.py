@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from volvelle.core.events import ArrivalsForetold, JobProfile, JobSubmitted
+from volvelle.core.events import ArrivalsAnnounced, JobProfile, JobSubmitted
 from volvelle.core.facets import KnowsTheTruth
 from volvelle.core.parts import Belief, Estimator, KnownJob
 from volvelle.core.scheduler import Scheduler
@@ -69,7 +69,7 @@ class ArrivalTable:
         self._disclose = scheduler.composition.estimator.needs_truth
         self.columns: Floats = np.zeros((ARRIVAL_COLUMNS, len(jobs)), order="F")
         self.verdict = np.full(len(jobs), ENTERS)
-        self.foretold: dict[int, str] = {}
+        self.refused: dict[int, str] = {}
         estimator = scheduler.composition.estimator
         learning = type(estimator).learn is not Estimator.learn
         knows = isinstance(estimator, KnowsTheTruth)
@@ -90,14 +90,14 @@ class ArrivalTable:
         merged = [*self.jobs[come:], *jobs]
         times = [job.spec.submit_time for job in merged]
         order = sorted(range(len(merged)), key=times.__getitem__)  # equals: who was known first
-        reasons = {n: why for n, why in self.foretold.items() if n >= come}
+        reasons = {n: why for n, why in self.refused.items() if n >= come}
         for number in reasons:
-            del self.foretold[number]
+            del self.refused[number]
         known = len(self.jobs) - come
         for place, one in enumerate(order):
-            why = reasons.get(come + one) if one < known else more.foretold.get(one - known)
+            why = reasons.get(come + one) if one < known else more.refused.get(one - known)
             if why is not None:
-                self.foretold[come + place] = why
+                self.refused[come + place] = why
         self.jobs = [*self.jobs[:come], *(merged[one] for one in order)]
         self.numbers = range(len(self.jobs))
         columns = np.concatenate([self.columns[:, come:], more.columns], axis=1)[:, order]
@@ -123,19 +123,19 @@ class ArrivalTable:
         return self.jobs[number]
 
     def known(self, number: int) -> KnownJob:
-        """What the scheduler knows of a job once it is admitted."""
+        """The scheduler's knowledge of a job once it is admitted."""
         return KnownJob(self.jobs[number].spec, self.belief(number).truth)
 
     def belief(self, place: int) -> Belief:
-        """What the scheduler believes of one of the jobs."""
+        """The scheduler's belief of one of the jobs."""
         return Belief(self.jobs[place].truth) if self.believed is None else self.believed[place]
 
-    def foretell(self, time: float) -> ArrivalsForetold:
+    def announce(self, time: float) -> ArrivalsAnnounced:
         """The announcement of these arrivals at ``time``, without jobs that will be rejected."""
         known = self.columns[:, self.verdict == ENTERS]
         columns = {name: known[PLACE[name]] for name in _FORETOLD}
         work = columns["total"] * columns["scale"]
-        return ArrivalsForetold(
+        return ArrivalsAnnounced(
             time,
             tuple(columns["number"].astype(np.int64).tolist()),
             tuple(columns["submit"].tolist()),
@@ -228,8 +228,9 @@ class ArrivalTable:
         """Jobs of which several may need the same and be as fast: what they share is worked out once."""
         kinds: dict[Any, list[int]] = {}
         for place in places:
-            kind = _kind(self.jobs[place], self.belief(place)) if self.prepared else None
+            kind = _kind(self.jobs[place], self.belief(place).truth) if self.prepared else None
             kinds.setdefault(place if kind is None else kind, []).append(place)
+        sharing: list[int] = []
         for first, *others in kinds.values():
             self._write_one(scheduler, first)
             if self.verdict[first] != ENTERS:
@@ -237,32 +238,37 @@ class ArrivalTable:
                     self._write_one(scheduler, place)
             elif others:
                 self.columns[_SHARED[:, None], others] = self.columns[_SHARED, first][:, None]
-                own: dict[str, list[float]] = {
-                    **_declared([self.jobs[place].spec for place in others]),
-                    "total": [self.belief(place).truth.work for place in others],
-                    "scale": [self.belief(place).scale for place in others],
-                    "true_work": [self.jobs[place].truth.work for place in others],
-                }
-                for name, values in own.items():
-                    self.columns[PLACE[name], others] = values
+                sharing += others
+        if sharing:
+            jobs = [self.jobs[place] for place in sharing]
+            beliefs = [self.belief(place) for place in sharing]
+            own: dict[str, list[float]] = {
+                **_declared([job.spec for job in jobs]),
+                "total": [belief.truth.work for belief in beliefs],
+                "scale": [belief.scale for belief in beliefs],
+                "true_work": [job.truth.work for job in jobs],
+            }
+            at = np.array(sharing)
+            for name, values in own.items():
+                self.columns[PLACE[name], at] = values
 
     def _write_one(self, scheduler: Scheduler, place: int) -> None:
         job = self.jobs[place]
         if obstacle := scheduler.obstacle(job.spec):
-            self._foretell(place, OBSTACLE, obstacle)
+            self._refuse(place, OBSTACLE, obstacle)
             return
         if self.prepared:
             values = scheduler.beliefs.newcomer(self.numbers[place], job.spec, self.belief(place))
             if isinstance(values, str):
-                self._foretell(place, NO_PROGRESS, values)
+                self._refuse(place, NO_PROGRESS, values)
                 return
             self.columns[:, place] = values
         reports = scheduler.composition.loss_every is not None
         self.columns[TRUTH, place] = scheduler.beliefs.true_columns(job, reports=reports)
 
-    def _foretell(self, place: int, verdict: int, reason: str) -> None:
+    def _refuse(self, place: int, verdict: int, reason: str) -> None:
         self.verdict[place] = verdict
-        self.foretold[self.numbers[place]] = reason
+        self.refused[self.numbers[place]] = reason
 
 
 def _declared(specs: Sequence[JobSpec]) -> dict[str, list[float]]:
@@ -293,17 +299,18 @@ def _is_alike(job: Job) -> bool:
     )
 
 
-def _kind(job: Job, belief: Belief) -> Any:
-    """What is the same of jobs that need the same and are as fast, None where there is more to a job."""
-    spec, truths = job.spec, (job.truth, belief.truth)
-    if job.training is not None:
+def _kind(job: Job, believed: Truth) -> Any:
+    """A value that is equal of jobs with equal needs and speed, None where there is more to a job."""
+    truth = job.truth
+    if job.training is not None or not _is_plain(truth):
         return None
-    if any(truth != Truth(work=truth.work, throughput=truth.throughput) for truth in truths):
+    if believed is not truth and not _is_plain(believed):
         return None
-    return (
-        *(id(truth.throughput) for truth in truths),
-        *_NEEDS.of(spec),
-    )
+    return id(truth.throughput), id(believed.throughput), *_NEEDS.of(job.spec)
+
+
+def _is_plain(truth: Truth) -> bool:
+    return truth == Truth(work=truth.work, throughput=truth.throughput)
 
 
 def _scales_anywhere(truth: Truth) -> bool:

@@ -28,7 +28,7 @@ from volvelle.simulate.workers import Workers, context, usable_cpus
 COMPARISON = "compare.json"
 
 _Made = tuple[RunStatus, Summary | None]
-"""What a worker says of a run: how it ended, and its summary where it was made."""
+"""A worker's report of a run: how it ended, and its summary where it was made."""
 
 _PATIENCE_SECONDS = 0.6  # after Ctrl-C
 
@@ -50,7 +50,7 @@ class ComparedRun:
 
 @dataclass
 class Stage:
-    """What parent and workers share: the workloads, jobs done in each run, and a stop sign.
+    """State that parent and workers share: the workloads, jobs done in each run, and a stop sign.
 
     measured: the metrics of single files, which a worker reads with it.
     """

@@ -46,7 +46,7 @@ class SpanFigures:
 
 @dataclass(frozen=True)
 class Counterfactual:
-    """What a span was, and what it would have been.
+    """A span of the past, and its counterfactual.
 
     was: as the journal has it. policy, admission: that ruled when it began; again: simulated under these.
     other: simulated under the others. jobs: that are measured, which finished in all three. passed_over: jobs
@@ -66,7 +66,7 @@ class Counterfactual:
 
 @dataclass
 class _Happened:
-    """What is noted of a journal while it is read."""
+    """Notes on a journal that is being read."""
 
     submitted: list[tuple[int, JobSubmitted]]
     nodes: list[NodeChanged]

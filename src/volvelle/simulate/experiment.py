@@ -167,7 +167,7 @@ class Experiment(ExperimentFile):
     def recorded_run(
         self, runs: "Sequence[PlannedRun]", sources: "Mapping[WorkloadKey, Source]"
     ) -> "PlannedRun | None":
-        """What the trace itself says became of its jobs, as a run beside ``runs``.
+        """The trace's own record of its jobs, as a run beside ``runs``.
 
         None where it does not say of each, where jobs come or end otherwise than in the trace, or where they
         held more GPUs there than the cluster has.
@@ -236,7 +236,7 @@ def _check_types(workload: Workload, cluster: Cluster) -> None:
 
 
 class WorkloadKey(NamedTuple):
-    """What the workload of a run depends on: the seed, and jobs an hour where a rate was asked for."""
+    """The key of a run's workload: the seed, and jobs an hour where a rate was asked for."""
 
     seed: int
     rate: float | None = None

@@ -1,4 +1,4 @@
-"""What happens to the nodes: the cluster's list of changes, and failures drawn from its process."""
+"""Events of nodes: the cluster's list of changes, and failures drawn from its process."""
 
 import heapq
 from collections.abc import Iterator

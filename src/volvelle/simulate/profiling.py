@@ -38,7 +38,7 @@ _CRASHED = "crashed while it was profiled"
 
 @dataclass(frozen=True)
 class ProfiledWorkload:
-    """What is left for the scheduler after the profiling partition, and what happened there.
+    """The scheduler's workload after the profiling partition, and the events of that partition.
 
     workload, profiles: the jobs that go on, in the order in which they come. rows: which of the ``whole``
     workload they are. cluster: what the scheduler has; its nodes change where the partition does. profiled: a
@@ -169,7 +169,7 @@ class _End(NamedTuple):
 
 
 _END, _RESIZE, _SUBMIT, _READY = range(4)
-"""What happens on the partition, in the order in which simultaneous events are handled."""
+"""Events of the partition, in the order in which simultaneous ones are handled."""
 
 
 class _SimulatedPartition:

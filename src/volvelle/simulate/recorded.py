@@ -38,7 +38,7 @@ def as_recorded(workload: Workload, cluster: Cluster) -> Simulation:
 
 
 def recorded_outcomes(workload: Workload, reason: list[str], cluster: Cluster) -> Outcomes:
-    """What became of the jobs by the trace's own account, which it must give of each.
+    """Outcomes of the jobs by the trace's own account, which it must give of each.
 
     A start before the submission counts as one at it. ``reason``: why a job could never run on ``cluster``,
     empty for a job that could. Capacity is the cluster's.

@@ -14,7 +14,7 @@ import numpy as np
 from volvelle.core.composition import WrittenComposition
 from volvelle.core.decision import Conclusion, Decision, Rejection
 from volvelle.core.events import (
-    ArrivalsForetold,
+    ArrivalsAnnounced,
     Event,
     JobStarted,
     JobStopped,
@@ -113,7 +113,7 @@ class _Renumbered:
         changed: dict[str, float] = {"time": event.time - self._start}
         if isinstance(event, JobStarted):
             changed["start"] = event.start - self._start
-        if not isinstance(event, (NodeChanged, Recomposed, ArrivalsForetold, WakeUp)):
+        if not isinstance(event, (NodeChanged, Recomposed, ArrivalsAnnounced, WakeUp)):
             changed["number"] = self._place(event.number)
         return msgspec.structs.replace(event, **changed)
 
@@ -133,7 +133,7 @@ class _Renumbered:
 
 
 def _remaining(scheduler: Scheduler, number: int, spec: JobSpec) -> Job:
-    """What is left of a job, as if it were submitted only now."""
+    """The rest of a job, as if it were submitted only now."""
     spec = msgspec.structs.replace(spec, submit_time=0.0)
     row = scheduler.row_of(number)
     if row is None:

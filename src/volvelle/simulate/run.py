@@ -47,7 +47,7 @@ class Setting:
     tracked: (first, last) numbers of the jobs that are measured; the simulation ends with them.
     predict: forecast every job's finish at its submission. refresh: and of all jobs at every event.
     users: habits of users who submit again when their jobs are through (None: all jobs come when the workload
-    says). What is drawn of them follows from the seed.
+    says). Draws of them follow from the seed.
     synthesis: choose policy and admission anew now and then; the parts of ``composition`` rule until then.
     """
 
@@ -77,7 +77,7 @@ class Setting:
 
 @dataclass(frozen=True)
 class Simulation:
-    """What a simulation gave. ``interrupted``: it was stopped before its end.
+    """The result of a simulation. ``interrupted``: it was stopped before its end.
 
     cpu_seconds: of the simulation proper; events and moments (distinct times) it went through.
     refreshed: the predictions of every event, where these were asked for.
@@ -207,9 +207,9 @@ def _run(
             watchers,
             tick=setting.tick,
             tracked=setting.tracked,
-            director=None
+            switcher=None
             if synthesis is None
-            else brought("directors", SYNTHESIZER)(synthesis, workers),
+            else brought("switchers", SYNTHESIZER)(synthesis, workers),
             users=users,
             compiled=_pays(len(workload), setting, scheduler) if compiled is None else compiled,
         )
@@ -290,7 +290,7 @@ def _tracked(workload: Workload, setting: Setting) -> BoolColumn:
 
 
 def _declared(spec: JobSpec) -> Truth:
-    """What is believed of how a job runs where only its user says."""
+    """The belief of how a job runs where only its user says."""
     return Truth(work=float("nan"), throughput=spec.throughput or LINEAR)
 
 

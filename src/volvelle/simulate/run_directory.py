@@ -63,7 +63,7 @@ class RunStatus(StrEnum):
 
 
 class RunRecord(msgspec.Struct, frozen=True, kw_only=True):
-    """What run.json holds. ``workload`` says where the jobs come from and how many there are."""
+    """The contents of run.json. ``workload`` says where the jobs come from and how many there are."""
 
     format: int = FORMAT
     name: str
@@ -141,7 +141,7 @@ def _versions() -> dict[str, str]:
 def written(path: Path) -> Iterator[Path]:
     """Yields where to write; the file is at ``path`` only once it is complete.
 
-    What could not be finished is removed. Raises `Problem` naming the file where writing fails.
+    Unfinished files are removed. Raises `Problem` naming the file where writing fails.
     """
     partial = path.with_name(f"{path.name}.partial")
     try:
@@ -215,7 +215,7 @@ def finish(directory: Path, record: RunRecord, simulation: Simulation) -> Summar
 
 
 def read_record(directory: Path) -> RunRecord:
-    """What run.json says. Raises `Problem` naming the file."""
+    """The record in run.json. Raises `Problem` naming the file."""
     path = directory / RECORD
     try:
         record = msgspec.json.decode(path.read_bytes(), type=RunRecord)
@@ -239,7 +239,7 @@ def read_record(directory: Path) -> RunRecord:
 def read_outcomes(
     directory: Path, record: RunRecord, specs: Sequence[JobSpec] | None = None
 ) -> Outcomes:
-    """What became of the jobs: from outcomes.npz, or folded from the journal. Raises `Problem`.
+    """Outcomes of the jobs: from outcomes.npz, or folded from the journal. Raises `Problem`.
 
     specs: of the workload, where they are at hand and need not be read.
     """
@@ -267,7 +267,7 @@ _WRITTEN: dict[str, Any] = {
     "choices": tuple[Choice, ...],
     "promises": tuple[Promised, ...],
 }
-"""What is JSON within the archive."""
+"""Parts of the archive that are JSON."""
 
 _NESTED: dict[str, type[Segments] | type[Steps] | type[ProfiledJobs]] = {
     "segments": Segments,

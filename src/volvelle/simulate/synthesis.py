@@ -1,6 +1,6 @@
 """The order of a run to a synthesizer: among which compositions it chooses, by what, and how often.
 
-The one that chooses is a director (`volvelle.simulate.world.Director`), which a published system brings.
+The one that chooses is a switcher (`volvelle.simulate.world.Switcher`), which a published system brings.
 """
 
 import math
@@ -17,7 +17,7 @@ from volvelle.model.arrays import FloatColumn
 from volvelle.model.problems import Problem, nearest
 
 SYNTHESIZER = "synthesizer"
-"""The director that chooses policy and admission while a run goes on; the run's record names it for both."""
+"""The switcher that chooses policy and admission while a run goes on; the run's record names it for both."""
 
 FORESEEN = ("jct", "responsiveness")
 """The measures of a job that a forecast has, and that can be objectives."""

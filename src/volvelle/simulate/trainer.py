@@ -32,7 +32,7 @@ class Trainer:
 
     @property
     def goodput(self) -> Goodput | None:
-        """What the job tells of itself."""
+        """The job's own report."""
         return None if self._agent is None else self._agent.goodput
 
     def place(self, gpus: int, slots: IntArray, resources: Resources) -> None:

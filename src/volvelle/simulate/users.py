@@ -1,7 +1,7 @@
 """Users who submit again when their jobs are through: the world's side of closed loops.
 
 They watch the run. When the last job of a batch has left the system (it ended, or was turned away), the batch
-that follows it is submitted after the time its user thinks. What a user will do is unknown before
+that follows it is submitted after the time its user thinks. A user's next job is unknown before
 that: forecasts, which are worlds of their own, have no users.
 """
 

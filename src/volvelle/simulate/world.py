@@ -33,14 +33,14 @@ class Watcher(Protocol):
         ...
 
 
-class Director(Protocol):
+class Switcher(Protocol):
     """A composition switcher: it steers the scheduler while it runs, as an operator would, through events."""
 
     every: float
     """Seconds; it is asked at multiples of this, as long as jobs are left."""
 
     def choose(self, scheduler: Scheduler, now: float) -> Sequence[Event]:
-        """What else is to happen at ``now``; ``scheduler`` has not decided yet."""
+        """Further events at ``now``; ``scheduler`` has not decided yet."""
         ...
 
 
@@ -48,7 +48,7 @@ class World:
     """A cluster on which the jobs of ``arrivals`` really happen.
 
     scheduler: at the start, or anywhere in between. tick: ends of jobs are noticed at multiples of it (None:
-    at once). tracked: first and last number of the jobs that are waited for (None: all). director:
+    at once). tracked: first and last number of the jobs that are waited for (None: all). switcher:
     switches the composition. users: submit again when their jobs end; ``arrivals`` then has what they do
     first, open-ended. compiled: let machine code do it.
     """
@@ -61,7 +61,7 @@ class World:
         *,
         tick: float | None = None,
         tracked: tuple[int, int] | None = None,
-        director: Director | None = None,
+        switcher: Switcher | None = None,
         users: Users | None = None,
         compiled: bool = False,
     ) -> None:
@@ -69,8 +69,8 @@ class World:
         self.arrivals = arrivals
         self._users = users
         self._watchers = watchers if users is None else [*watchers, users]
-        self._director = director
-        scheduler.notes.foretold = arrivals.foretold
+        self._switcher = switcher
+        scheduler.notes.refused = arrivals.refused
         if arrivals.prepared:
             scheduler.known.ask(arrivals.known, arrivals)
         if compiled:
@@ -80,7 +80,7 @@ class World:
             arrivals.columns,
             arrivals.verdict,
             prepared=arrivals.prepared,
-            foretold=arrivals.foretold,
+            refused=arrivals.refused,
         )
         s = scheduler.state
         s.count[TRACKED] = -1
@@ -92,8 +92,8 @@ class World:
         self._course = Course(scheduler, self._execution_of, nodes, tick=tick)
         s.count[ENDLESS] = int(cluster.failures is not None)
         composition = scheduler.composition
-        self._foretells = composition.foresees and len(arrivals.jobs) > 0
-        s.clock[DIRECT_AT] = s.clock[NOW] if self._foretells else self._first_direction()
+        self._announces = composition.foresees and len(arrivals.jobs) > 0
+        s.clock[SWITCH_AT] = s.clock[NOW] if self._announces else self._first_switch()
         scheduler.apply_rules(simulated=True, tick=tick or 0.0, pauses=NEVER)
         self._answers = self._course.answers | {ASK_DIRECTOR: lambda _: self._ask_director()}
 
@@ -169,15 +169,15 @@ class World:
         scheduler.admissions.expect(arrivals.columns, arrivals.verdict)
         composition = scheduler.composition
         if composition.foresees:
-            self._foretells = True
-            s.clock[DIRECT_AT] = self.now
+            self._announces = True
+            s.clock[SWITCH_AT] = self.now
 
     def let_arrivals_go(self) -> None:
         """Forget the table of arrivals, which is large, where no job comes any more."""
         s = self.scheduler.state
         dependents = self.scheduler.admissions.dependents
         nobody = s.count[QUEUED] == len(s.verdict) and not dependents.returned
-        if s.compiled and nobody and not dependents.aside:
+        if s.compiled and nobody and not dependents.blocked:
             self.arrivals.columns = np.zeros((ARRIVAL_COLUMNS, 0), order="F")
             self.arrivals.verdict = np.zeros(0, dtype=np.int64)
             self.scheduler.admissions.expect(self.arrivals.columns, self.arrivals.verdict)
@@ -218,28 +218,28 @@ class World:
 
     # ------------------------------------------------------------------ steering
 
-    def _first_direction(self) -> float:
-        return INFINITY if self._director is None else self._director.every
+    def _first_switch(self) -> float:
+        return INFINITY if self._switcher is None else self._switcher.every
 
     def _ask_director(self) -> None:
-        """Let the director choose; a date at which no job was there is passed over.
+        """Let the switcher choose; a date at which no job was there is passed over.
 
         At the first moment future arrivals are announced to a policy that goes by them.
         """
-        s, director = self.scheduler.state, self._director
-        if self._foretells:
-            self._foretells = False
+        s, switcher = self.scheduler.state, self._switcher
+        if self._announces:
+            self._announces = False
             s.count[EVENTS] += 1
-            self._course.happen(self.arrivals.foretell(self.now))
-            s.clock[DIRECT_AT] = self._first_direction()
-        if director is None:
+            self._course.happen(self.arrivals.announce(self.now))
+            s.clock[SWITCH_AT] = self._first_switch()
+        if switcher is None:
             return
-        date = float(s.clock[DIRECT_AT])
+        date = float(s.clock[SWITCH_AT])
         while date < self.now:
-            date = boundary(date, director.every, True)
+            date = boundary(date, switcher.every, True)
         if date == self.now:
-            for event in director.choose(self.scheduler, self.now):
+            for event in switcher.choose(self.scheduler, self.now):
                 s.count[EVENTS] += 1
                 self._course.happen(event)
-            date = boundary(date, director.every, True)
-        s.clock[DIRECT_AT] = date
+            date = boundary(date, switcher.every, True)
+        s.clock[SWITCH_AT] = date

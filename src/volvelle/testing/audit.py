@@ -12,7 +12,7 @@ import pytest
 
 from volvelle.core.decision import Decision, Sharing
 from volvelle.core.events import (
-    ArrivalsForetold,
+    ArrivalsAnnounced,
     BatchSizeChanged,
     Event,
     JobFailed,
@@ -29,7 +29,7 @@ from volvelle.core.log import EachMoment
 from volvelle.metrics.outcomes import Outcomes
 from volvelle.model.cluster import NodeState
 from volvelle.model.node import NodeKind
-from volvelle.simulate.world import Director
+from volvelle.simulate.world import Switcher
 from volvelle.testing.ledger import TOLERANCE, Amounts, Holding, Ledger
 from volvelle.testing.lives import Lives
 from volvelle.testing.scenario import Run, Scenario, happen
@@ -309,10 +309,10 @@ class Audit(EachMoment):
         Lives(self.ledger).check(outcomes)
 
 
-def audited(scenario: Scenario, director: Director | None = None) -> Run:
+def audited(scenario: Scenario, switcher: Switcher | None = None) -> Run:
     """Let ``scenario`` happen under audit."""
     audit = Audit(scenario)
-    run = happen(scenario, audit, director=director)
+    run = happen(scenario, audit, switcher=switcher)
     audit.close(run.outcomes)
     return run
 
@@ -322,6 +322,6 @@ def _rank(event: Event) -> int:
         return 1
     if isinstance(event, JobSubmitted):
         return 2
-    if isinstance(event, (Recomposed, ArrivalsForetold)):
+    if isinstance(event, (Recomposed, ArrivalsAnnounced)):
         return 4
     return 3 if isinstance(event, WakeUp) else 0

@@ -81,7 +81,7 @@ def check_synthesis(where: Setting, policy: str, admission: str) -> None:
 
     Nothing is checked where no system brings a synthesizer.
     """
-    if SYNTHESIZER not in modules_of("directors"):
+    if SYNTHESIZER not in modules_of("switchers"):
         return
     where = replace(where, predict=True)
     among = Synthesis(policies=(policy, "srtf"), admissions=(admission,), every=40.0)

@@ -53,6 +53,6 @@ def another_process_measures_the_same(metric: str) -> None:
 
 
 def _numbers(metric: Metric, outcomes: Outcomes) -> object:
-    """What is measured, as numbers that can be compared."""
+    """Measurements, as numbers that can be compared."""
     found = metric(outcomes)
     return (found.times, found.values) if isinstance(found, Steps) else found

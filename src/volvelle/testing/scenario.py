@@ -22,7 +22,7 @@ from volvelle.model.overheads import Overheads
 from volvelle.model.throughput import Linear, Table
 from volvelle.simulate.arrivals import ArrivalTable
 from volvelle.simulate.run import Setting
-from volvelle.simulate.world import Director, Watcher, World
+from volvelle.simulate.world import Switcher, Watcher, World
 from volvelle.workload.workload import Workload
 
 END_OF_PATIENCE = 1e6
@@ -139,12 +139,12 @@ def happen(
     *watchers: Watcher,
     scheduler: Scheduler | None = None,
     on_moment: Callable[[World], None] | None = None,
-    director: Director | None = None,
+    switcher: Switcher | None = None,
     compiled: bool = False,
 ) -> Run:
     """Let ``scenario`` happen, watched; it must end within `END_OF_PATIENCE`."""
-    if director is None and (synthesis := scenario.setting.synthesis) is not None:
-        director = brought("directors", "synthesizer")(synthesis)
+    if switcher is None and (synthesis := scenario.setting.synthesis) is not None:
+        switcher = brought("switchers", "synthesizer")(synthesis)
     scheduler = scheduler or scenario.scheduler()
     journal = Journal(scenario.setting.header)
     recorder = Recorder(scenario.cluster)
@@ -153,7 +153,7 @@ def happen(
         ArrivalTable(scheduler, scenario.jobs),
         [journal, recorder, *watchers],
         tick=scenario.setting.tick,
-        director=director,
+        switcher=switcher,
         compiled=compiled,
     )
     world.run(on_moment, until=END_OF_PATIENCE)

@@ -81,7 +81,7 @@ GANGS = Features(
 CROWDED = Features(nodes=False, slots=False, crowded=True)
 """Where jobs that may share GPUs do."""
 KNOWN = Features(failures=False, nodes=False, impossible=False)
-"""What beliefs can be true about: nothing crashes."""
+"""Scenarios without crashes, of which beliefs can be true."""
 
 
 @st.composite

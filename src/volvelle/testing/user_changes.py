@@ -37,7 +37,7 @@ acts = st.lists(
     ),
     max_size=20,
 )
-"""What users do, each with the number of a job."""
+"""Changes by users, each with the number of a job."""
 
 
 class _Live:
@@ -85,7 +85,7 @@ class _Live:
 
 
 def check_user_changes(policy: str, done: list[Act]) -> None:
-    """What users did is in the journal: replays, snapshots and followers get to where it led."""
+    """The journal has all changes by users: replays, snapshots and followers get to where they led."""
     cluster = parse_cluster("2x4")
     scenario = Scenario.of(cluster, [], policy=policy, placement="first-free", estimator="declared")
     if scenario.setting.composition.build().policy.shares_gpus:

@@ -65,7 +65,7 @@ class PublishedTrace(BaseModel):
 
 
 Progress = Callable[[int, int | None], None]
-"""Told the bytes that are there, and those there will be where that is known."""
+"""Callback with the bytes that have come, and with their final number where it is known."""
 
 
 def published_traces(catalogue: Path | None = None) -> dict[str, PublishedTrace]:
@@ -89,7 +89,7 @@ def published_trace(name: str) -> PublishedTrace:
 def fetch(file: PublishedFile, folder: Path, progress: Progress | None = None) -> str:
     """Download a file into ``folder``; returns its SHA-256.
 
-    What an interrupted download left is gone on with. A file with another hash than the catalogue's, or than
+    An interrupted download is gone on with. A file with another hash than the catalogue's, or than
     that of the first download, is removed. Raises `Problem`, also where there is no network.
     """
     folder.mkdir(parents=True, exist_ok=True)

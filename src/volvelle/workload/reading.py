@@ -16,6 +16,7 @@ from volvelle.model.job import Job
 from volvelle.model.problems import Problem, nearest
 from volvelle.workload.readers import Ledger, Sample, TraceFormat, known_formats
 from volvelle.workload.readers import formats as catalogue
+from volvelle.workload.readers.clusters import is_cluster_table
 from volvelle.workload.readers.suggesting import import_hint, rivals, suggested, suggested_dates
 from volvelle.workload.readers.text import SAMPLE_BYTES, open_binary
 from volvelle.workload.workload import ImportReport, Workload, earlier
@@ -111,6 +112,11 @@ def _guessed(
     if found is not None:
         return found
     name = sample.path.name
+    if is_cluster_table(sample):
+        raise Problem(
+            f"{name} is a table of nodes, not of jobs",
+            mend=f"give it as the cluster, beside the trace of the jobs: --cluster {sample.path}",
+        )
     if sample.binary:
         raise Problem(f"{name} is no text file", mend="give a CSV, JSON, .gz or Parquet file")
     words = set(sample.lines[0].lower().replace("|", " ").split())

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from volvelle.core.events import ArrivalsForetold
+from volvelle.core.events import ArrivalsAnnounced
 from volvelle.metrics.baseline import against
 from volvelle.metrics.outcomes import Outcomes
 from volvelle.model.cluster import Cluster, Node, Pool
@@ -196,9 +196,9 @@ def test_what_comes_is_foretold_once_by_an_estimator_that_knows() -> None:
     cluster, jobs = lent_for_a_while()
     journal = happen(Scenario.of(cluster, jobs, policy="anticipatory-vc")).journal
     [told] = [
-        e for entry in journal.entries for e in entry.events if isinstance(e, ArrivalsForetold)
+        e for entry in journal.entries for e in entry.events if isinstance(e, ArrivalsAnnounced)
     ]
-    assert told == ArrivalsForetold(
+    assert told == ArrivalsAnnounced(
         0.0,
         (0, 1, 2, 3),
         (0.0, 0.0, 0.0, 50.0),
@@ -211,7 +211,7 @@ def test_what_comes_is_foretold_once_by_an_estimator_that_knows() -> None:
         Scenario.of(cluster, jobs, policy="anticipatory-vc", estimator="noisy"),
     ):
         events = [event for entry in happen(other).journal.entries for event in entry.events]
-        assert not any(isinstance(event, ArrivalsForetold) for event in events)
+        assert not any(isinstance(event, ArrivalsAnnounced) for event in events)
 
 
 @pytest.mark.parametrize("lends", [False, True])

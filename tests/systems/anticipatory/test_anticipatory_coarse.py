@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from test_anticipatory import run, run_together, workloads, workloads_on_nodes
+from test_bounds import within_limits
 
 from volvelle.core import machine
 from volvelle.core import policy as policy_module
@@ -220,7 +221,7 @@ def test_gpus_are_kept_for_work_that_is_expected_and_why_says_for_whom() -> None
 def test_a_pool_that_may_be_harmed_counts_on_work_from_the_threshold_on() -> None:
     """Where a pool lends all, only certain work would count if there were no threshold."""
     written = f"anticipatory:{QUANTA},harm=1,threshold="
-    workload = cluster(2, 2), busy(13.0, 9.0)
+    workload = cluster(2, 2), within_limits(busy(13.0, 9.0))
     alone = run("fcfs-pools", *workload)
     late = [against(run(f"{written}{at}", *workload), alone).slowed for at in (0.1, 1.0)]
     assert late[0] < late[1]
@@ -254,7 +255,7 @@ def test_a_policy_trains_itself_on_what_it_saw_and_goes_by_that() -> None:
 
 
 def test_a_pool_that_was_harmed_more_than_it_may_lends_nothing() -> None:
-    workload = cluster(2, 2), busy(13.0, 9.0)
+    workload = cluster(2, 2), within_limits(busy(13.0, 9.0))
     policy = f"anticipatory:{QUANTA},step=1,harm="
     alone = run("fcfs-pools", *workload)
     slowed = [against(run(policy + rate, *workload), alone).slowed for rate in ("0.01", "1")]

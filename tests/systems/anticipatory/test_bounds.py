@@ -8,10 +8,11 @@ from hypothesis import strategies as st
 from test_anticipatory import run, workloads
 
 from volvelle.core.view import View
+from volvelle.metrics.baseline import against
 from volvelle.model.cluster import Cluster, Node, Pool
 from volvelle.model.job import Job
 from volvelle.systems.anticipatory.coarse import Anticipatory
-from volvelle.testing.scenario import linear_job
+from volvelle.testing.scenario import Scenario, happen, linear_job
 
 POLICY = "anticipatory:quanta=10/100"
 
@@ -20,6 +21,11 @@ def limited(job: Job, seconds: float | None) -> Job:
     """The same job, ended when it has run for so long, and believed to take a second."""
     spec = msgspec.structs.replace(job.spec, time_limit_seconds=seconds, estimate_seconds=1.0)
     return Job(spec, job.truth)
+
+
+def within_limits(jobs: list[Job]) -> list[Job]:
+    """The same jobs, with time limits a little longer than they take."""
+    return [limited(job, 1.05 * job.truth.work / job.spec.gpus) for job in jobs]
 
 
 @settings(max_examples=40, deadline=None)
@@ -91,3 +97,34 @@ def test_a_borrower_goes_by_its_time_limit(limit: float | None, starts: float) -
     policy = f"{POLICY},recent=10,bounded=true"
     found = run(policy, two_pools(2, 2), jobs, estimator="declared")
     assert found.first_start.tolist()[6] == starts
+
+
+def burst(lasting: float) -> list[Job]:
+    """Pool b is quiet, and a borrows; then 40 jobs come to b, of two GPUs each."""
+    jobs = [linear_job(0, 0.0, 2, 1000.0, pool="a")]
+    jobs += [linear_job(1 + at, 5.0 + 10.0 * at, 2, 1.0, pool="b") for at in range(20)]
+    jobs += [linear_job(21 + at, 400.0 + at, 1, lasting, pool="a") for at in range(2)]
+    jobs += [linear_job(23 + at, 430.0 + at, 2, 5.0, pool="b") for at in range(40)]
+    return jobs
+
+
+def test_a_promise_on_harm_is_not_kept_by_beliefs() -> None:
+    """Borrowers believed to take a second take 300 when a burst comes: all jobs of the burst were late."""
+    jobs = [limited(job, None) for job in burst(300.0)]
+    policy = f"{POLICY},recent=2,step=1,harm=0.1"
+    alone = run("fcfs-pools", two_pools(2, 2), jobs)
+    scenario = Scenario.of(two_pools(2, 2), jobs, policy=policy, estimator="declared")
+    found = happen(scenario)
+    assert against(found.outcomes, alone).slowed == 0
+    notices = [each for entry in found.journal.entries for each in entry.decision.notices]
+    said = (
+        "jobs of pool a that have no time limit of at most 100s borrow nothing: harm=0.1 could not"
+    )
+    assert notices.count(f"{said} be kept") == 1
+
+
+def test_a_job_with_a_time_limit_borrows_where_harm_is_limited() -> None:
+    policy, jobs = f"{POLICY},recent=2,step=1,harm=0.1", within_limits(burst(20.0))
+    found = run(policy, two_pools(2, 2), jobs, estimator="declared")
+    assert found.first_start.tolist()[21:23] == [400.0, 401.0]
+    assert against(found, run("fcfs-pools", two_pools(2, 2), jobs)).slowed == 0

@@ -83,7 +83,7 @@ def test_nobody_is_asked_while_nobody_is_there() -> None:
             asked.append(now)
             return super().choose(scheduler, now)
 
-    happen(scenario, director=Asked(synthesis))
+    happen(scenario, switcher=Asked(synthesis))
     assert asked == [1000.0, 1100.0]
 
 

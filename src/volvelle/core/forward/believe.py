@@ -1,4 +1,4 @@
-"""What is believed becomes true: the beginning of a play-out."""
+"""Beliefs become true: the beginning of a play-out."""
 
 from volvelle.core.compiled import kernel
 from volvelle.core.forward.expected import expect
@@ -9,7 +9,7 @@ from volvelle.core.state import *
 def believe(s: State) -> None:
     """Let what is believed of every job be true; what was expected of them is forgotten.
 
-    What remains counts ``scale`` times. A job that did more than was believed of it ends now. A checkpoint
+    The rest counts ``scale`` times. A job that did more than was believed of it ends now. A checkpoint
     that is being written holds what is believed done.
     """
     jobs, now, row = s.jobs, s.clock[NOW], s.count[OLDEST]
@@ -41,7 +41,7 @@ def believe(s: State) -> None:
 @kernel
 def fall_silent(s: State) -> None:
     """Silence every clock of what no look-ahead foresees: nodes, switches, promises, dependents."""
-    for clock in (NODE_AT, DIRECT_AT, PROMISED, ELIGIBLE):
+    for clock in (NODE_AT, SWITCH_AT, PROMISED, ELIGIBLE):
         s.clock[clock] = INFINITY
     s.count[ENDLESS] = 0
 

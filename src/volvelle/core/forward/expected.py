@@ -1,4 +1,4 @@
-"""What is expected: a binary heap by (time, kind, job number).
+"""Expected events: a binary heap by (time, kind, job number).
 
 An entry of an earlier rate of a job is outdated (its STAMP is not the job's TOKEN) and dropped when it is
 met.

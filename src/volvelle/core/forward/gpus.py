@@ -195,7 +195,7 @@ def free_later(s: State, time: float, gpus: float, gpu_type: float, claim: float
 
 @kernel
 def claim_no_more(s: State, number: float) -> None:
-    """What the job with this number still waits for is for others."""
+    """Leave to others the GPUs for which the job with this number still waits."""
     for i in range(s.count[RELEASES]):
         if s.releases.claim[i] == number:
             s.releases.claim[i] = -1.0

@@ -1,4 +1,4 @@
-"""What happened and what was decided, as rows of numbers; Python makes events and decisions of them.
+"""Events and decisions as rows of numbers, of which Python makes objects.
 
 The log is written where the rules say so, and drained when `advance` returns LOG_FULL.
 """

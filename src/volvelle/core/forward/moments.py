@@ -48,8 +48,8 @@ def next_moment(s: State) -> float:
         now = min(now, s.arrivals[_SUBMIT][count[COME]])
     if now < INFINITY or jobs_left(s) > 0:
         now = min(now, clock[NODE_AT])
-        if now < INFINITY and clock[DIRECT_AT] > clock[NOW]:
-            now = min(now, clock[DIRECT_AT])
+        if now < INFINITY and clock[SWITCH_AT] > clock[NOW]:
+            now = min(now, clock[SWITCH_AT])
     return float(max(now, clock[NOW]))
 
 
@@ -57,10 +57,10 @@ def next_moment(s: State) -> float:
 def room(s: State, rules: Rules, now: float) -> int:
     """AHEAD where there is room for all that may happen at ``now``, else what is full."""
     count = s.count
-    coming, last = count[COME], len(s.verdict)
-    while coming < last and s.arrivals[_SUBMIT][coming] <= now:
-        coming += 1
-    entering = coming - count[QUEUED] + count[RETURNED]
+    arrived, last = count[COME], len(s.verdict)
+    while arrived < last and s.arrivals[_SUBMIT][arrived] <= now:
+        arrived += 1
+    entering = arrived - count[QUEUED] + count[RETURNED]
     concerned = count[JOBS] + entering
     if entering > count[SPARE] or count[CLASSES] + entering > len(s.classes.first):
         return ROWS_FULL

@@ -25,9 +25,16 @@ from numba.core.registry import cpu_target
 
 from volvelle.core.machine_code.announcing import announcement
 from volvelle.core.machine_code.kernels import kernels_called
-from volvelle.core.machine_code.kinds import ENTRY, RELEASE, Arguments, NotCompilable
+from volvelle.core.machine_code.kinds import (
+    ENTRY,
+    RELEASE,
+    Arguments,
+    NotCompilable,
+    WrongKernel,
+)
 from volvelle.core.machine_code.numba_arrays import entry_of, results_of
 from volvelle.core.machine_code.numba_types import numba_signature
+from volvelle.core.mistakes import place_in_kernel
 
 _OPTIONS = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
 
@@ -36,6 +43,8 @@ _ALLOCATION = files("volvelle.core.machine_code").joinpath("allocation.ll").read
 
 _RELEASE = "NRT_decref"
 """The function that Numba calls when an array is no longer used."""
+
+_MEND = "kernels are written in what Numba knows: loops, numbers, tuples, arrays and most of NumPy"
 
 _linked: dict[Any, Any] = {}
 
@@ -192,6 +201,11 @@ def object_of(loop: Callable[..., Any], signature: Any) -> bytes:
         except (
             Exception
         ) as error:  # Numba's own errors, and others where it meets what it does not know
+            place, why = place_in_kernel(error)
+            if place:
+                raise WrongKernel(
+                    f"a kernel cannot be compiled: {place}: {why}", mend=_MEND
+                ) from None
             raise NotCompilable(f"{loop.__qualname__}: {error}") from error
         results = results_of(compiled.signature.return_type)
         content: bytes = compiled.library.object_of(compiled.fndesc.llvm_func_name, results)

@@ -39,3 +39,7 @@ class NotCompilable(TypeError):  # noqa: N818 - no fault of a caller that can go
 
 class NoCompiler(Problem, NotCompilable):
     """Numba, with which machine code would be made, is missing or of another version."""
+
+
+class WrongKernel(Problem, NotCompilable):
+    """A user's own kernel is written in what Numba does not know."""

@@ -65,7 +65,7 @@ def loaded(loop: Callable[..., Any], signature: Any) -> Loaded:
                     _loaded[key] = error
     found = _loaded[key]
     if isinstance(found, NotCompilable):
-        raise found
+        raise found.with_traceback(None)  # it would grow with each time
     return found
 
 

@@ -58,10 +58,13 @@ class _Words(types.Type):
 
 @register_default(_Block)
 class _BlockModel(models.StructModel):
-    """Where it begins; how many entries it has and how many bytes they are apart, by dimension."""
+    """Where it begins; how many entries it has and how many bytes they are apart, by dimension.
+
+    Addresses of numbers are pointers all along: the optimiser follows these through loops, not whole numbers.
+    """
 
     def __init__(self, manager: Any, block: _Block) -> None:
-        members = [("at", types.uintp)]
+        members = [("at", types.voidptr)]
         for dimension in range(block.dimensions):
             members += [(f"size{dimension}", types.intp), (f"step{dimension}", types.intp)]
         super().__init__(manager, block, members)
@@ -185,11 +188,12 @@ def _attribute(context: Any, builder: Any, words: _Words, value: Any, attribute:
             return table._getvalue()
         kind = _TYPES[ARRAYS[attribute][0]]
         count = 1 + 2 * kind.dimensions
-        return _block(
-            context, builder, kind, *(_word(context, builder, at, place + i) for i in range(count))
-        )
+        begin = _word(context, builder, at, place, types.voidptr)
+        shape = (_word(context, builder, at, place + i) for i in range(1, count))
+        return _block(context, builder, kind, begin, *shape)
     floats, step, ints, ints_step, size = (
-        _word(context, builder, at, i) for i in range(TABLE_WORDS)
+        _word(context, builder, at, i, types.voidptr if i in (0, 2) else types.intp)
+        for i in range(TABLE_WORDS)
     )
     number = at.type(WORD)
     if attribute == "floats":
@@ -201,7 +205,7 @@ def _attribute(context: Any, builder: Any, words: _Words, value: Any, attribute:
     names, begin, kind = words.table.float_columns, floats, _FLOATS
     if attribute in words.table.int_columns:
         names, begin, step, kind = words.table.int_columns, ints, ints_step, _INTS
-    begin = builder.add(begin, at.type(names.index(attribute) * WORD))
+    begin = builder.gep(begin, [at.type(names.index(attribute) * WORD)])
     return _block(context, builder, kind, begin, size, step)
 
 
@@ -239,7 +243,7 @@ class _Len(AbstractTemplate):
 def _entry(context: Any, builder: Any, block: _Block, value: Any, index: Any) -> tuple[Any, Any]:
     """The block in parts, and the address of one of its entries."""
     parts = cgutils.create_struct_proxy(block)(context, builder, value=value)
-    return parts, builder.add(parts.at, builder.mul(index, parts.step0))
+    return parts, builder.gep(parts.at, [builder.mul(index, parts.step0)])
 
 
 @lower_builtin(operator.getitem, _Block, types.intp)
@@ -247,7 +251,7 @@ def _getitem(context: Any, builder: Any, sig: Any, args: Any) -> Any:
     block = sig.args[0]
     parts, at = _entry(context, builder, block, *args)
     if block.dimensions == 1:
-        return builder.load(builder.inttoptr(at, context.get_value_type(block.kind).as_pointer()))
+        return builder.load(builder.bitcast(at, context.get_value_type(block.kind).as_pointer()))
     shape = [
         getattr(parts, f"{part}{dimension}")
         for dimension in range(1, block.dimensions)
@@ -260,7 +264,7 @@ def _getitem(context: Any, builder: Any, sig: Any, args: Any) -> Any:
 def _setitem(context: Any, builder: Any, sig: Any, args: Any) -> Any:
     block, (value, index, number) = sig.args[0], args
     _, at = _entry(context, builder, block, value, index)
-    pointer = builder.inttoptr(at, context.get_value_type(block.kind).as_pointer())
+    pointer = builder.bitcast(at, context.get_value_type(block.kind).as_pointer())
     builder.store(context.cast(builder, number, sig.args[2], block.kind), pointer)
     return context.get_dummy_value()
 
@@ -315,7 +319,7 @@ def _pointer(typing: Any, block: Any) -> Any:
 
     def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
         at = cgutils.create_struct_proxy(sig.args[0])(context, builder, value=args[0]).at
-        return builder.inttoptr(at, context.get_value_type(sig.return_type))
+        return builder.bitcast(at, context.get_value_type(sig.return_type))
 
     return types.CPointer(types.float64)(block), generate
 

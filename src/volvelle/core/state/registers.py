@@ -56,7 +56,7 @@ from enum import IntEnum
     WAKE,  # when the scheduler asked to be woken
     NAMED_WAKE,  # when the policy named a time at which it is to be asked
     NODE_AT,  # when a node changes next
-    DIRECT_AT,  # when the director is asked next
+    SWITCH_AT,  # when the switcher is asked next
     DEMAND,  # GPUs that admitted jobs request
     LIMIT,  # the most that they may
     DECIDED,  # when was last decided
@@ -118,6 +118,9 @@ aside for other jobs."""
 
 ORDER, KERNEL, ASKED, COUNTED = range(4)
 """Ways to decide or place: a kept order, a kernel, Python; COUNTED: GPUs are only counted."""
+
+EVERY_POOL = -1
+"""In the place of a pool: a decision is about all jobs."""
 
 NEVER, EVERY_MOMENT, NEWCOMERS_CAME = range(3)
 """After which moments `volvelle.core.forward.advance` pauses."""

@@ -120,21 +120,19 @@ class Jobs(StateTable):
 
     # What a job comes with.
     number: Floats  # order of submission
-    submit: Floats
+    submit: Floats  # when it was submitted
     gpus: Floats  # the gang requested
     least: Floats  # fewest GPUs it runs on
     most: Floats  # most GPUs it can use
     types: Floats  # bit t is set where GPU type t will do
     pool: Floats  # index into the cluster's pools, -1 without
-    weight: Floats
-    preemptible: Floats
+    weight: Floats  # of its share, 1 unless it says so
+    preemptible: Floats  # 1 where GPUs may be taken from it
     total: Floats  # units of work believed in all
     scale: Floats  # the estimator's factor on what remains
     full_rate: Floats  # units per second believed on the most GPUs, as a mean of what is to come
     request_rate: Floats  # the same on the GPUs it requests
-    unit_rate: (
-        Floats  # believed rate per GPU of a job that scales linearly wherever it runs, else NaN
-    )
+    unit_rate: Floats  # units per second and GPU of a job that scales linearly anywhere, else NaN
     table: Floats  # index into `State.rates`, -1: only Python knows how fast it is, unless it is linear
     curve: Floats  # index into `volvelle.core.view.View.rates`, -1 until a policy asks
     start_gap: Floats  # seconds its next start costs
@@ -145,9 +143,9 @@ class Jobs(StateTable):
     time_limit: Floats  # seconds with GPUs after which it is ended, 0 for none
     exclusive: Floats  # 1 where it has whole nodes
     starts_over: Floats  # 1 where a stop loses what it has done
-    deadline: Floats  # of its most valuable reward, infinite where it has none
+    deadline: Floats  # that of its most valuable reward, infinite where it has none
     user: Floats  # a number for each user, 0 for none
-    declared_cpus: Floats  # of the whole job
+    declared_cpus: Floats  # CPUs of the whole job
     declared_memory: Floats  # GB of the whole job
     # The truth about it, in a simulated world.
     true_work: Floats  # units in all
@@ -158,7 +156,7 @@ class Jobs(StateTable):
     held: Floats  # GPUs held now
     type: Floats  # GPU type held, -1 none
     pinned: Floats  # 1 where it stays where it is: on a draining node
-    first_start: Floats  # NaN before it
+    first_start: Floats  # when it first got GPUs, NaN before
     started: Floats  # when it got the GPUs it holds; of a job without any, since when it waits
     progress_from: Floats  # when work at ``rate`` began or begins (after a restore)
     attained: Floats  # seconds with GPUs, up to ``started``
@@ -166,7 +164,7 @@ class Jobs(StateTable):
     done: Floats  # units of work believed done, up to ``progress_from``
     rate: Floats  # units per second believed, with the GPUs it holds
     attempt: Floats  # starts so far
-    preemptions: Floats
+    preemptions: Floats  # stops by the scheduler so far
     failures: Floats
     reason: Floats  # why it waits: a Reason, as the policy or the placement said
     partner: Floats  # number of the job with which it shares its GPUs, -1 none
@@ -187,7 +185,9 @@ class Jobs(StateTable):
     token: Floats  # outdates what is expected of earlier rates
     # Links to other jobs and to GPUs, -1 for none.
     child: Ints  # first child in the heap of the jobs that wait
-    next: Ints  # next sibling in it; or the next job of its group
+    next: (
+        Ints  # next sibling in it; or the next job of its group; or, of one that runs, of its pool
+    )
     previous: Ints  # previous sibling, or parent; or the job before it
     kind: Ints  # its class: jobs that need the same; or its group
     older: Ints  # the job submitted before it
@@ -306,7 +306,8 @@ class Pools(StateTable):
     """GPUs by pool: the most that its jobs may hold, that they hold, and that are left during a decision.
 
     owned: that it owns. lends: whether it does (0 or 1). classes: the first of its
-    classes. touched: 1 where it is in ``list``, of those to be counted anew.
+    classes. running: the first of its jobs that run, under an order. touched: 1 where it is in ``list``, of
+    those to be counted anew.
     """
 
     quota: Floats
@@ -315,6 +316,7 @@ class Pools(StateTable):
     taken: Floats
     left: Floats
     classes: Ints
+    running: Ints
     touched: Ints
     list: Ints
 
@@ -359,7 +361,7 @@ class Slots(StateTable):
 
 
 class EventLog(StateTable):
-    """What happened: of which job, in which attempt; what ``value`` is depends on the kind."""
+    """An event: of which job, in which attempt; the meaning of ``value`` depends on the kind."""
 
     kind: Floats
     number: Floats

@@ -10,7 +10,7 @@ from volvelle.core.state.tables import *
 
 
 class Rules(NamedTuple):
-    """What does not change while time passes, as kernels want it.
+    """The tables that do not change while time passes, as kernels want them.
 
     decides: ORDER, KERNEL or ASKED. grouped: the kernel decides by groups. yields: it lets Python refresh
     what it remembers. keys_fall: keys of running jobs never rise. keys_move:
@@ -126,7 +126,7 @@ class State:
         self.count[SPARE] = rows
         for counter in (OLDEST, YOUNGEST, TRACKED, UNPOOLED):
             self.count[counter] = -1
-        for clock in (WAKE, NAMED_WAKE, NODE_AT, DIRECT_AT, LIMIT, PROMISED, ELIGIBLE, TIMED):
+        for clock in (WAKE, NAMED_WAKE, NODE_AT, SWITCH_AT, LIMIT, PROMISED, ELIGIBLE, TIMED):
             self.clock[clock] = INFINITY
         self.clock[DECIDED] = -INFINITY
 

@@ -1,8 +1,9 @@
 // What is to be said of a job first: a sentence, and the picture of its plan.
 
-import { duration, h, moment, now, svg, tickLabel, ticks } from "./dom.js";
+import { counted, duration, h, moment, now, svg, tickLabel, ticks } from "./dom.js";
 import { atRisk, finishText, guaranteeOf, neededBy, neededByText } from "./queue.js";
 
+const WAITS = ["waiting", "held"];
 const HEIGHT = 66, EDGE = 10, BAR = 24, TALL = 16;
 
 const against = (ended, by, what) => (!by ? "" : ended > by + 1 ? `${duration(ended - by)} after ${what}` : `${duration(Math.max(0, by - ended))} before ${what}`);
@@ -12,7 +13,7 @@ export function answer(job) {
   const by = neededBy(job), what = guaranteeOf(job) ? "the end of its guarantee" : "its deadline";
   switch (job.state) {
     case "finished": return [`Finished ${moment(job.ended)}.`, by ? `${against(job.ended, by, what)}.` : job.promised ? `${against(job.ended, job.promised, "the finish that was told at submission")}.` : ""];
-    case "failed": case "cancelled": case "rejected": return [`${job.state[0].toUpperCase()}${job.state.slice(1)} ${moment(job.ended)}.`, job.reason];
+    case "failed": case "cancelled": case "rejected": return [`${job.state[0].toUpperCase()}${job.state.slice(1)} ${moment(job.ended)}`, `after ${duration(job.ended - job.submitted)}.`];
     case "held": return ["Held until it is released.", ""];
     default:
   }
@@ -66,8 +67,9 @@ export function planPicture(job, width) {
     text(guaranteeOf(job) ? "guaranteed" : "deadline", x(by), BAR - 12, x(by) > width - 70 ? "end" : "middle");
   }
   if (!over) {
+    const beside = by && Math.abs(x(by) - x(time)) < 60; // where its name stands
     path(`M${x(time)} ${BAR - 6}V${BAR + TALL + 6}`, "now");
-    text("now", x(time), BAR - 10, x(time) > width - 30 ? "end strong" : x(time) < 30 ? "strong" : "middle strong");
+    if (!beside) text("now", x(time), BAR - 10, x(time) > width - 30 ? "end strong" : x(time) < 30 ? "strong" : "middle strong");
   }
   return picture;
 }
@@ -76,14 +78,14 @@ export function planPicture(job, width) {
 export function explanation(found, apply) {
   const ahead = found.ahead.slice(0, 20).flatMap((each) => [h("a", { href: `#/job/${each}` }, String(each)), " "]);
   const more = found.ahead.length > 20 ? `and ${found.ahead.length - 20} more` : "";
-  const moves = (finish) => (finish && found.job.predicted_p50 ? `${duration(finish - found.job.predicted_p50).replace(/^(?!-)/, "+")}` : "");
-  const rows = found.changes.map((change) => h("tr", {}, h("th", { scope: "row" }, `With ${change.what}`), h("td", {}, moment(change.start)), h("td", {}, moment(change.p50)), h("td", {}, moves(change.p50)), h("td", {}, apply(change))));
+  const rows = found.changes.map((change) => h("tr", {}, h("th", { scope: "row" }, `With ${change.what}`), h("td", {}, moment(change.start)), h("td", {}, moment(change.p50)), h("td", {}, change.sooner ? `${duration(change.sooner)} sooner` : ""), h("td", {}, apply(change))));
   return [
     h("p", {}, found.reason || `It is ${found.job.state}.`),
-    found.ahead.length ? h("p", {}, "Expected to start before it: ", ahead, more) : null,
+    found.ahead.length ? h("p", {}, `${counted(found.ahead.length, "job")} waiting before it: `, ahead, more) : null,
     found.after !== null && found.after !== undefined ? h("p", {}, "It waits for the end of job ", h("a", { href: `#/job/${found.after}` }, String(found.after)), ".") : null,
     rows.length ? h("div", { class: "table", tabIndex: 0, role: "region", "aria-label": "What would help" }, h("table", {},
-      h("thead", {}, h("tr", {}, ["What would help", "Start", "Finish", "Moves by", ""].map((name) => (name ? h("th", { scope: "col" }, name) : h("td"))))), h("tbody", {}, rows))) : null,
+      h("thead", {}, h("tr", {}, ["What would help", "Start", "Finish", "", ""].map((name) => (name ? h("th", { scope: "col" }, name) : h("td"))))), h("tbody", {}, rows))) : null,
+    !rows.length && found.complete && WAITS.includes(found.job.state) ? h("p", {}, "No change that was tried would let it finish sooner.") : null,
     found.complete ? null : h("p", { class: "note" }, "Not every change that could help was tried: there was no time."),
   ].filter(Boolean);
 }

@@ -32,16 +32,17 @@ export async function changeJobs(action, numbers) {
   const what = numbers.length === 1 ? `job ${numbers[0]}` : counted(numbers.length, "job");
   const wish = action[0].toUpperCase() + action.slice(1);
   if (action !== "release" && !(await confirmed(`${wish} ${what}?`, `${wish} ${what}`))) return;
-  const left = [...numbers], failures = [];
+  const left = [...numbers], failures = [], notices = [];
   const work = async () => {
     for (let number = left.pop(); number !== undefined; number = left.pop()) {
-      await post(`/v1/jobs/${number}/${action}`).catch((error) => failures.push(`${error.message}`));
+      const answer = await post(`/v1/jobs/${number}/${action}`).catch((error) => { failures.push(`${error.message}`); });
+      notices.push(...(answer?.notices ?? []));
     }
   };
   await Promise.all([work(), work(), work(), work()]);
   const done = numbers.length - failures.length;
   if (failures.length) say(`${done} of ${counted(numbers.length, "job")} ${DONE[action]}; ${failures[0]}`, true);
-  else say(numbers.length === 1 ? `Job ${numbers[0]} is ${DONE[action]}.` : `${counted(done, "job")} ${DONE[action]}.`);
+  else say([numbers.length === 1 ? `Job ${numbers[0]} is ${DONE[action]}` : `${counted(done, "job")} ${DONE[action]}`, ...notices, ""].join(". ").trimEnd());
 }
 
 // What a job that waits may declare anew, as far as this page asks for it.

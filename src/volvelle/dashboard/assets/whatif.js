@@ -1,13 +1,26 @@
 // What if: more nodes; another policy, with a button that lets it decide; and a span of the past under another policy.
 
-import { post, put } from "./api.js";
+import { get, post, put } from "./api.js";
 import { counted, duration, h, moment, now, number } from "./dom.js";
 import { confirmed, say, sayError } from "./dialogs.js";
 import { field, form } from "./submit.js";
 
 export function whatif(root, { cluster }) {
-  root.append(h("h1", {}, "What if"), clusterForm(cluster), pastForm(cluster));
+  root.append(h("h1", {}, "What if"), clusterForm(cluster), pastForm(cluster), partLists());
   return { update: () => {} };
+}
+
+const KINDS = ["policies", "admissions"];
+
+// Fields of a policy and an admission, which offer what is installed.
+const partFields = (cluster) => [h("input", { type: "text", value: cluster.policy, size: 24, list: KINDS[0] }), h("input", { type: "text", value: cluster.admission, size: 14, list: KINDS[1] })];
+
+function partLists() {
+  const lists = KINDS.map((kind) => h("datalist", { id: kind }));
+  get("/v1/policies").then((found) => {
+    for (const [at, kind] of KINDS.entries()) lists[at].replaceChildren(...found[kind].map((part) => h("option", { value: part.name }, part.summary)));
+  }, sayError);
+  return h("div", {}, lists, h("p", { class: "note" }, "A policy with parameters is written las:round=5m. ", h("a", { href: "#/policies" }, "All that there are")));
 }
 
 function clusterForm(cluster) {
@@ -16,8 +29,7 @@ function clusterForm(cluster) {
   const gpus = h("input", { type: "number", min: 1, max: 64, value: widths[0] ?? 8 });
   const kinds = [...new Set([...cluster.nodes.values()].map((node) => node.gpu_type))];
   const type = h("select", {}, kinds.map((kind) => h("option", { value: kind }, kind || "GPU")));
-  const policy = h("input", { type: "text", value: cluster.policy, size: 24 });
-  const admission = h("input", { type: "text", value: cluster.admission, size: 14 });
+  const [policy, admission] = partFields(cluster);
   const fields = [field("More nodes", count), field("with GPUs", gpus), field("of type", type), field("Policy", policy), field("Admission", admission)];
   const parts = () => ({ policy: policy.value, admission: admission.value });
   const section = form("Another cluster or policy, for the jobs that are here", fields, async () => {
@@ -42,8 +54,7 @@ const secondsOf = (input) => new Date(input.value).getTime() / 1000;
 function pastForm(cluster) {
   const since = h("input", { type: "datetime-local", value: localTime(now() - DAY), required: true });
   const until = h("input", { type: "datetime-local", value: localTime(now() + 60), required: true });
-  const policy = h("input", { type: "text", value: cluster.policy, size: 24 });
-  const admission = h("input", { type: "text", value: cluster.admission, size: 14 });
+  const [policy, admission] = partFields(cluster);
   const fields = [field("Submitted from", since), field("to", until), field("Under policy", policy), field("Under admission", admission)];
   return form("Yesterday, under another policy", fields, async () => {
     const question = { since: secondsOf(since), until: secondsOf(until), policy: policy.value, admission: admission.value };
@@ -68,7 +79,8 @@ function hadOtherwise(found, question) {
 export async function putInPlace(parts) {
   try {
     const changed = await post("/v1/policy/forecast", parts);
-    const effects = `At once it would stop ${changed.stops.length}, start ${changed.starts.length} and resize ${changed.resizes.length} jobs.`;
+    const named = (numbers) => (numbers.length ? `${counted(numbers.length, "job")} (${numbers.slice(0, 5).join(", ")}${numbers.length > 5 ? ", …" : ""})` : "no job");
+    const effects = `At once it would stop ${named(changed.stops)}, start ${named(changed.starts)} and resize ${named(changed.resizes)}.`;
     if (!(await confirmed(`Go on with ${parts.policy} and ${parts.admission}? ${effects}`, "Use it"))) return;
     const now = await put("/v1/policy", parts);
     say(`${now.policy} with ${now.admission} decides from now on.`);
@@ -83,10 +95,12 @@ function effect(found) {
     ["Mean time until jobs finish", duration(found.before.finish), duration(found.after.finish)],
     ["The last one finishes", moment(found.before.last), moment(found.after.last)],
   ];
-  const moved = found.jobs.slice(0, 20).map((job) => [h("a", { href: `#/job/${job.number}` }, String(job.number)), moment(job.finish_before), moment(job.finish) || "never"]);
+  const moves = ({ jobs, mean, most, job }, when) => (!jobs ? "" : jobs === 1 ? `Job ${job} would finish ${when}, by ${duration(mean)}.` : `${counted(jobs, "job")} would finish ${when}, by ${duration(mean)} on average; most job ${job}, by ${duration(most)}.`);
+  const moved = found.jobs.slice(0, 20).map((job) => [h("a", { href: `#/job/${job.number}` }, `${job.number} ${job.name}`), job.user, moment(job.start_before), moment(job.start), moment(job.finish_before), moment(job.finish) || "never"]);
   return [
+    h("p", {}, `${moves(found.earlier, "earlier")} ${moves(found.later, "later")}`.trim()),
     table(["", "Now", "With the change"], rows, "Effect"),
-    moved.length ? table(["Job", "Finishes now", "With the change"], moved, "Jobs that move most") : h("p", { class: "note" }, "No job would finish at another time."),
+    moved.length ? table(["Job", "User", "Starts now", "then", "Finishes now", "then"], moved, "Jobs that move most") : h("p", { class: "note" }, "No job would finish at another time."),
   ];
 }
 

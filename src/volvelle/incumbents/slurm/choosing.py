@@ -215,7 +215,7 @@ def _choose(
 def _sets(ground: Ground, kind: int, tasks: Floats, taken: Bools, first: Ints, behind: Ints) -> int:
     """Nodes that can serve, in sets of neighbours of equal weight, sets of less weight first; how many.
 
-    Those of which all nodes are taken are left out. A set is its first node and the one behind its last.
+    Sets of which all nodes are taken are left out. A set is its first node and the one behind its last.
     """
     sets, weight = 0, ground.weight
     node = 0

@@ -227,8 +227,9 @@ def _earliest(
 ) -> float:
     """When a job could start, by limits and beside the plan, on ``chosen``; infinite: at no time.
 
-    At each slot the job looks at nodes that are kept for nobody from there to its limit's end. What is free
-    on them when the next slot begins, by limits, has to suffice; then `_will_run` says whether it does.
+    At each slot the job looks at nodes that are kept for nobody from there to its limit's end. Free
+    resources on them when the next slot begins, by limits, have to suffice; then `_will_run` says whether
+    they do.
     """
     held, times, order, size = running.held, plan.times, plan.order, plan.sizes[0]
     demand, limit, of = int(rows[line, DEMAND]), rows[line, LIMIT], int(rows[line, CLASS])

@@ -187,7 +187,7 @@ class Association:
     shares: float | None = 1.0
     """``Share``; ``None`` for ``parent``, whose share is the account's."""
     qos: frozenset[str] = frozenset()
-    """Those that may be used, where the association names them itself."""
+    """QOS that may be used, where the association names them itself."""
     default_qos: str = ""
     priority: float = 0.0
     limits: Limits = field(default_factory=Limits)
@@ -256,7 +256,7 @@ class Job:
     account: str = ""
     qos: str = ""
     partitions: tuple[str, ...] = ()
-    """Those it names; once it runs, the one it runs in."""
+    """Partitions that the job names; once it runs, the one it runs in."""
     priority: float | None = None
     nice: float = 0.0
     state: str = "PENDING"

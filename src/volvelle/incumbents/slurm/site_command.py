@@ -26,7 +26,7 @@ def slurm(
 ) -> None:
     """Write nodes, partitions, QOS, limits, accounts and priorities of a Slurm site to one file.
 
-    What the policy does not model is named, with how many jobs of the site it touches.
+    Options that the policy does not model are named, with how many jobs of the site they touch.
 
     volvelle site import slurm --local
 

@@ -62,7 +62,7 @@ def record(line: str) -> dict[str, str]:
 
 
 def records(text: str, first: str) -> Iterator[dict[str, str]]:
-    """Those of lines that begin with the key ``first``."""
+    """Records of lines that begin with the key ``first``."""
     begins = f"{first}="
     return (record(line) for line in text.splitlines() if line.startswith(begins))
 

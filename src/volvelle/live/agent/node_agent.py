@@ -56,6 +56,7 @@ class NodeAgent:
         self._uploads = UploadFetcher(folder.path / "uploads", self._connection.send)
         self._fetching: dict[AttemptKey, tuple[wire.NodeTask, asyncio.Task[None]]] = {}
         """Tasks whose working directories are on their way."""
+        self._dismissed = False
 
     async def run(self) -> None:
         """Take over running tasks, then serve until the agent is not needed. Raises `RefusedError`."""
@@ -91,7 +92,7 @@ class NodeAgent:
     # ------------------------------------------------------------------ messages
 
     def _on_welcome(self, welcome: wire.Welcome) -> None:
-        self._lease.seconds = welcome.lease_seconds
+        self._lease.seconds, self._dismissed = welcome.lease_seconds, False
         tasks = [runner.state for runner in self._runners.values()]
         tasks += self._failed_starts.values()
         self._connection.send(
@@ -133,6 +134,8 @@ class NodeAgent:
                 self._background.create_task(self._send_ends(message.numbers))
             case wire.ListLogs() | wire.ReadLog():
                 self._background.create_task(self._send_logs(message))
+            case wire.Dismissed():
+                self._dismissed = True
             case wire.Pong():
                 self._lease.renew(message.at)
                 self._remember(message.position)
@@ -305,13 +308,15 @@ class NodeAgent:
             await asyncio.sleep(min(_PRUNE_SECONDS, retention))
 
     async def _until_not_needed(self) -> None:
-        """Enforce the lease; return after a long time without tasks and without a controller."""
+        """Enforce the lease; return once idle, when dismissed or a long time without a controller."""
         idle_since = time.monotonic()
         linger = self._settings.linger_seconds
         while linger is None or time.monotonic() - idle_since < linger:
             running = [runner for runner in self._runners.values() if runner.running]
             if running or self._connection.connected:
                 idle_since = time.monotonic()
+            if self._dismissed and not running and not self._fetching:
+                return
             for runner in running:
                 if self._lease.expires_within(runner.order.start.launch.grace_seconds):
                     runner.stop(kill=False, reason=self._lease.reason)

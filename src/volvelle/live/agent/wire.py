@@ -192,6 +192,10 @@ class Pong(msgspec.Struct, frozen=True, tag="pong"):
     position: JournalPosition | None = None
 
 
+class Dismissed(msgspec.Struct, frozen=True, tag="dismissed"):
+    """Server, last: it ends, and had started the agent, which ends too unless tasks run there."""
+
+
 class ListEnds(msgspec.Struct, frozen=True, tag="list-ends"):
     """Server: how did attempts of these jobs end on the node? Its store may have lost that."""
 
@@ -278,6 +282,7 @@ ToAgent = (
     | ExitAt
     | ExitConfirmed
     | Pong
+    | Dismissed
     | ListEnds
     | ListLogs
     | ReadLog

@@ -86,7 +86,8 @@ class AttemptEnds:
         profile = state.partition.profile(job, changes.now)
         if profile is not None:
             state.partition.left(job.number)
-            spec = state.spec(job.request, job.number, job.user, job.submitted - state.epoch)
+            submitted = state.time_of(job.submitted)
+            spec = state.spec(job.request, job.number, job.user, submitted)
             changes.profiled.append(JobSubmitted(changes.now, job.number, spec, profile=profile))
 
     def _ended(self, attempt: Attempt, report: AttemptEnded) -> float:

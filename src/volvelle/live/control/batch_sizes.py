@@ -20,7 +20,7 @@ _NEWS = 0.05
 def news_of(job: LiveJob, measure: TrainingMeasure, nodes: int, gpus: int) -> Goodput | None:
     """The goodput function by a measure on ``gpus`` GPUs of ``nodes`` nodes; None where that is no news.
 
-    What is measured for the first time is kept among the job's `steps_seen`, to be fitted.
+    A first measurement is kept among the job's `steps_seen`, to be fitted.
     """
     local = measure.batch_size / gpus
     place, seconds = (float(nodes), float(gpus), local), measure.step_seconds

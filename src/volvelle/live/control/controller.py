@@ -8,7 +8,7 @@ import threading
 import time
 from collections.abc import Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -57,6 +57,7 @@ from volvelle.live.status.metrics import ControllerMetrics
 from volvelle.live.status.view import (
     ChangeEvent,
     ForecastPoint,
+    Health,
     HoldingView,
     JobState,
     LoadPoint,
@@ -73,18 +74,6 @@ _MAX_PENDING = 20_000
 
 _JOIN_SECONDS = 60.0
 """So long after a start a node that has not joined yet is no problem."""
-
-
-@dataclass(frozen=True)
-class Health:
-    """Whether requests are handled. ``problems``: for people; empty: none.
-
-    ``failure``: why no request will ever be handled again by this process; empty while there is hope.
-    """
-
-    ready: bool
-    problems: tuple[str, ...]
-    failure: str = ""
 
 
 class Controller:
@@ -127,7 +116,7 @@ class Controller:
         """Findings of the recovery, changes of the configuration since the journal, secrets without key."""
         self._recompose_first = recovered.substituted
         self._snapshots = SnapshotWriter(store)
-        self._clock = JournalClock(clock, state.epoch, state.last_time)
+        self._clock = JournalClock(clock, state.dates, state.last_time)
         self._began = self._clock.now()
         self._retention = Retention(store, keep_history, DAY if self._clock.leapt else 0.0)
         self._cycle = ControlCycle(
@@ -139,7 +128,7 @@ class Controller:
         self._executor = executor
         self.executor_context = replace(
             context,
-            folder=context.folder / f"since-{state.epoch:.3f}",
+            folder=context.folder / f"since-{state.dates.first:.3f}",
             expected=expected_nodes(state),
             placed=state.ledger.placed(),
             demand=lambda: gpu_demand(self.status),
@@ -153,11 +142,13 @@ class Controller:
         self._stopping = threading.Event()
         self._store_retry = StoreRetry(self._stopping, self._cycle.metrics, store.use_room)
         self._thread = threading.Thread(target=self._run, name="controller", daemon=True)
+        self.awaits_nodes = True
+        """Whether a node, by the status view, has neither joined since the controller began nor is lost."""
         self._position: JournalPosition | None = None
         self._failure = ""
         self._unanswered: list[Future[Any]] = []
         self._published = threading.Condition()
-        self._forecaster = Forecaster(calibration, state.epoch, self._inbox.put)
+        self._forecaster = Forecaster(calibration, self._inbox.put)
         self.forks = ForkQueries(
             state, self._clock, self._forecaster, self._inbox.put, header.volvelle
         )
@@ -329,12 +320,6 @@ class Controller:
         return next(states, NodeState.DOWN.value) == NodeState.DOWN.value
 
     @property
-    def awaits_nodes(self) -> bool:
-        """Whether a node has neither joined since the controller began nor is lost."""
-        state = self._cycle.state
-        return state.servers.present != self._identity or bool(state.settling.awaited)
-
-    @property
     def metrics(self) -> ControllerMetrics:
         """Metrics since the controller started."""
         return self._cycle.metrics
@@ -405,6 +390,8 @@ class Controller:
     def run_cycle(self, inputs: Sequence[Input]) -> None:
         """Run one cycle; returns when all is stored and ordered."""
         began = time.perf_counter()
+        if (clock_set := self._clock.setting()) is not None:
+            inputs = [*inputs, clock_set]
         keys = ControlCycle.idempotency_keys(inputs)
         submissions = self._store_retry.run(partial(self.store.jobs.find_submissions, keys))
         over = self._cycle.waited_for(inputs)
@@ -424,7 +411,9 @@ class Controller:
         if prepared.batch is None and prepared.notifications:
             self._store_retry.run(partial(self.store.outbox.add, prepared.notifications))
         self._delivery.add(prepared.notifications)
-        self._send(self._cycle.publish(prepared))
+        orders = self._cycle.publish(prepared)
+        self.awaits_nodes = bool(self._cycle.state.settling.awaited)
+        self._send(orders)
         for fit in prepared.fits:
             self._fitter.submit(fit)
         with self._published:
@@ -481,7 +470,8 @@ class Controller:
         self._forecast_is_stale = changed and bool(self._cycle.state.jobs)
         ready = self._forecaster.seconds_until_ready() == 0.0
         if self._forecast_is_stale and ready:
-            self._forecaster.submit(self._cycle.state.scheduler.fork(), now)
+            state = self._cycle.state
+            self._forecaster.submit(state.scheduler.fork(), now, state.epoch)
             self._forecast_is_stale, self._last_forecast_at = False, now
 
 

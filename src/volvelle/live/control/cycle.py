@@ -29,7 +29,7 @@ from volvelle.live.control.step_fits import StepFit
 from volvelle.live.control.views import ViewBuilder
 from volvelle.live.forecasts.forecast_update import ForecastUpdate
 from volvelle.live.messages import AttemptEnded, AttemptKey, Order
-from volvelle.live.records import ControlRecord, ProfileRunOver, SolverEnded
+from volvelle.live.records import ClockSet, ControlRecord, ProfileRunOver, SolverEnded
 from volvelle.live.status.metrics import ControllerMetrics
 from volvelle.live.status.publisher import StatusPublisher
 from volvelle.live.status.view import JobState, JobStatusView
@@ -128,6 +128,9 @@ class ControlCycle:
                 requests.ingest(each)
             elif isinstance(each, ForkRequest):
                 fork_requests.append(each)
+            elif isinstance(each, ClockSet):
+                changes.record(each)
+                changes.touched |= self.state.jobs.keys()
             elif isinstance(each, ControllerStarted):
                 reports.begin(each)
             elif isinstance(each, StepFit):
@@ -207,6 +210,9 @@ class ControlCycle:
         self.metrics.decision.observe(time.perf_counter() - began)
         seq = state.next_seq
         effects = state.apply_decision(now, events, decision)
+        requests.name_rejected(
+            each.job for each in effects.ended if each.state is JobState.REJECTED
+        )
         published = self.publisher.view
         prepared.ended = [self._views.final_view(each, published.jobs) for each in effects.ended]
         told = self._notifications.of_decision(events, effects, prepared.ended, published)
@@ -266,7 +272,7 @@ class ControlCycle:
         for ended in effects.ended:
             metrics.ended_jobs[ended.state.value] += 1
             job = ended.job
-            wall = state.epoch + ended.ended
+            wall = state.dates.date(ended.ended)
             if ended.state is JobState.FINISHED and job.promised is not None:
                 jct = max(wall - job.submitted, 1e-9)
                 metrics.eta_error.observe(abs(wall - job.promised) / jct)

@@ -3,7 +3,7 @@
 A request that is wrong is answered with its `Problem`. Answers are given once the cycle is stored.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from concurrent.futures import Future
 from typing import Any, assert_never
 
@@ -24,6 +24,7 @@ from volvelle.core.events import (
 from volvelle.live.control.composition_checks import check_recomposition, try_recomposition
 from volvelle.live.control.cycle_changes import CycleChanges
 from volvelle.live.control.inputs import PendingRequest
+from volvelle.live.control.live_jobs import LiveJob
 from volvelle.live.control.requests import (
     Cancel,
     Change,
@@ -68,7 +69,8 @@ class RequestIngestion:
         self._changes = changes
         self._state = changes.state
         self._known_submissions = dict(submissions)
-        self._cancelled: set[int] = set()
+        self._cancelled: dict[int, int] = {}
+        """Jobs to be cancelled, with the place of the first answer about each."""
         self.accepted: list[JobRecord] = []
         self.submissions: list[Submission] = []
         self.answers: list[tuple[Future[Any], Any]] = []
@@ -87,6 +89,16 @@ class RequestIngestion:
             answer = problem
         self.answers.append((pending.answer, answer))
 
+    def name_rejected(self, rejected: Iterable[LiveJob]) -> None:
+        """Let the answers about cancelled jobs be which jobs were rejected, as they were after them."""
+        jobs = sorted(rejected, key=lambda job: job.number)  # after others of lower numbers
+        for number, place in self._cancelled.items():
+            gone = {number}
+            for job in jobs:
+                after = job.request.dependencies(job.position)
+                gone |= {job.number for one in after if int(one.job) in gone}
+            self.answers[place] = self.answers[place][0], tuple(sorted(gone - {number}))
+
     def _handle(self, request: ControlRequest) -> Any:
         now = self._changes.now
         match request:
@@ -95,8 +107,9 @@ class RequestIngestion:
             case Cancel():
                 if request.number not in self._cancelled:
                     self._check_live(request.number)
-                    self._cancelled.add(request.number)
+                    self._cancelled[request.number] = len(self.answers)
                     self._cancel(request.number)
+                return ()
             case Hold() | Release():
                 self._set_held(request.number, held=isinstance(request, Hold))
             case Change():

@@ -9,6 +9,7 @@ from volvelle.live.control.requests import ControlRequest
 from volvelle.live.control.step_fits import StepFit
 from volvelle.live.forecasts.forecast_update import ForecastUpdate
 from volvelle.live.messages import Report
+from volvelle.live.records import ClockSet
 
 
 @dataclass(frozen=True)
@@ -39,4 +40,6 @@ class ControllerStarted:
     restored: bool = False
 
 
-Input = Report | PendingRequest | ForkRequest | ForecastUpdate | StepFit | ControllerStarted
+Input = (
+    Report | PendingRequest | ForkRequest | ForecastUpdate | StepFit | ControllerStarted | ClockSet
+)

@@ -73,7 +73,7 @@ class LiveJob:
     forecast_finish: float | None = None
     """Its first forecast."""
     changed: dict[str, tuple[Value, Value]] = field(default_factory=dict)
-    """What its user changed while it waited: values as submitted and now, by their keys in a request."""
+    """Changes by its user while it waited: values as submitted and now, by their keys in a request."""
 
     @classmethod
     def of(cls, record: JobRecord, request: JobRequest) -> "LiveJob":

@@ -30,7 +30,10 @@ class NodeReports:
         for node, state in zip(resources.nodes, resources.node_states, strict=True):
             if state is NodeState.UP:
                 name = node.name
-                problem = f"node {name!r} has not joined since the controller began"
+                problem = (
+                    f"node {name!r} has not come back yet since the server started: its jobs run on, and "
+                    "no others start there"
+                )
                 changes.node_problems[name] = problem
                 changes.node_events.append(NodeChanged(changes.now, name, NodeState.DRAINING))
 

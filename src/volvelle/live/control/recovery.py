@@ -163,7 +163,9 @@ class _Recovery:
         for number, memory in snapshot.jobs.items():
             if (record := self._unfinished.get(number)) is not None:
                 state.add_job(record, self._request(record))
-                state.jobs[number].remember(memory)
+                job = state.jobs[number]
+                job.remember(memory)
+                job.submitted = snapshot.submitted.get(number, job.submitted)
         return state
 
     def _from_the_start(self) -> ControllerState:

@@ -58,7 +58,7 @@ class Settlement:
             finished = JobState.FINISHED.value
             changes.record(ProfileConcluded(number, changes.now, finished, _SET_BACK))
         else:
-            submitted = state.jobs[number].submitted - state.epoch
+            submitted = state.time_of(state.jobs[number].submitted)
             ended = min(max(ended, submitted), changes.now)
             changes.job_events.append(JobFinished(ended, number, UNRECORDED))
 

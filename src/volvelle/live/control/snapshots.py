@@ -20,7 +20,7 @@ from volvelle.live.control.profiling import PartitionMemory
 from volvelle.live.control.servers import Servers
 from volvelle.live.control.state import ControllerState
 from volvelle.live.measured_rates import MeasuredRates
-from volvelle.live.records import RateMeasured
+from volvelle.live.records import ClockSet, RateMeasured
 from volvelle.live.status.view import HoldingView
 from volvelle.live.store import Store, StoredSnapshot, StoreFailed, Superseded
 from volvelle.model.problems import Problem
@@ -38,7 +38,8 @@ _MIN_PAUSE = 10.0
 class ControllerSnapshot(msgspec.Struct, frozen=True, kw_only=True):
     """A controller state but for what the store's table of jobs says.
 
-    policy, admission: as the journal says. jobs: by number.
+    policy, admission: as the journal says. jobs: by number. submitted: when, where the clock was set, which
+    the table of jobs does not know.
     """
 
     next_seq: int
@@ -54,6 +55,8 @@ class ControllerSnapshot(msgspec.Struct, frozen=True, kw_only=True):
     holdings: tuple[HoldingView, ...]
     partition: PartitionMemory | None
     measured: tuple[RateMeasured, ...] = ()
+    clock: tuple[ClockSet, ...] = ()
+    submitted: dict[int, float] = {}
 
     @classmethod
     def of(cls, state: ControllerState) -> "ControllerSnapshot":
@@ -72,6 +75,10 @@ class ControllerSnapshot(msgspec.Struct, frozen=True, kw_only=True):
             holdings=tuple(state.holdings),
             partition=None if state.partition is None else state.partition.memory,
             measured=state.measured.all,
+            clock=state.dates.settings,
+            submitted={
+                number: job.submitted for number, job in state.jobs.items() if state.dates.settings
+            },
         )
 
     def state(
@@ -83,6 +90,7 @@ class ControllerSnapshot(msgspec.Struct, frozen=True, kw_only=True):
         """
         scheduler, forgetful = self.scheduler.resume(composition, remember=remember)
         state = ControllerState(header, epoch, scheduler)
+        state.dates.settings = self.clock
         state.next_seq, state.next_number = self.next_seq, self.next_number
         state.last_time = self.last_time
         state.policy, state.admission = self.policy, self.admission

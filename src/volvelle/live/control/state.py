@@ -8,7 +8,7 @@ same state.
 import math
 from collections import deque
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from volvelle.core.decision import Decision
 from volvelle.core.events import (
@@ -29,6 +29,7 @@ from volvelle.core.events import (
 from volvelle.core.journal import Header
 from volvelle.core.scheduler import Scheduler
 from volvelle.live.control.batch_sizes import best_size
+from volvelle.live.control.clock import Dates
 from volvelle.live.control.gpu_ledger import Attempt, AttemptPhase, GpuLedger
 from volvelle.live.control.live_jobs import LiveJob
 from volvelle.live.control.profiling import LivePartition
@@ -48,6 +49,7 @@ from volvelle.live.messages import (
 from volvelle.live.records import (
     AskedBy,
     AttemptLostNode,
+    ClockSet,
     ControlRecord,
     NodeDrained,
     ProfileConcluded,
@@ -101,7 +103,7 @@ class ControllerState:
 
     def __init__(self, header: Header, epoch: float, scheduler: Scheduler | None = None) -> None:
         self.header = header
-        self.epoch = epoch
+        self.dates = Dates(epoch)
         self.scheduler: Scheduler = scheduler or header.scheduler()
         self.policy, self.admission = header.composition.policy, header.composition.admission
         """As the journal says, which may name a file."""
@@ -136,7 +138,16 @@ class ControllerState:
     @property
     def last_wall_time(self) -> float:
         """Time of the last journal entry, in seconds since the Unix epoch."""
-        return self.epoch + self.last_time
+        return self.dates.date(self.last_time)
+
+    @property
+    def epoch(self) -> float:
+        """Time 0 by the dates of the present, in seconds since the Unix epoch."""
+        return self.dates.present.epoch
+
+    def time_of(self, date: float) -> float:
+        """When in the journal a date of the past was, at the latest now."""
+        return min(date - self.epoch, self.last_time)
 
     def add_job(self, record: JobRecord, request: JobRequest) -> None:
         """Add an accepted job."""
@@ -162,11 +173,28 @@ class ControllerState:
                 pass  # for people
             case AttemptStarted() | AttemptEnded() | AttemptLostNode():
                 self._apply_attempt(record, time)
+            case ClockSet():
+                self._set_clock(record)
             case ServerBegan() | StoreBehind() | StoreSettled():
                 self.servers.apply_record(record, self.next_seq, self.next_number)
                 self.next_number = max(self.next_number, self.servers.next_number)
             case _:
                 self._apply_profile(record)
+
+    def _set_clock(self, record: ClockSet) -> None:
+        """Dates go by another epoch, also those that live jobs and holdings have from the one before."""
+        again = self.dates.set(record)
+        for job in self.jobs.values():
+            names = ["submitted", "first_started"]
+            if again(job.submitted) != job.submitted:
+                names += ["promised", "promised_p90", "forecast_finish"]
+            for name in names:
+                if (date := getattr(job, name)) is not None:
+                    setattr(job, name, again(date))
+        moved = (
+            replace(each, start=again(each.start), end=again(each.end)) for each in self.holdings
+        )
+        self.holdings = deque(moved, maxlen=MAX_HOLDINGS)
 
     def _apply_attempt(
         self, record: AttemptStarted | AttemptEnded | AttemptLostNode, time: float
@@ -183,7 +211,9 @@ class ControllerState:
         if released := tuple(sorted(occupied - attempt.slots)):
             grants = tuple((each.node, each.gpus) for each in self.ledger.grants(released))
             ago = (record.ago or 0.0) if isinstance(record, AttemptEnded) else 0.0
-            since, until = self.epoch + attempt.since, self.epoch + max(time - ago, attempt.since)
+            since, until = (
+                self.dates.date(each) for each in (attempt.since, max(time - ago, attempt.since))
+            )
             self.holdings.append(HoldingView(record.number, grants, since, until))
         if attempt.profiles and self.partition is not None:
             if isinstance(record, AttemptStarted) and starting:

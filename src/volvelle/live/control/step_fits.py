@@ -1,7 +1,7 @@
 """Fits the model of a job's steps to what was measured, in a thread of its own.
 
-A fit takes milliseconds, and the first one of a server seconds, as its machine code is made or read. What it
-gives reaches the journal with the goodput that the policy is told, so a replay needs no fit.
+A fit takes milliseconds, and the first one of a server seconds, as its machine code is made or read. Its
+result reaches the journal with the goodput that the policy is told, so a replay needs no fit.
 """
 
 import threading

@@ -72,6 +72,7 @@ class ViewBuilder:
         """The last view of a job that is over. ``published``: views of jobs before this cycle."""
         view = self._job_view(ended.job)
         before = published.get(ended.job.number, view)
+        finished = ended.state is JobState.FINISHED
         return replace(
             view,
             state=ended.state,
@@ -82,11 +83,14 @@ class ViewBuilder:
             preemptions=max(before.preemptions, view.preemptions),
             grants=(),
             gpus=float(ended.job.request.gpus),
-            ended=self._state.epoch + ended.ended,
+            ended=self._state.dates.date(ended.ended),
+            predicted_start=None,
+            predicted_p50=view.predicted_p50 if finished else None,
+            predicted_p90=view.predicted_p90 if finished else None,
         )
 
     def _job_view(self, job: LiveJob) -> JobStatusView:
-        ledger, epoch = self._state.ledger, self._state.epoch
+        ledger, dates = self._state.ledger, self._state.dates
         attempt, grant = ledger.attempts.get(job.number), ledger.pending.get(job.number)
         if attempt is not None:
             state, slots = _STATES[attempt.phase], tuple(sorted(attempt.slots))
@@ -103,7 +107,7 @@ class ViewBuilder:
             gpus=float(len(slots) or job.request.gpus),
             submitted=job.submitted,
             request=job.request_json,
-            started=None if attempt is None else epoch + attempt.since,
+            started=None if attempt is None else dates.date(attempt.since),
             first_started=job.first_started,
             grants=tuple((each.node, each.gpus) for each in ledger.grants(slots)),
             attempt=0 if attempt is None else attempt.attempt,
@@ -130,7 +134,7 @@ class ViewBuilder:
         )
 
     def _guarantee(self, job: LiveJob) -> Guarantee | None:
-        """What was promised to a job. One with a deadline that came in without a word has no guarantee."""
+        """The promise to a job. One with a deadline that came in without a word has no guarantee."""
         if job.guarantee is not None or job.due is None:
             return job.guarantee
         came_in = (

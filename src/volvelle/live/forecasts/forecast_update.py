@@ -76,7 +76,7 @@ def forecast_jobs(
         for p50, p90, prior in [calibrated.get(number, UNKNOWN)]
     }
     promises = [_promise(number, result.finish[number], times[number], epoch) for number in first]
-    reasons = waiting_reasons(scheduler, result.upcoming)
+    reasons = waiting_reasons(scheduler)
     return ForecastUpdate(times, reasons, tuple(promises), time.perf_counter() - began)
 
 

@@ -17,14 +17,12 @@ _PAUSE_PER_SECOND = 4.0
 class Forecaster:
     """A thread that forecasts the scheduler it was last given, and sends the update in parts.
 
-    It pauses in between, longer after longer forecasts. The controller never waits for it. ``epoch``: time 0
-    of the journal.
+    It pauses in between, longer after longer forecasts. The controller never waits for it.
     """
 
     def __init__(
         self,
         calibration: ForecastCalibration,
-        epoch: float,
         send: Callable[[ForecastUpdate], None],
     ) -> None:
         self.calibration = calibration
@@ -32,9 +30,8 @@ class Forecaster:
         """Seconds that the last forecast took."""
         self.problem = ""
         """Why there was no forecast the last time; empty: there was one."""
-        self._epoch = epoch
         self._send = send
-        self._input: tuple[Scheduler, float] | None = None
+        self._input: tuple[Scheduler, float, float] | None = None
         self._ended: list[tuple[int, float, bool]] = []
         self._ready_at = 0.0
         self._busy = False
@@ -64,10 +61,10 @@ class Forecaster:
         with self._changed:
             self._ended.append((number, time, finished))
 
-    def submit(self, scheduler: Scheduler, now: float) -> None:
-        """Forecast a scheduler used by nothing else, as of ``now``."""
+    def submit(self, scheduler: Scheduler, now: float, epoch: float) -> None:
+        """Forecast a scheduler used by nothing else, as of ``now``. ``epoch``: time 0 of the journal."""
         with self._changed:
-            self._input = (scheduler, now)
+            self._input = (scheduler, now, epoch)
             self._changed.notify_all()
 
     def _run(self) -> None:
@@ -80,12 +77,13 @@ class Forecaster:
                 ended, self._ended = self._ended, []
                 self._busy = True
             assert given is not None
+            scheduler, now, epoch = given
             began = time.perf_counter()
             parts: Iterable[ForecastUpdate] = ()
             try:
                 for number, when, finished in ended:
                     self.calibration.job_ended(number, when, finished=finished)
-                parts = forecast_jobs(*given, self.calibration, self._epoch).parts()
+                parts = forecast_jobs(scheduler, now, self.calibration, epoch).parts()
                 self.problem = ""
             except Exception as error:  # the next one may succeed; meanwhile jobs run as ever
                 self.problem = f"there are no forecasts: {type(error).__name__}: {error}"

@@ -10,7 +10,8 @@ class JobForecast:
     """Times in seconds since the Unix epoch; None if a time is not known.
 
     guessed: nothing is known of how long such a job takes, or of how well forecasts hold.
-    deadline_share: share of jobs like it that keep such a deadline. ahead: jobs that are served before it.
+    deadline_share: share of jobs like it that keep such a deadline. ahead: waiting jobs that are expected to
+    start before it.
     reason: why it does not start at once, or is rejected. guarantee: what would be guaranteed of its finish.
     notices: what submitting it would answer with.
     """

@@ -1,4 +1,4 @@
-"""Suggestions: changes by a user or an operator that would let a waiting job start sooner.
+"""Suggestions: changes by a user or an operator that would let a waiting job finish sooner.
 
 Each candidate is tried on a fork of the scheduler, so a suggestion is what the scheduler would do. Most are
 tried with one decision: does the job start now? A full forecast also gives later starts and the finish. It
@@ -30,7 +30,7 @@ that the candidates are tried on take longer."""
 _BUDGET_OF_MANY_SECONDS = 0.03
 
 _MIN_GAIN_SECONDS = 1.0
-"""A start that is sooner by less than this is no suggestion."""
+"""A finish, or a start, that is sooner by less than this is no suggestion."""
 _SHORT_SECONDS = 600.0
 """Estimate to try for a job without one. One that declares an estimate is not advised to declare less."""
 _MAX_NODES = 3
@@ -41,25 +41,30 @@ class Suggestion:
     """A change that would help. ``start`` and ``p50``: seconds since the Unix epoch.
 
     what: as text, after "with". request: keys of the job's request and their new values; empty if the request
-    does not change.
+    does not change. sooner: by how many seconds it would finish earlier (P50); None where one of the two
+    finishes is not known, and the start is earlier.
     """
 
     what: str
     request: dict[str, Any]
     start: Moment
     p50: Moment | None
+    sooner: float | None
 
 
 @dataclass(frozen=True)
 class Suggestions:
     """The best suggestions for a job. after: the job whose end it waits for, if that is known.
 
-    complete: whether all candidates were tried.
+    complete: whether all candidates were tried. start: when it starts, by a forecast made just now, and the
+    jobs that start ``ahead`` of it; None if none was made.
     """
 
     changes: tuple[Suggestion, ...]
     after: int | None
     complete: bool
+    start: float | None = None
+    ahead: tuple[int, ...] | None = None
 
 
 @dataclass(frozen=True)
@@ -68,6 +73,8 @@ class _Candidate:
     request: dict[str, Any]
     events: tuple[Event, ...]
     number: int
+    comparable: bool = True
+    """Whether it is known how long the job takes with the change."""
 
 
 @dataclass(frozen=True)
@@ -75,6 +82,12 @@ class _Result:
     candidate: _Candidate
     start: float
     p50: float | None
+
+    def gain(self, start: float, p50: float | None) -> float:
+        """How much sooner the job finishes than at ``p50``; if unknown, starts than at ``start``."""
+        if self.p50 is None or (p50 is None and start < float("inf")):
+            return start - self.start
+        return float("inf") if p50 is None else p50 - self.p50
 
 
 def suggest(
@@ -95,35 +108,40 @@ def suggest(
     end = time.perf_counter() + (_BUDGET_OF_MANY_SECONDS if many else BUDGET_SECONDS)
     with_forecasts = not many and 2.0 * forecast_seconds < BUDGET_SECONDS
     fork.now = now = max(fork.now, now)
-    start, after = float("inf"), None
+    start, p50, after, ahead = float("inf"), None, None, None
     if with_forecasts:
         result = Fork(fork).until(number)
         start = result.upcoming.get(number, start)
+        p50 = calibration.again(number, now, result.finish.get(number))
         ends = (other for other, finish in result.finish.items() if finish == start)
         after = next((other for other in ends if other != number), None)
-    found: list[_Result] = []
+        before = sorted((at, other) for other, at in result.upcoming.items())
+        ahead = tuple(other for at, other in before if (at, other) < (start, number))
+    found: list[tuple[float, _Result]] = []
     complete = True
     for base, candidate in _candidates(fork, job, now):
         if time.perf_counter() > end:
             complete = False
             break
-        tried = _try(base, candidate, now, calibration if with_forecasts else None)
-        if tried is not None and tried.start < start - _MIN_GAIN_SECONDS:
-            found.append(tried)
-    best = sorted(found, key=lambda tried: tried.start)  # stable: of equals the one tried first
-    changes = tuple(
-        _suggestion(tried, epoch) for tried in islice(_one_of_each_kind(best), MAX_SUGGESTIONS)
-    )
-    return Suggestions(changes, after, complete)
+        tried = _try(base, candidate, number, now, calibration if with_forecasts else None)
+        if tried is not None and (gain := tried.gain(start, p50)) > _MIN_GAIN_SECONDS:
+            found.append((gain, tried))
+    found.sort(
+        key=lambda each: (each[1].p50 is None, -each[0])
+    )  # stable: the first tried of equals
+    best = _one_of_each_kind([tried for _, tried in found])
+    changes = tuple(_suggestion(tried, p50, epoch) for tried in islice(best, MAX_SUGGESTIONS))
+    known = epoch + start if start < float("inf") else None
+    return Suggestions(changes, after, complete, known, ahead)
 
 
-def _suggestion(tried: _Result, epoch: float) -> Suggestion:
-    candidate, p50 = tried.candidate, tried.p50
+def _suggestion(tried: _Result, p50: float | None, epoch: float) -> Suggestion:
     return Suggestion(
-        candidate.what,
-        candidate.request,
+        tried.candidate.what,
+        tried.candidate.request,
         epoch + tried.start,
-        None if p50 is None else epoch + p50,
+        None if tried.p50 is None else epoch + tried.p50,
+        None if tried.p50 is None or p50 is None else p50 - tried.p50,
     )
 
 
@@ -138,11 +156,15 @@ def _one_of_each_kind(results: Sequence[_Result]) -> Iterator[_Result]:
 
 
 def _try(
-    base: SchedulerState, candidate: _Candidate, now: float, calibration: ForecastCalibration | None
+    base: SchedulerState,
+    candidate: _Candidate,
+    number: int,
+    now: float,
+    calibration: ForecastCalibration | None,
 ) -> _Result | None:
-    """When the job would start; None if it would not, or that is not known.
+    """When job ``number`` would start; None if it would not, or that is not known.
 
-    calibration: of the forecast; None: the job is not forecast.
+    calibration: of its forecast, as it stands; None: it is not forecast.
     """
     fork = base.fork()
     for event in candidate.events:
@@ -156,7 +178,8 @@ def _try(
         finish = result.finish.get(candidate.number)
         if start is None:
             return None
-        return _Result(candidate, start, calibration.ask(fork, candidate.number, finish).p50)
+        p50 = calibration.again(number, now, finish) if candidate.comparable else None
+        return _Result(candidate, start, p50)
     at, wake = now, fork.wake_at()
     if not runs and wake is not None and fork.composition.policy.round is not None:
         at = max(wake, now)
@@ -182,7 +205,8 @@ def _candidates(
     request = JobRequest.model_validate(job.request | {"array": 1})  # only this job of its array
     for what, changed in _changed_requests(fork, request):
         spec = request.model_copy(update=changed).spec(new, job.user, now)
-        yield base, _Candidate(what, changed, (JobSubmitted(now, new, spec),), new)
+        known = request.estimate is not None or not {"gpus", "estimate"} & changed.keys()
+        yield base, _Candidate(what, changed, (JobSubmitted(now, new, spec),), new, known)
     for name in _draining_nodes(fork):
         resumed = (NodeChanged(now, name, NodeState.UP),)
         yield fork, _Candidate(f"node {name} resumed", {}, resumed, number)

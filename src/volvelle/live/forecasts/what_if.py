@@ -1,7 +1,8 @@
-"""What-if questions: the forecast of a job, or the effect of a policy, on a fork of the scheduler."""
+"""Hypothetical questions: the forecast of a job, or the effect of a policy, on a fork of the scheduler."""
 
 from collections.abc import Container, Iterator, Mapping
 from dataclasses import dataclass
+from typing import Self
 
 import msgspec
 
@@ -65,7 +66,7 @@ def forecast_request(
     starts = [result.start[n] for n in numbers if n in result.start]
     finishes = [result.finish[n] for n in numbers if n in result.finish]
     finish = max(finishes) if len(finishes) == len(numbers) else None
-    p50, p90, prior = calibration.ask(fork, first, finish)
+    p50, p90, prior = calibration.ask(fork, first, finish).under(guarantee, finish)
     waits = not holds_gpus(fork, first)
     return JobForecast(
         start=epoch + min(starts) if starts else None,
@@ -74,7 +75,7 @@ def forecast_request(
         guessed=prior or fork.composition.estimator.guesses(spec),
         deadline_share=_deadline_share(fork, calibration, request, first, finish),
         ahead=_started_before(fork, result.upcoming, min(starts, default=0.0), numbers),
-        reason=waiting_reasons(fork, result.upcoming, first).get(first, "") if waits else "",
+        reason=waiting_reasons(fork, first).get(first, "") if waits else "",
         guarantee=_guarantee(guarantee, spec, epoch),
     )
 
@@ -155,10 +156,31 @@ class MovedJob:
     """When a job starts and finishes, in seconds since the Unix epoch; None if that is not known."""
 
     number: int
+    name: str
+    user: str
     start_before: float | None
     start: float | None
     finish_before: float | None
     finish: float | None
+
+
+@dataclass(frozen=True)
+class Moves:
+    """How many jobs finish earlier, or later; seconds on average and at most, and the job of the most."""
+
+    jobs: int
+    mean: float
+    most: float
+    job: int | None
+
+    @classmethod
+    def of(cls, seconds: Mapping[int, float]) -> Self:
+        """Those of the jobs whose number of seconds is positive."""
+        moved = {number: each for number, each in seconds.items() if each > _MIN_MOVE_SECONDS}
+        if not moved:
+            return cls(0, 0.0, 0.0, None)
+        job = max(moved, key=moved.__getitem__)
+        return cls(len(moved), sum(moved.values()) / len(moved), moved[job], job)
 
 
 @dataclass(frozen=True)
@@ -167,6 +189,8 @@ class ClusterForecast:
 
     before: QueueOutlook
     after: QueueOutlook
+    earlier: Moves
+    later: Moves
     jobs: tuple[MovedJob, ...]
 
 
@@ -208,10 +232,13 @@ def forecast_cluster(
         events.append(Recomposed(fork.now, policy, admission))
     other.handle(fork.now, events)
     before, after = Fork(fork).until(), Fork(other).until()
-    moved = sorted(_moved_jobs(before, after, epoch), key=_gain, reverse=True)
+    moved = sorted(_moved_jobs(fork, before, after, epoch), key=_gain, reverse=True)
+    late = {n: after.finish[n] - at for n, at in before.finish.items() if n in after.finish}
     return ClusterForecast(
         _outlook(before, fork.now, epoch),
         _outlook(after, fork.now, epoch),
+        Moves.of({number: -seconds for number, seconds in late.items()}),
+        Moves.of(late),
         tuple(moved[:MAX_MOVED_JOBS]),
     )
 
@@ -226,13 +253,19 @@ def _outlook(found: Forecast, now: float, epoch: float) -> QueueOutlook:
     )
 
 
-def _moved_jobs(before: Forecast, after: Forecast, epoch: float) -> Iterator[MovedJob]:
+def _moved_jobs(
+    fork: Scheduler, before: Forecast, after: Forecast, epoch: float
+) -> Iterator[MovedJob]:
     for number, finish in before.finish.items():
         other = after.finish.get(number)
         if other is None or abs(other - finish) > _MIN_MOVE_SECONDS:
-            times = (before.upcoming, after.upcoming, before.finish, after.finish)
-            found = (each.get(number) for each in times)
-            yield MovedJob(number, *(None if time is None else epoch + time for time in found))
+            start, then = before.upcoming.get(number), after.upcoming.get(number)
+            if then is not None and (start is None or start > fork.now):
+                then = max(then, fork.now)  # it ran before and goes on at once
+            spec = fork.known[number].spec
+            found = (start, then, finish, other)
+            told = (None if time is None else epoch + time for time in found)
+            yield MovedJob(number, spec.name, spec.user, *told)
 
 
 def _gain(job: MovedJob) -> float:

@@ -1,4 +1,4 @@
-"""What is said of a job that is submitted, or asked about: refusals and warnings."""
+"""Refusals of and warnings about a job that is submitted, or asked about."""
 
 from volvelle.live.control.controller import Controller
 from volvelle.live.http.errors import HttpError

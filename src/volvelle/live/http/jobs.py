@@ -3,7 +3,7 @@
 from bisect import bisect_right
 from collections.abc import Iterable
 from itertools import islice
-from typing import Annotated
+from typing import Annotated, Any
 
 from fastapi import APIRouter, Header, Query, Request, Response
 from pydantic import Field
@@ -14,7 +14,7 @@ from volvelle.live.control.controller import Controller
 from volvelle.live.control.requests import Cancel, Change, Hold, Release, Requeue, Submit
 from volvelle.live.http.authentication import Principal
 from volvelle.live.http.controller_requests import execute
-from volvelle.live.http.dependencies import AnyPrincipal, TheController, TheStore
+from volvelle.live.http.dependencies import AnyPrincipal, TheCluster, TheController, TheStore
 from volvelle.live.http.errors import HttpError, error_responses
 from volvelle.live.http.job_checks import check_targets, notices_of
 from volvelle.live.http.job_lookup import MAX_NUMBER, JobNumber, find_job, view_of_record
@@ -26,6 +26,7 @@ from volvelle.live.http.responses import (
     json_response,
     visible_to,
 )
+from volvelle.live.http.shown_cluster import ShownCluster
 from volvelle.live.http.uploads import is_kept
 from volvelle.live.job_change import JobChange
 from volvelle.live.job_request import JobRequest
@@ -35,6 +36,7 @@ from volvelle.live.store import JobRecord, Store
 router = APIRouter(prefix="/v1/jobs", tags=["jobs"])
 
 _MAX_PAGE = 10_000
+_MOST_NAMED = 10
 
 Limit = Annotated[int, Query(ge=1, le=_MAX_PAGE, description="at most so many")]
 IdempotencyKey = Annotated[
@@ -92,7 +94,7 @@ async def submit(
 @router.get("", response_model=JobPage, responses=error_responses())
 async def list_jobs(
     principal: AnyPrincipal,
-    controller: TheController,
+    cluster: TheCluster,
     store: TheStore,
     over: Over = False,
     state: States = [],  # noqa: B006
@@ -101,28 +103,28 @@ async def list_jobs(
     limit: Limit = 500,
 ) -> Response:
     """The jobs that are not over, by number, or past jobs: a user's own, for operators those of all users."""
-    time = controller.status.time
+    time = cluster.status.time
     if over:
         records = await _ended_jobs(store, principal, state, user, after, limit)
         found = [view_of_record(record) for record in records]
         return json_response(
             JobPage(time, tuple(found), found[-1].number if len(found) == limit else None)
         )
-    found = _live_jobs(controller, principal, state, user, after, limit + 1)
+    found = _live_jobs(cluster, principal, state, user, after, limit + 1)
     page, more = found[:limit], len(found) > limit
-    problems = controller.health.problems if principal.is_operator else ()
+    problems = cluster.health.problems if principal.is_operator else ()
     return json_response(JobPage(time, tuple(page), page[-1].number if more else None, problems))
 
 
 def _live_jobs(
-    controller: Controller,
+    cluster: ShownCluster,
     principal: Principal,
     states: list[JobState],
     user: str | None,
     after: int | None,
     limit: int,
 ) -> list[JobStatusView]:
-    jobs = controller.status.jobs
+    jobs = cluster.status.jobs
     numbers = sorted(jobs)
     following = map(
         jobs.__getitem__, numbers[bisect_right(numbers, after) if after is not None else 0 :]
@@ -158,18 +160,26 @@ async def _ended_jobs(
 
 @router.get("/{number}", response_model=JobStatusView, responses=error_responses(404))
 async def show_job(
-    number: JobNumber, principal: AnyPrincipal, controller: TheController, store: TheStore
+    number: JobNumber, principal: AnyPrincipal, cluster: TheCluster, store: TheStore
 ) -> Response:
     """One job, over or not."""
-    return json_response(await find_job(number, principal, controller, store))
+    return json_response(await find_job(number, principal, cluster, store))
 
 
-@router.post("/{number}/cancel", status_code=204, responses=error_responses(404, 409))
+@router.post("/{number}/cancel", response_model=ChangedJob, responses=error_responses(404, 409))
 async def cancel(
     number: JobNumber, principal: AnyPrincipal, controller: TheController, store: TheStore
 ) -> Response:
-    """End a job for good."""
-    return await _change(Cancel(number, principal.user), principal, controller, store)
+    """End a job for good. Jobs that were to run after its success are rejected, and named."""
+    rejected = await _execute(Cancel(number, principal.user), principal, controller, store)
+    named = ", ".join(map(str, rejected[:_MOST_NAMED]))
+    if len(rejected) > _MOST_NAMED:
+        named += f" and {len(rejected) - _MOST_NAMED:,} more"
+    verb = "was" if len(rejected) == 1 else "were"
+    told = f"{named} {verb} to run after its success, and {verb} rejected"
+    return json_response(
+        ChangedJob((f"job{'s' if verb == 'were' else ''} {told}",) if rejected else ())
+    )
 
 
 @router.post("/{number}/hold", status_code=204, responses=error_responses(404, 409))
@@ -177,7 +187,8 @@ async def hold(
     number: JobNumber, principal: AnyPrincipal, controller: TheController, store: TheStore
 ) -> Response:
     """Keep a job from running until it is released; a running one stops at a checkpoint."""
-    return await _change(Hold(number, principal.user), principal, controller, store)
+    await _execute(Hold(number, principal.user), principal, controller, store)
+    return Response(status_code=204)
 
 
 @router.post("/{number}/release", status_code=204, responses=error_responses(404, 409))
@@ -185,7 +196,8 @@ async def release(
     number: JobNumber, principal: AnyPrincipal, controller: TheController, store: TheStore
 ) -> Response:
     """Let a held job run again."""
-    return await _change(Release(number, principal.user), principal, controller, store)
+    await _execute(Release(number, principal.user), principal, controller, store)
+    return Response(status_code=204)
 
 
 @router.patch("/{number}", response_model=ChangedJob, responses=error_responses(403, 404, 409))
@@ -200,7 +212,7 @@ async def change(
     """Declare some attributes of a job anew, while it holds no GPUs."""
     if (priority := change.changes.get("priority")) is not None:
         request.app.state.quota.check_priority(principal, int(priority))
-    await _change(Change(number, change, principal.user), principal, controller, store)
+    await _execute(Change(number, change, principal.user), principal, controller, store)
     job = await find_job(number, principal, controller, store)
     declared = JobRequest(**job.request)
     return json_response(ChangedJob(notices_of(declared, job.user, controller)))
@@ -215,17 +227,18 @@ async def requeue(
     attempt: Attempt = None,
 ) -> Response:
     """Stop a running job at a checkpoint, and let it wait again; that costs it no retry."""
-    return await _change(Requeue(number, attempt, principal.user), principal, controller, store)
+    await _execute(Requeue(number, attempt, principal.user), principal, controller, store)
+    return Response(status_code=204)
 
 
-async def _change(
+async def _execute(
     request: Cancel | Hold | Release | Change | Requeue,
     principal: Principal,
     controller: Controller,
     store: Store,
-) -> Response:
+) -> Any:
+    """The controller's answer to a request about a job that is not over."""
     job = await find_job(request.number, principal, controller, store)
     if job.state.over:
         raise HttpError(409, f"job {job.number} is {job.state}", place=f"job {job.number}")
-    await execute(controller, request)
-    return Response(status_code=204)
+    return await execute(controller, request)

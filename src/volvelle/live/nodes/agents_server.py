@@ -138,10 +138,16 @@ class AgentsServer:
         self._loop.call_soon_threadsafe(decide)
         return released.result()
 
-    def close(self) -> None:
-        """Stop the server. Agents and jobs go on."""
+    def close(self, *, dismiss: bool = False) -> None:
+        """Stop the server. Jobs go on, and agents, unless idle ones are to ``dismiss``."""
+
+        def stop() -> None:
+            for name in list(self._connections) if dismiss else ():
+                self._send_to_agent(name, wire.Dismissed())
+            self._loop.stop()
+
         with contextlib.suppress(RuntimeError):
-            self._loop.call_soon_threadsafe(self._loop.stop)
+            self._loop.call_soon_threadsafe(stop)
         self._thread.join()
 
     # ------------------------------------------------------------------ the thread

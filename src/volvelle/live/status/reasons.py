@@ -1,6 +1,5 @@
 """Why jobs wait, as text with numbers: the dominant reason of the last decision; and who borrows GPUs."""
 
-from collections.abc import Mapping
 from typing import NamedTuple, Self
 
 import numpy as np
@@ -15,15 +14,9 @@ _NAMED = 3
 BORROWS = "on GPUs that its pool borrows"
 
 
-def waiting_reasons(
-    scheduler: Scheduler, starts: Mapping[int, float], only: int | None = None
-) -> dict[int, str]:
-    """The reason of each job without GPUs that is not held, or of one; `BORROWS` for those on borrowed GPUs.
-
-    ``starts``: expected start times.
-    """
+def waiting_reasons(scheduler: Scheduler, only: int | None = None) -> dict[int, str]:
+    """The reason of each job without GPUs that is not held, or of one; `BORROWS` on borrowed GPUs."""
     reasons, jobs = reasons_to_wait(scheduler), scheduler.state.jobs
-    ahead = _count_ahead(list(reasons), starts)
     free_gpus, labels = _FreeGpus(scheduler), _Labels.of(scheduler)
     if only is not None:
         reasons = {number: reason for number, reason in reasons.items() if number == only}
@@ -32,7 +25,7 @@ def waiting_reasons(
     for number, reason in reasons.items():
         row = rows[number]
         wanted, types, pool = float(jobs.least[row]), int(jobs.types[row]), int(jobs.pool[row])
-        text = scheduler.composition.policy.why(number) or _describe(
+        found[number] = scheduler.composition.policy.why(number) or _describe(
             labels,
             reason,
             wanted,
@@ -40,7 +33,6 @@ def waiting_reasons(
             pool,
             scheduler.known[number].spec.constraints,
         )
-        found[number] = f"{text}; {_jobs(ahead[number])} ahead" if ahead[number] else text
     found |= _admission_reasons(scheduler) | _dependency_reasons(scheduler)
     return found | _borrowers(scheduler)
 
@@ -76,7 +68,7 @@ def _admission_reasons(scheduler: Scheduler) -> dict[int, str]:
 def _dependency_reasons(scheduler: Scheduler) -> dict[int, str]:
     return {
         number: _waits_for([one.job for one in dependent.left])
-        for number, dependent in scheduler.admissions.dependents.aside.items()
+        for number, dependent in scheduler.admissions.dependents.blocked.items()
         if not dependent.held
     }
 
@@ -122,13 +114,6 @@ def _describe(
 
 def _jobs(count: int) -> str:
     return f"{count:,} job{'' if count == 1 else 's'}"
-
-
-def _count_ahead(numbers: list[int], starts: Mapping[int, float]) -> dict[int, int]:
-    """How many of the waiting jobs are expected to start before each."""
-    expected = [starts.get(number, np.inf) for number in numbers]
-    order = np.lexsort((numbers, expected)).tolist()
-    return {numbers[at]: place for place, at in enumerate(order)}
 
 
 class _FreeGpus:

@@ -111,7 +111,7 @@ class Store:
 
     @contextmanager
     def at_start(self) -> Iterator[None]:
-        """Whatever fails here is a `Problem`: a server that begins does not wait for its store."""
+        """Any failure is a `Problem`: a server that begins does not wait for its store."""
         try:
             yield
         except StoreFailed as failure:

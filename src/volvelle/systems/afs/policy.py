@@ -95,7 +95,7 @@ class AfsP(Policy):
     seed: int = Field(0, description="of the coins")
 
     def allocate(self, view: View) -> Allocation:
-        """Whose turn it is where there are too many; else growth, GPU by GPU."""
+        """Turns where there are too many jobs; else growth, GPU by GPU."""
         coin = 0
         if self.ties == "coin":  # the same wherever this decision is repeated
             moment = int(np.float64(view.now).view(np.uint64))

@@ -3,7 +3,7 @@
 Mean completion time on unrelated machines is least where jobs are matched with places in queues: a job that
 is the k-th from the end of a GPU's queue delays k jobs, itself among them, by its run time. Costs are k
 times what is left of the job on this type of GPU (its age, which the simulator adds, is the same wherever it
-goes). Who is matched with the head of a queue runs:
+goes). A job that is matched with the head of a queue runs:
 
 - A job of one GPU keeps it until it ends. Queues are for the GPUs that nobody keeps.
 - A job of s GPUs, for which AlloX has no answer, is to run 1/s of its time and is matched anew each time.
@@ -69,7 +69,7 @@ class AlloX(Gavel):
 
 
 def heads(work: FloatColumn, rates: Floats, free: IntColumn) -> tuple[IntColumn, IntColumn]:
-    """Who is at the head of a queue, by row, and the GPU type of the queue, in the cheapest matching.
+    """Heads of queues, by row, and the GPU type of each queue, in the cheapest matching.
 
     work: (jobs, 1) that is left. rates: (jobs, types), 0 where a job cannot run. free: GPUs of each type.
     Raises `Problem` where SciPy is not installed.

@@ -16,7 +16,7 @@ import numpy as np
 
 from volvelle.core.columns import GPUS, HELD, NUMBER, POOL, SUBMIT, TYPES
 from volvelle.core.compiled import compiled
-from volvelle.core.events import ArrivalsForetold
+from volvelle.core.events import ArrivalsAnnounced
 from volvelle.core.fill import TARGET, TARGET_REASON, TARGET_TYPE
 from volvelle.core.policy import Allocation
 from volvelle.core.state import Reason
@@ -62,7 +62,7 @@ class NodePlan:
         plan.clocks = [HomeClock(home, period) for home in plan.home_nodes]
         return plan
 
-    def foretell(self, view: View, told: ArrivalsForetold) -> None:
+    def foretell(self, view: View, told: ArrivalsAnnounced) -> None:
         """Plan for the announced arrivals; reservations of jobs in the system stay."""
         here = view.jobs.row_of
         self.clocks = [HomeClock(home, self.period) for home in self.home_nodes]

@@ -10,7 +10,8 @@ A pool whose dedicated jobs always find their GPUs is never later than in its is
 dedicated jobs are a part of its jobs, in their order, and where jobs are left out the others start no later.
 
 **Harm control** (ours, `harm_control`): a pool keeps a share of its unused GPUs, its level, and work counts
-as predicted from a chance of 1 - level on, at most the threshold.
+as predicted from a chance of 1 - level on, at most the threshold. Borrowers are bounded, and a job without a
+limit borrows nothing, since no belief about its end keeps the promise (docs/decisions/0093).
 
 **Preemption** (5.5): with ``preempt`` borrowers are stopped if an owner needs their GPUs. GPUs of borrowers
 that may be stopped are not kept a second time, and such borrowers may take GPUs that are kept, where a stop
@@ -34,7 +35,7 @@ from typing import Annotated, ClassVar, Self
 import numpy as np
 from pydantic import Field, PrivateAttr, model_validator
 
-from volvelle.core.columns import GPUS, HELD, NUMBER, POOL, TYPES
+from volvelle.core.columns import ATTAINED, GPUS, HELD, NUMBER, POOL, TIME_LIMIT, TYPES
 from volvelle.core.policy import Allocation, Kernel, Policy, allocate_by_groups, policies
 from volvelle.core.state import Reason
 from volvelle.core.view import View
@@ -81,7 +82,8 @@ class Anticipatory(Policy):
     preempt: bool = Field(False, description="stop borrowers that may be where an owner needs GPUs")
     bounded: bool = Field(
         False,
-        description="borrowers go by their time limits; without one, by what came in a dozen days",
+        description="borrowers go by their time limits (always with harm); without one, by what came in "
+        "a dozen days",
     )
     locality: bool = Field(
         False,
@@ -110,6 +112,11 @@ class Anticipatory(Policy):
     def chooses_nodes(self) -> bool:
         """As the parameter ``locality`` says."""
         return self.locality
+
+    @property
+    def _by_limits(self) -> bool:
+        """Whether borrowers go by their time limits."""
+        return self.bounded or self.harm > 0.0
 
     @property
     def harmed(self) -> Floats:
@@ -147,6 +154,8 @@ class Anticipatory(Policy):
             if behind or view.now >= memory.words[ASK_AT]:
                 notices += self.refresh(view)
         self._expect(view, memory)
+        if control is not None:
+            notices += tuple(control.exclude(memory.tables, kinds[matrix[HELD] == 0.0]))
         if self.locality and view.resources.named:
             answer = NodeLender(view, home_nodes_of(view), memory.tables, kinds).serve(
                 float(memory.words[ASK_AT])
@@ -160,6 +169,10 @@ class Anticipatory(Policy):
                     control.start(int(matrix[NUMBER, row]), pool, view.now)
         reserved = np.flatnonzero(answer.reason == _RESERVED)
         seconds = view.jobs.total_seconds[reserved]
+        if self._by_limits:
+            limits = matrix[TIME_LIMIT, reserved]
+            left = np.maximum(limits - matrix[ATTAINED, reserved], 0.0)
+            seconds = np.where(limits > 0.0, left, np.inf)
         self._last = (
             np.array([matrix[NUMBER, reserved], matrix[POOL, reserved], seconds]),
             memory.tables.kept.copy(),
@@ -184,13 +197,16 @@ class Anticipatory(Policy):
         if coming is None or not len(found):
             return ""
         pool, seconds = int(jobs[1, found[0]]), jobs[2, found[0]]
-        at = min(int(np.searchsorted(coming.quanta, seconds)), len(coming.quanta) - 1)
+        last = len(coming.quanta) - 1
+        at = min(int(np.searchsorted(coming.quanta, seconds)), len(kept) - 1)
         others = kept[at].copy()
         if pool >= 0:
             others[pool] = 0.0
         if not others.any():
             return ""
-        of, within = coming.names[int(others.argmax())], lasting(coming.quanta[at])
+        of, within = coming.names[int(others.argmax())], lasting(coming.quanta[min(at, last)])
+        if at > last:
+            return f"pool {of} lends GPUs to jobs with a time limit of at most {within}"
         return f"GPUs of pool {of} are kept for work expected within {within}"
 
     def expected(self, view: View) -> Floats:
@@ -206,10 +222,11 @@ class Anticipatory(Policy):
     def _kept_for(self, view: View) -> Floats:
         """`expected`, with a last row for borrowers without a known end."""
         found = self.expected(view)
-        if not self.bounded:
+        if not self._by_limits:
             return found
         assert self._coming is not None
-        most = np.where(np.isinf(found).any(axis=0), np.inf, self._coming.load.max(axis=0))
+        known = np.isfinite(found).all(axis=0) & (self.harm == 0.0)
+        most = np.where(known, self._coming.load.max(axis=0), np.inf)
         return np.vstack([found, np.maximum(most, found.max(axis=0))])
 
     @property
@@ -243,8 +260,8 @@ class Anticipatory(Policy):
             self.least_precision,
             read_model(self.model, quanta) if self.model else None,
         )
-        ends = np.append(quanta, np.inf) if self.bounded else np.array(quanta)
-        self._known.begin(ends, len(view.owned), self.preempt, self.bounded)
+        ends = np.append(quanta, np.inf) if self._by_limits else np.array(quanta)
+        self._known.begin(ends, len(view.owned), self.preempt, self._by_limits)
         view.jobs.matrix[NOTED] = 0.0  # another policy may have had the columns
         if self.harm:
             self._control = HarmControl(

@@ -6,7 +6,8 @@ the pool lends nothing. With every job that is judged the level moves by step x 
 minus harm). That is rolling risk control (Feldman, Ringel, Bates, Romano: Achieving Risk Control in Online
 Learning Settings, TMLR 2023; after Gibbs and Candes, NeurIPS 2021; the batch form is conformal risk control,
 Angelopoulos et al., ICLR 2024). A level begins at 1 and is never below 0. So with any arrivals, late jobs are
-at most harm x jobs, plus the jobs that loans made before the level reached 1 still delay.
+at most harm x jobs, plus the jobs that loans made before the level reached 1 still delay. For these to be few
+no loan may last longer than was believed: borrowers have hard time limits, or may be stopped.
 """
 
 from dataclasses import dataclass, field
@@ -15,8 +16,10 @@ import numpy as np
 
 from volvelle.core.compiled import compiled, kernel
 from volvelle.core.view import View
-from volvelle.model.arrays import Floats, Ints
+from volvelle.model.arrays import Bools, Floats, Ints
+from volvelle.systems.anticipatory.coming import lasting
 from volvelle.systems.anticipatory.isolated_reference import IsolatedReference
+from volvelle.systems.anticipatory.memory import KIND_POOL, KIND_STOPS, KIND_WITHIN, Tables
 
 
 @dataclass
@@ -35,6 +38,8 @@ class HarmControl:
     levels: Floats = field(init=False)
     seen: Floats = field(init=False)
     """Jobs later than in the isolated reference, and all judged jobs, (2, pools)."""
+    _excluded: Bools = field(init=False)
+    """By pool, the last for jobs of no pool: whether a notice says that jobs borrow nothing."""
     _references: list[IsolatedReference] = field(init=False)
     _pool_of: dict[int, int] = field(default_factory=dict)
     _numbers: Floats = field(default_factory=lambda: np.zeros(0))
@@ -42,6 +47,7 @@ class HarmControl:
     def __post_init__(self) -> None:
         if not hasattr(self, "levels"):
             self.levels, self.seen = np.ones(len(self.owned)), np.zeros((2, len(self.owned)))
+            self._excluded = np.zeros(len(self.owned) + 1, dtype=np.bool_)
             self._references = [IsolatedReference(each) for each in self.owned.tolist()]
 
     def start(self, number: int, pool: int, now: float) -> None:
@@ -71,6 +77,19 @@ class HarmControl:
             self.seen[:, pool] += late, known
             notices += self._move(pool, late - self.harm * known)
         return notices
+
+    def exclude(self, known: Tables, kinds: Ints) -> list[str]:
+        """Notices on pools with jobs, of these ``kinds``, that nothing bounds: they borrow nothing."""
+        each, last = known.kinds[np.unique(kinds)], len(known.quanta) - 1
+        endless = each[(each[:, KIND_WITHIN] >= last) & (each[:, KIND_STOPS] == 0.0), KIND_POOL]
+        new = [pool for pool in set(endless.astype(int).tolist()) if not self._excluded[pool]]
+        self._excluded[new] = True
+        return [
+            f"jobs of {f'pool {self.names[pool]}' if pool >= 0 else 'no pool'} that have no time limit of "
+            f"at most {lasting(float(known.quanta[last - 1]))} borrow nothing: harm={self.harm:g} could not "
+            "be kept"
+            for pool in sorted(new)
+        ]
 
     def _move(self, pool: int, by: float) -> list[str]:
         before = float(self.levels[pool])

@@ -14,7 +14,7 @@ then pushes back wider ones of its own pool, whose reservations move behind thei
 the theorem does not hold (docs/decisions/0036). Here virtual starts are those of the reference, and fixed.
 Since an early start adds use before its virtual start only, the plan matters only up to there, and one pass
 by virtual starts replaces figure 6's repeated passes. The paper's algorithm needs announced arrivals; the
-estimator ``oracle`` has them (`ArrivalsForetold`). With others only jobs that wait are protected.
+estimator ``oracle`` has them (`ArrivalsAnnounced`). With others only jobs that wait are protected.
 
 Jobs of no pool, and jobs wider than theirs, have no virtual start: they run where they delay no other job. A
 pool that does not lend is served as in its reference. GPUs are counted; with several GPU types, nodes that
@@ -43,7 +43,7 @@ from volvelle.core.columns import (
     TOTAL,
 )
 from volvelle.core.compiled import compiled
-from volvelle.core.events import ArrivalsForetold
+from volvelle.core.events import ArrivalsAnnounced
 from volvelle.core.facets import ForeseesArrivals
 from volvelle.core.fill import TARGET, TARGET_REASON, TARGET_TYPE, keep_running, seconds_left
 from volvelle.core.policy import Allocation, Policy, policies
@@ -126,7 +126,7 @@ class AnticipatoryVc(Policy, ForeseesArrivals):
 
     _by_node: NodePlan | None = PrivateAttr(None)
     _plan: LendingPlan = PrivateAttr(default_factory=LendingPlan)
-    _told: ArrivalsForetold | None = PrivateAttr(None)
+    _told: ArrivalsAnnounced | None = PrivateAttr(None)
     _wake: float | None = PrivateAttr(None)
 
     @property
@@ -139,7 +139,7 @@ class AnticipatoryVc(Policy, ForeseesArrivals):
         """As the parameter ``locality`` says."""
         return self.locality
 
-    def expect(self, arrivals: ArrivalsForetold) -> None:
+    def expect(self, arrivals: ArrivalsAnnounced) -> None:
         """Plan with these at the next decision."""
         self._told = arrivals
 
@@ -200,7 +200,7 @@ class AnticipatoryVc(Policy, ForeseesArrivals):
         answer, self._wake = self._by_node.decide(view, seconds)
         return answer
 
-    def _foretell(self, view: View, told: ArrivalsForetold) -> None:
+    def _foretell(self, view: View, told: ArrivalsAnnounced) -> None:
         """Work out virtual starts of announced arrivals; virtual starts of jobs in the system stay."""
         matrix, plan = view.jobs.matrix, self._plan
         whole = matrix[START_GAP] + matrix[TOTAL] * matrix[SCALE] / matrix[REQUEST_RATE]
@@ -260,7 +260,7 @@ class AnticipatoryVc(Policy, ForeseesArrivals):
                 matrix[STATE, row], matrix[START, row] = STARTED, start[0]  # to be booked
 
 
-def _columns(told: ArrivalsForetold) -> tuple[tuple[float, ...], ...]:
+def _columns(told: ArrivalsAnnounced) -> tuple[tuple[float, ...], ...]:
     return told.numbers, told.submit, told.gpus, told.seconds, told.pools
 
 

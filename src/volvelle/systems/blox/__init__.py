@@ -1,7 +1,7 @@
 """Blox (Agarwal et al., EuroSys'24): placements by bandwidth and skew, and the synthesizer of policies."""
 
 PARTS = {
-    "directors": {"synthesizer": "synthesizer:Synthesizer"},
+    "switchers": {"synthesizer": "synthesizer:Synthesizer"},
     "placements": {
         "bandwidth-aware": "bandwidth",
         "consolidated-random": "bandwidth",

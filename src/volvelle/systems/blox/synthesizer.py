@@ -48,7 +48,7 @@ class Synthesizer:
         self._last_took = 0.0
 
     def choose(self, scheduler: Scheduler, now: float) -> list[Recomposed]:
-        """What else is to happen at ``now``: a switch, or nothing."""
+        """Further events at ``now``: a switch, or none."""
         choices = [Recomposed(now, *one) for one in self._combinations]
         began = time.monotonic()
         values = self._values(_Question(scheduler, now, choices, self._objectives))
@@ -81,7 +81,7 @@ class Synthesizer:
 
 
 class _Question(NamedTuple):
-    """What would come of each choice."""
+    """The forecast outcome of each choice."""
 
     scheduler: Scheduler
     now: float

@@ -99,7 +99,7 @@ class Cycle:
     def _reserve(self, rows: IntColumn) -> bool:
         """Reserve anew for these rows, least time first; whether all have a reservation.
 
-        Those without keep their promise as long as it is not impossible: they are served right after those
+        Jobs without one keep their promise as long as it is not impossible: they are served right after those
         that have one.
         """
         place = self.look.places(len(self.book.number))
@@ -316,7 +316,7 @@ class Cycle:
     # ------------------------------------------------------------------ who runs
 
     def serve(self) -> Allocation:
-        """Who has GPUs until the lease ends."""
+        """Jobs that have GPUs until the lease ends."""
         look, matrix = self.look, self.look.matrix
         waiting = look.waiting
         idle = self.view.gpus - matrix[HELD].sum()

@@ -100,7 +100,7 @@ class Case(NamedTuple):
         return step
 
     def value(self, held: Bools) -> float:
-        """What a schedule is worth."""
+        """The worth of a schedule."""
         step = self.steps(held)
         rows = np.flatnonzero(step >= 0)
         return float(self.worths[rows, step[rows]].sum())

@@ -101,7 +101,7 @@ def _latest_work(steps: _Steps, case: Case) -> tuple[IntColumn, IntColumn, Float
 
 
 def _demand(steps: _Steps, case: Case, rows: Rows) -> None:
-    """What has to be done by the end of each slot, as two variables for each slot behind the steps.
+    """Work that is due by the end of each slot, as two variables for each slot behind the steps.
 
     The first is the GPUs of jobs that work in the slot if all work as late as they can; the second adds
     these up. So a step appears where it begins and where it ends, and not in every slot.

@@ -12,7 +12,7 @@ step::
 
 (Constraint (3) as printed has R[i] where G[i] must be meant, and (4) is a product, here made linear.)
 
-The **aggregated** program keeps the steps only. What has to be done within the first k slots must fit into
+The **aggregated** program keeps the steps only. Work that is due within the first k slots must fit into
 them::
 
     sum over i, p   s[i, p] G[i] max(0, RL[i] - max(0, DL[i, p] - k))   <=   M[1] + ... + M[k]

@@ -1,4 +1,4 @@
-"""What a profile measured, on a partition on which jobs run first.
+"""Estimates from profiles, measured on a partition on which jobs run first.
 
 Chronus (SoCC'21, section 3.2): a job runs for a few minutes, an iteration of it is timed, and the iterations
 that its user declared say how long it takes. `volvelle.model.cluster.Profiling` says where.
@@ -17,7 +17,7 @@ from volvelle.estimate.measured import Measured
 
 @estimators.register
 class ProfiledRunTimes(Measured):
-    """What the job's profile measured; without one, or without iterations in it, as `measured`."""
+    """The measurement of the job's profile; without one, or without iterations in it, as `measured`."""
 
     name: ClassVar[str] = "profiled"
     source: ClassVar[str] = "Chronus (SoCC'21) section 3.2"

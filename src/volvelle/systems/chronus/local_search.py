@@ -122,7 +122,7 @@ class Sized(NamedTuple):
     rewards: tuple[float, ...]
 
     def reward(self, nodes: int) -> float:
-        """What it earns on so many nodes."""
+        """The gang's reward on so many nodes."""
         return self.rewards[nodes - 1]
 
     def places(self, node: int, nodes: int) -> list["Place"]:
@@ -132,12 +132,12 @@ class Sized(NamedTuple):
 
     @property
     def most(self) -> float:
-        """What it earns at best."""
+        """The gang's highest reward."""
         return max(self.rewards)
 
     @property
     def potential(self) -> float:
-        """What it can lose by its place (equation 8)."""
+        """The most that the gang can lose by its place (equation 8)."""
         return max(self.rewards) - min(self.rewards)
 
 
@@ -224,7 +224,7 @@ def table(gangs: Sequence[Sized]) -> tuple[Ints, Floats]:
 
 
 def quasi_consolidated(room: Ints, gangs: Sequence[Sized]) -> float:
-    """What gangs earn when each in turn stands on the fewest nodes there are."""
+    """Rewards of gangs when each in turn stands on the fewest nodes."""
     left = room.copy()
     return sum(gang.reward(stand_on_fewest(left, gang.gpus)) for gang in gangs)
 

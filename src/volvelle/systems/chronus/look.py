@@ -1,4 +1,4 @@
-"""What Chronus works out of a view: run time that is left, what starts cost, which slot it is."""
+"""Chronus' reading of a view: run time that is left, costs of starts, the present slot."""
 
 from typing import NamedTuple
 
@@ -55,7 +55,7 @@ class Look(NamedTuple):
 
     @classmethod
     def at(cls, view: View, slot: int, fresh: bool) -> "Look":
-        """What ``view`` says."""
+        """The reading of ``view``."""
         jobs, matrix = view.jobs, view.jobs.matrix
         kinds = np.arange(len(view.capacity))
         work = jobs.remaining_work

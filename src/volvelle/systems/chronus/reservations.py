@@ -1,7 +1,7 @@
 """Reservations: in which slots jobs are to have their GPUs, so that they end by what they are promised.
 
 A **slot** is a best-effort lease. A job with a reservation has the GPUs of its gang, of one type, in each of
-its slots; the slots follow one another or not. What it gets done in a **run** of slots without a break is
+its slots; the slots follow one another or not. Its work in a **run** of slots without a break is
 their time less a **gap**: what a start or restore costs it, and the wait until GPUs are free. Reservations
 are as late as they can be: so they say who has to run now, and leave the next slots to jobs that come with
 less time.
@@ -221,7 +221,7 @@ class Reservations:
         return held
 
     def resize(self, capacity: FloatColumn) -> bool:
-        """There are other numbers of GPUs now; whether what is reserved still fits."""
+        """Take new numbers of GPUs; whether all reservations still fit."""
         self.free += (capacity - self.capacity)[:, None]
         self.capacity = capacity.copy()
         return bool((self.free >= 0.0).all())

@@ -6,7 +6,7 @@ on the fewest nodes wherever they could, counted like that (Proposition 1): with
 whenever the counts add up to no more than 8m. A node of another number of GPUs is taken apart into powers of
 two: 6 = 4 + 2.
 
-A gang holds the GPUs that it asks for, no more. What its cell has beyond goes to gangs that find no cell of
+A gang holds the GPUs that it asks for, no more. Further GPUs of its cell go to gangs that find no cell of
 their own, if they can stand together there. The paper places all jobs of a cycle and does not say whether
 those whose lease is renewed may be moved. Here they stay where they are, unless ``move`` lets them.
 """

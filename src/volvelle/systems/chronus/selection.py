@@ -1,7 +1,7 @@
 """Which jobs without a promise are to be promised something: Chronus' program over the leases to come.
 
 The program of section 3.3.4, aggregated (`volvelle.systems.chronus.deadlines`), over the next ``_LEASES`` SLO
-leases. What is promised is fixed: it is not in the program, but the GPUs that it reserves are not there. Its
+leases. A promised job is fixed: it is not in the program, but the GPUs that it reserves are not there. Its
 size is limited and not its time, and of it the linear relaxation is solved and rounded: equal runs get equal
 answers. Where the solver is not installed the smallest jobs are tried first.
 """
@@ -34,7 +34,7 @@ def select(
 ) -> list[int]:
     """The jobs ``found`` (places in the view) in the order in which they are to be tried.
 
-    steps: of each when it is due, seconds, and what that is worth. Those that the program chooses come first.
+    steps: of each when it is due, seconds, and what that is worth. Jobs that the program chooses come first.
     The gap of its answer is noted in ``gaps``.
     """
     service = look.least_seconds[found] * look.matrix[GPUS, found]

@@ -49,7 +49,7 @@ class GandivaFair(Gavel):
 def shares_by_tickets(tickets: FloatColumn, gpus: float) -> FloatColumn:
     """(jobs,) parts of their time, proportional to ``tickets``, at most 1 each.
 
-    Together ``gpus``, where jobs can use as many. Who has no ticket has no part.
+    Together ``gpus``, where jobs can use as many. Users without a ticket have no part.
     """
     share = np.zeros(len(tickets))
     open_, left = tickets > 0.0, gpus

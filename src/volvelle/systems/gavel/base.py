@@ -1,4 +1,4 @@
-"""What Gavel's policies have in common: when fractions are worked out anew, and rounds in between.
+"""The base of Gavel's policies: when fractions are worked out anew, and rounds in between.
 
 Fractions are worked out when the jobs, their rates or the GPUs have changed, and hold for the rounds
 until then. GPUs that nobody's fractions ask for go to jobs that were not meant for their type, when all
@@ -187,7 +187,7 @@ def _claimed(demand: Demand, target: Floats) -> tuple[Claims, Floats]:
 
 
 def _signature(view: View) -> bytes:
-    """What fractions follow from, but for the work done: the jobs, their rates, the GPUs."""
+    """The input of fractions, but for the work done: the jobs, their rates, the GPUs."""
     return view.jobs.number.tobytes() + view.rates_basis() + view.capacity.tobytes()
 
 

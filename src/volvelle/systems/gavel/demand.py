@@ -1,4 +1,4 @@
-"""What Gavel's programs are about: jobs, their rates on the GPU types, and what there is to share.
+"""The demand in Gavel's programs: jobs, their rates on the GPU types, and the GPUs to share.
 
 With space sharing two jobs that request as many GPUs may run on the same ones (a **pair**), each at the
 rate it has beside the other. Fractions then have a row for each job, when it is alone, and behind these one
@@ -30,7 +30,7 @@ class Pairs(NamedTuple):
 
 
 def no_pairs(types: int) -> Pairs:
-    """Nobody shares."""
+    """No two jobs share GPUs."""
     return Pairs(_NO_ROWS, _NO_ROWS, np.zeros((0, types)), np.zeros((0, types)))
 
 
@@ -250,7 +250,7 @@ class _Variables:
         return len(self.entry)
 
     def rows(self, demand: Demand) -> Rows:
-        """What all programs share: GPUs of each type, time of each job, quotas of pools."""
+        """Constraints of all programs: GPUs of each type, time of each job, quotas of pools."""
         rows = Rows()
         for each, capacity in enumerate(demand.capacity.tolist()):
             mine = np.flatnonzero(self.gpu_type == each)

@@ -68,7 +68,7 @@ class GavelFifo(Gavel):
 
 
 _WORTH_SHARING = 1.5
-"""What two jobs must do together, in parts of what each does alone (Gavel's simulator)."""
+"""The least that two jobs must do together, in parts of the rate of each alone (Gavel's simulator)."""
 
 
 def _share(demand: Demand, target: Floats, row: int) -> bool:

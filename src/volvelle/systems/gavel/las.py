@@ -57,7 +57,7 @@ class GavelLas(GavelProgram):
 
 
 def normaliser(demand: Demand) -> FloatColumn:
-    """What makes a rate comparable: GPUs over the rate under a proportional share."""
+    """The factor that makes a rate comparable: GPUs over the rate under a proportional share."""
     proportional = demand.proportional
     return np.divide(
         demand.gpus, proportional, out=np.zeros_like(proportional), where=proportional > 0

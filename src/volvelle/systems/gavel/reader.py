@@ -64,7 +64,7 @@ class GavelOptions(ReaderOptions):
 
 
 class Rates(NamedTuple):
-    """What a throughput file says: rates by job type, and beside other job types on the same GPUs."""
+    """The contents of a throughput file: rates by job type, and beside other job types on the same GPUs."""
 
     alone: dict[str, PerType]
     beside: dict[str, dict[str, PerType]]

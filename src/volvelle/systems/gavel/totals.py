@@ -70,7 +70,7 @@ class GavelThroughput(GavelProgram):
         return per_unit
 
     def factors(self, view: View) -> Floats:
-        """What a unit of work counts on each GPU type."""
+        """The weight of a unit of work on each GPU type."""
         return np.ones(len(view.capacity))
 
 

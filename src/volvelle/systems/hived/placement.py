@@ -9,7 +9,7 @@ rest of it.
 With ``lanes`` jobs on borrowed GPUs stand apart (anticipatory scheduling, SIA, section 5.5): on the last
 cells, and never in the buddy of a cell in which a job on its own pool's GPUs stands, so that pools find
 larger cells when their own jobs end, though nobody is preempted; wider ones only on nodes that are free as
-a whole. A guest for which there is no such cell waits. Who is a guest follows from what pools own
+a whole. A guest for which there is no such cell waits. The choice of guests follows from what pools own
 (`volvelle.core.lanes`).
 
 Cells are read from who holds which GPUs, so that nothing has to be kept; a gang that was placed otherwise

@@ -1,16 +1,15 @@
 """PCS on several GPU types: queues as entities of Gavel's water filling (PCS, OSDI'24, sections 3.3 and 6).
 
 Queue q has the weight w(q, t) = exp(-q W_t), normalised over the queues, on GPU type t: the GPUs
-w(q, t) C_t of each type are its own. What they would do for the first job i of the queue that can have
-more is that job's need, and a program (`volvelle.systems.gavel`) raises the first jobs of all queues
-together
+w(q, t) C_t of each type are its own. Their worth to the first job i of the queue that can have more is
+that job's need, and a program (`volvelle.systems.gavel`) raises the first jobs of all queues together
 
     maximise  L   where  level(i) after  >=  level(i) before + L need(i)
     need(i) = sum over t of w(q, t) C_t T(i, t) / P(i)
 
 in levels as in `gavel-las`: GPUs, of a mix in proportion to the cluster's. Queues to which different types
 matter exchange them: where the first jobs can use all that is their queue's, L is at least 1, and nobody
-would do better on the queue's own GPUs. Who can have no more is held; the next of its queue takes its
+would do better on the queue's own GPUs. A job that can have no more is held; the next of its queue takes its
 place, first in, first out, and w is normalised anew over the queues that still have somebody. Nobody further
 is asked where no GPUs are left that it could use.
 

@@ -40,7 +40,7 @@ class PcsTrace(RowFormat):
     def read(self, path: Path, ledger: Ledger, options: Any) -> Iterator[Job]:
         """A job for each row, with the speed-up table of its model."""
         tables = read_speedups(options.speedups) if options.speedups else {}
-        rows = csv_rows(path, ledger, required=self.required)
+        rows = self.rows(path, ledger)
         return each_job(rows, lambda row: self.job(row, ledger, tables), ledger)
 
     def job(self, row: Row, ledger: Ledger, options: Any) -> Job:

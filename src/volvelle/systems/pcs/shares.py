@@ -144,9 +144,9 @@ def cap(columns: Any, row: int, rates: Any, floor: float) -> float:
     gpus = base + 1
     if gpus >= len(rates):
         return most
-    single = rates[base] / base
+    efficient = floor * (rates[base] / base if base > 1 else rates[1])
     while gpus <= most and gpus < len(rates):
-        if rates[gpus] < floor * single * gpus:
+        if rates[gpus] < efficient * gpus:
             return float(gpus - 1)
         gpus += 1
     return most
@@ -154,7 +154,7 @@ def cap(columns: Any, row: int, rates: Any, floor: float) -> float:
 
 @kernel
 def decide(jobs: Grouped, cluster: ClusterNow, memory: Any, out: Changes) -> float:
-    """What jobs are to hold where GPUs are divided (`volvelle.core.policy.Kernel`); groups are queues."""
+    """GPUs of each job where GPUs are divided (`volvelle.core.policy.Kernel`); groups are queues."""
     left = memory[:0]
     if len(cluster.quota) > 0:
         left = quota_left(jobs.columns, jobs.running, jobs.runs, cluster.quota)
@@ -265,10 +265,12 @@ def _serve(
         share = float(left.sum())
     if delta > 0.0 and pools:
         budget = quota.copy()
-    unspent, end = share, first
+    unspent, end, starting = share, first, -1
     while True:
         row = first
         while row >= 0 and unspent > LEFT_GPUS:
+            if starting < 0 and columns[HELD][row] == 0.0:
+                starting = row
             allowed = unspent if only >= 0 else float(left[jobs.group[row]])
             if allowed > LEFT_GPUS and columns[PINNED][row] == 0.0:
                 most = cap(columns, row, cluster.rates[int(jobs.curve[row])][gpu_type], floor)
@@ -296,8 +298,8 @@ def _serve(
             while row >= 0:
                 out.gpus[row] = kept(columns, row)
                 row = following[row]
-    row = first
-    while row != end:
+    row = starting
+    while row >= 0 and row != end:
         if columns[HELD][row] == 0.0:
             _hold(0.0, row, out.gpus[row], gpu_type, out)
         row = following[row]
@@ -318,7 +320,7 @@ def _hold(held: float, row: int, gpus: float, gpu_type: int, out: Changes) -> No
 
 @kernel
 def _unrounded(gpus: float, held: float) -> float:
-    """What a job is to hold: rounding is no reason to change that."""
+    """GPUs of a job: rounding is no reason to change them."""
     if abs(gpus - held) <= LEFT_GPUS * max(held, 1.0):
         return held
     return 0.0 if gpus < LEFT_GPUS else gpus

@@ -1,4 +1,4 @@
-"""What a search varies of PCS: WFQ(T, W, zeta_min), or T and W for each GPU type (OSDI'24, section 3.3).
+"""The search space of PCS: WFQ(T, W, zeta_min), or T and W for each GPU type (OSDI'24, section 3.3).
 
 T is searched by its logarithm from 0.05 (a factor of about two between the sizes in a queue) to where there
 is one queue; W from 0 to 6, at which a queue has 1/400 of the weight of the one before.

@@ -3,8 +3,8 @@
 A queue is owed the integral of (share - GPUs held) since it last had nothing to run. Queues are served
 in order of what they are owed; each gives whole GPUs to its jobs, strictly first in, first out and up to
 their caps, until share + owed / turn is used up: what it should hold during the next ``turn`` to be even
-at its end. The last job may take it beyond that, up to the fewest GPUs it runs on. What nobody is owed
-then lifts the caps in the same order. Where a job at the head does not fit, its queue waits.
+at its end. The last job may take it beyond that, up to the fewest GPUs it runs on. GPUs that no queue is
+owed then lift the caps in the same order. Where a job at the head does not fit, its queue waits.
 
 PCS' simulator has a variant for whole GPUs too (whole parts stay, fractions take turns of 100 s in
 proportion); it is not used for any figure and not reproduced here.

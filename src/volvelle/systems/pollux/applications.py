@@ -18,7 +18,7 @@ from volvelle.workload.readers.text import csv_rows
 from volvelle.workload.workload import ImportReport
 
 LOCAL_BATCH_LIMITS = {"yolov3": 8}
-"""What a GPU holds where that is less than was measured (the artifact's application settings)."""
+"""Largest batches of a GPU where they are less than was measured (the artifact's application settings)."""
 
 
 def read_application(folder: Path) -> Application:

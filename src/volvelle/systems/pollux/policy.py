@@ -19,7 +19,7 @@ Rows = NDArray[np.int64]
 
 _MOST_HELD, _RESTARTS = 0, 1  # our own columns
 _LEAST_FACTOR = 0.01
-"""What a start leaves at least of a waiting job's speed-up, lest nobody be started at all."""
+"""The least that a start leaves of a waiting job's speed-up, lest no job be started at all."""
 
 
 @policies.register
@@ -134,7 +134,7 @@ class Pollux(Policy):
     def _problem(
         self, view: View, base: Rows, fixed: BoolColumn, order: IntColumn
     ) -> AllocationProblem:
-        """What the search needs to know, jobs in ``order``."""
+        """The search's problem, jobs in ``order``."""
         jobs, resources = view.jobs, view.resources
         sizes = np.diff(resources.first_slot)
         held_there = base.sum(axis=0)

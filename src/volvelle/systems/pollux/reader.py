@@ -4,7 +4,7 @@ The trace gives no durations: they follow from measured tables of the applicatio
 ``applications`` names (a folder with one folder for each application; default: the folder
 ``applications`` beside the trace). In a simulated world the jobs train as was measured, epoch by epoch
 (`volvelle.model.training`), at the batch size of the trace or, under a policy that tunes it, at the one
-with the best goodput. What estimators and baselines see of a job is simpler: work is the iterations at the
+with the best goodput. The job that estimators and baselines see is simpler: work is the iterations at the
 trace's batch size until the last epoch, the rate is one over the measured time of an iteration on GPUs
 packed onto nodes of ``node_gpus``.
 
@@ -32,7 +32,6 @@ from volvelle.systems.pollux.applications import read_application
 from volvelle.workload.readers.base import ReaderOptions, RowFormat, formats, required_text
 from volvelle.workload.readers.ledger import Broken, Ledger, Unfit, each_job
 from volvelle.workload.readers.rows import Row
-from volvelle.workload.readers.text import csv_rows
 
 RIGID = ("ncf",)
 """Applications with a fixed number of GPUs and batch size (the artifact's settings)."""
@@ -69,7 +68,7 @@ class PolluxTrace(RowFormat):
             )
         known = {entry.name: entry for entry in folder.iterdir() if entry.is_dir()}
         measured = cache(lambda name: MeasuredSpeeds(read_application(known[name]), options))
-        rows = csv_rows(path, ledger, required=self.required)
+        rows = self.rows(path, ledger)
         return each_job(rows, lambda row: self.job(row, ledger, measured), ledger)
 
     def job(self, row: Row, ledger: Ledger, options: Any) -> Job:

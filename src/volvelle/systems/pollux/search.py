@@ -30,7 +30,7 @@ _SMALLEST = 1e-3  # added to every speed-up, so that a job without GPUs counts a
 
 
 class AllocationProblem(NamedTuple):
-    """What is searched for: jobs (J) on nodes (N), jobs in the order in which repair serves them.
+    """The problem of the search: jobs (J) on nodes (N), jobs in the order in which repair serves them.
 
     values: (J, 2, GPUs + 1) by being spread and by GPUs. base: (J, N) GPUs now. runs: jobs that have any in
     ``base``. fixed: jobs that stay as they are; they come first. factor: what a change of its GPUs leaves of

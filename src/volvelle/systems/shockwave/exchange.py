@@ -115,7 +115,7 @@ def exchange(
 
 @compiled
 def gained(gain: Floats, row: int, before: float, step: float) -> float:
-    """What a job gains by ``step`` rounds, at most one, after ``before``; a part of a round in proportion."""
+    """A job's gain by ``step`` rounds, at most one, after ``before``; a part of a round in proportion."""
     first = int(before + WHOLE_NUMBER)
     if first >= gain.shape[1]:
         return 0.0
@@ -144,7 +144,7 @@ def _value(
     there: int,
     makespan_weight: float,
 ) -> float:
-    """What so many rounds gain, less what the makespan's bound costs."""
+    """The gain of so many rounds, less the cost of the makespan's bound."""
     value, spread, longest = 0.0, 0.0, 0.0
     for row in range(len(work)):
         used = min(work[row], float(most[row]))
@@ -172,7 +172,7 @@ def _worths(
     there: int,
     makespan_weight: float,
 ) -> None:
-    """What ``step`` more of a round of each job is worth, by itself."""
+    """The worth of ``step`` more of a round of each job, by itself."""
     spread, longest = 0.0, 0.0
     for row in range(len(work)):
         left = _left(row, work, seconds, slot_seconds)

@@ -28,7 +28,7 @@ def choose_gangs(gangs: Floats, gain: Floats, gpu_rounds: float) -> tuple[IntCol
 
     gangs: (jobs, ways) GPUs, ascending. gain: (jobs, ways, slots) what the first, the second ... round
     adds to the objective. Of what is worth as much the fewest rounds are taken, so that a job that ends in
-    the window does so early where GPUs cost nothing. Who can pay for nothing takes the gang for which
+    the window does so early where GPUs cost nothing. A job that can pay for nothing takes the gang for which
     least is lacking.
     """
     slots = gain.shape[2]

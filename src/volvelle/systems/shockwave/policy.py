@@ -173,7 +173,7 @@ class Shockwave(PlanPolicy):
         return by_priority(share.plan, gang, -left[taken], ran_on, view.capacity)
 
     def turns(self, view: View, planned: BoolColumn) -> IntColumn:
-        """Those who are planned, those who run first; then the others, longest first."""
+        """Planned jobs, running ones first; then the others, longest first."""
         jobs = view.jobs
         order: IntColumn = np.lexsort(
             (jobs.number, -jobs.remaining_seconds, ~jobs.running & planned, ~planned)

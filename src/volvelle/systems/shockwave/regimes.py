@@ -46,7 +46,7 @@ Rule = Literal["restatement", "bayesian", "greedy"]
 
 
 class Course(NamedTuple):
-    """What was seen of a job of ``work`` units and ``regimes`` regimes, ``done`` units into it.
+    """Observations of a job of ``work`` units and ``regimes`` regimes, ``done`` units into it.
 
     begins: the work after which each regime so far began, ascending from 0; the last one is ongoing.
     """
@@ -84,7 +84,7 @@ def expected_work(course: Course, rule: Rule) -> list[float]:
 def expected_begins(course: Course, rule: Rule) -> list[float]:
     """The work after which each regime begins: those seen as they did, the others as expected.
 
-    What is left of the work is split in proportion to what each regime is expected to have left.
+    The work that is left is split in proportion to what each regime is expected to have left.
     """
     seen, over = course.seen, len(course.begins) - 1
     work = expected_work(course, rule)
@@ -122,7 +122,7 @@ def _readable(path: Path | None) -> Path | None:
 
 
 def _rules(path: Path, spec: JobSpec) -> Adaptation | None:
-    """What a user's own file says of a job. Raises `Problem`."""
+    """The regimes of a job by a user's own file. Raises `Problem`."""
     if path.suffix != ".py":
         return _by_name(path).get(spec.name)
     given = _function(path)(spec)
@@ -157,7 +157,7 @@ class Foreseen(NamedTuple):
 
 
 class RegimePredictor(Estimator, FollowsRegimes):
-    """What estimators of regimes have in common: what they hear of a job, and what follows from it."""
+    """The base of estimators of regimes: reports of a job, and their consequences."""
 
     rule: Rule = Field("restatement", description="how regimes that were seen count for others")
     every: Period = Field(120.0, description="time between a job's reports of how far it is")
@@ -212,7 +212,7 @@ class RegimePredictor(Estimator, FollowsRegimes):
         return Belief(self._with_regimes(spec.id, truth, (0.0,), 0.0))
 
     def _foreseen(self, spec: JobSpec, believed: Truth) -> Foreseen | None:
-        """What was foreseen of a job at its submission; None of one that is not predicted."""
+        """The prediction for a job at its submission; None of one that is not predicted."""
         return self._ahead.get(spec.id)
 
     def _with_regimes(
@@ -259,7 +259,7 @@ class DeclaredRegimes(RegimePredictor, Measured):
     )
 
     def believe(self, job: JobSubmitted, seed: int) -> Belief:
-        """What the job declares, its regimes as the prior has them. Raises `Problem`."""
+        """The job's declaration, its regimes as the prior has them. Raises `Problem`."""
         spec = job.spec
         adaptation = self.adaptation(spec)
         if adaptation is None:

@@ -124,7 +124,7 @@ Courses = dict[tuple[int, float], BelievedCourse]
 def run_times(
     view: View, known: Courses, gangs: Floats, quickest: IntColumn | None = None
 ) -> RunTimes:
-    """Those of all jobs in ``view`` on the GPUs of ``gangs``, (jobs, ways): a row for each job and way.
+    """Run times of all jobs in ``view`` on the GPUs of ``gangs``, (jobs, ways): a row for each job and way.
 
     known: courses; those of beliefs that have not changed are kept, in place. quickest: (jobs,) the GPU
     type on which times are told (None: the first that will do).

@@ -1,4 +1,4 @@
-"""What rounds are worth to Shockwave: finish-time fairness, utility and the makespan (NSDI'23, 6.2, G)."""
+"""The worth of rounds to Shockwave: finish-time fairness, utility and the makespan (NSDI'23, 6.2, G)."""
 
 import numpy as np
 
@@ -11,7 +11,7 @@ last decision, and when that was."""
 OWN_COLUMNS = 3
 
 NO_PROGRESS = 1e-6
-"""What a job without any progress counts as having, whose logarithm would be infinite."""
+"""The progress that a job without any counts as having, since its logarithm would be infinite."""
 
 _ALL = 1.0 - 1e-9
 """UTIL of a job that is done, with what rounding may take from it."""
@@ -76,7 +76,7 @@ def gains(progress: Floats, weight: FloatColumn, pieces: int, ending: float = 0.
 def less_to_come(gangs: Floats, left: Floats, progress: Floats) -> Floats:
     """(jobs, ways, rounds) by how many GPU-seconds each further round lessens what is left of a job.
 
-    Told on the number of GPUs that takes least of them, as the sum in the makespan's bound has to be.
+    Counted on the number of GPUs that takes least of them, as the sum in the makespan's bound has to be.
     gangs, left: (jobs, ways) GPUs, and seconds on them. progress: (jobs, ways, rounds + 1), UTIL.
     """
     least = (gangs * left).min(axis=1)

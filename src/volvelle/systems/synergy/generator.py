@@ -8,7 +8,7 @@ its class's models, each as likely. Durations hold at a GPU's proportional share
 `MODELS` states what the authors' simulator (github.com/msr-fiddle/synergy, ``simulator/models``) has for
 one GPU: where a model saturates, its rate there, and its rates with only the proportional memory at these
 CPUs and at the number of CPUs measured before. For gnmt, transformer and lstm it was read from the files
-for two GPUs. What lies between is ours: linear in CPUs, from nothing through the proportional share, and
+for two GPUs. Values in between are ours: linear in CPUs, from nothing through the proportional share, and
 linear in memory from a tenth at 20.83 GB. All of the authors' points lie within 0.26 of that (alexnet with
 6 CPUs: 1.5 here, 1.75 there).
 """
@@ -26,7 +26,7 @@ from volvelle.systems.gavel.generator import GavelJobs
 from volvelle.workload.generators.base import JobColumns, generators
 
 SHARE_CPUS, SHARE_MEMORY_GB = 3.0, 62.5
-"""What a GPU of the authors' machines comes with."""
+"""CPUs and memory for each GPU of the authors' machines."""
 
 _STARVED_MEMORY_GB, _STARVED = 20.83, 0.1
 

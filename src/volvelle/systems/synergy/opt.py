@@ -76,7 +76,7 @@ def columns_of(wants: Sequence[Wants]) -> tuple[FloatColumn, FloatColumn]:
 
 
 def _points(wants: Wants) -> list[tuple[Amounts, float]]:
-    """What a job may have and what that is worth: from the cheapest, its fallback, to its demand."""
+    """Shares that a job may have and their worth: from the cheapest, its fallback, to its demand."""
     least = wants.value(wants.fallback)
     cpus, memory = wants.demand
     candidates = {wants.fallback, wants.demand}

@@ -74,7 +74,7 @@ class MultiResource(Placement, ClaimsAmounts):
 
 
 def _wants(job: KnownJob, gpus: int, stock: Stock, nodes: IntColumn) -> Wants:
-    """What ``job`` wants on ``nodes``: its share is that of the poorest, its most that of the richest."""
+    """The demand of ``job`` on ``nodes``: its share is that of the poorest, its most that of the richest."""
     capacity, there = stock.capacity[:, nodes], stock.gpus[nodes]
     cpus, memory = (capacity / np.minimum(there, gpus)).max(axis=1).tolist()
     return wants_of(job.spec, job.believed.sensitivity, stock.share_at(nodes), (cpus, memory))

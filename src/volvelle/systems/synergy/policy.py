@@ -48,7 +48,7 @@ class Synergy(Policy):
 
     @property
     def columns(self) -> int:  # type: ignore[override]
-        """Those of the inner policy."""
+        """Columns of the inner policy."""
         return self._inner.columns
 
     @property
@@ -77,7 +77,7 @@ class Synergy(Policy):
         return self._inner.resizes
 
     def allocate(self, view: View) -> Allocation:
-        """What the inner policy gives."""
+        """The inner policy's allocation."""
         return self._inner.allocate(view)
 
     def next_wake(self, view: View) -> float | None:
@@ -85,7 +85,7 @@ class Synergy(Policy):
         return self._inner.next_wake(view)
 
     def lacks(self, spec: JobSpec) -> str:
-        """What it loses with fewer CPUs and less memory, if there are any to divide by that."""
+        """The job's loss with fewer CPUs and less memory, if there are any to divide by that."""
         if not self.divides or spec.sensitivity is not None or spec.cpus or spec.memory_gb:
             return self._inner.lacks(spec)
         return (
@@ -106,7 +106,7 @@ class Synergy(Policy):
 
     @property
     def solver_gaps(self) -> SolverGaps | None:
-        """Those of the inner policy."""
+        """Gaps of the inner policy."""
         return self._inner.solver_gaps
 
     def learn(self, spec: JobSpec, gpu_seconds: float) -> None:
@@ -162,14 +162,14 @@ class SynergyOpt(Synergy):
 
     @property
     def solver_gaps(self) -> SolverGaps | None:
-        """Those of the inner policy and of divisions."""
+        """Gaps of the inner policy and of divisions."""
         inner = self._inner.solver_gaps or SolverGaps()
         solved = inner.solved + self._gaps.solved
         return SolverGaps(solved, max(inner.worst, self._gaps.worst), self._gaps.latest)
 
 
 def all_wants(jobs: Sequence[KnownJob], standing: Standing, stock: Stock) -> list[Wants]:
-    """What each of ``jobs`` wants where it stands."""
+    """The demand of each of ``jobs`` where it stands."""
     here, at = stock.capacity[:, standing.place], standing.first[:-1]
     shares = np.minimum.reduceat(here / stock.gpus[standing.place], at, axis=1).T.tolist()
     mosts = np.minimum.reduceat(here / standing.gpus, at, axis=1).T.tolist()

@@ -97,7 +97,7 @@ def _richest(
     above: NDArray[np.bool_],
     job: int,
 ) -> int:
-    """Who is to give up what it has above its fallback where ``job`` is short; -1 for nobody."""
+    """The job that gives up its share above its fallback where ``job`` is short; -1 for none."""
     richest, score = -1, (False, 0.0, 0.0)
     for peer in range(job):
         if not above[peer]:

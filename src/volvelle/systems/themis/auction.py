@@ -261,7 +261,7 @@ def after_payments(
     linear: bool,
     gpus: Floats,
 ) -> Floats:
-    """What is left to each of ``rows`` of ``gpus`` once it has paid for being there, in whole GPUs.
+    """The rest of ``gpus`` of each of ``rows`` once it has paid for being there, in whole GPUs.
 
     A job keeps the share by which its presence leaves the others: the product of their values with it
     over that without it, of those that have GPUs both ways. Less than the fewest GPUs it runs on is

@@ -20,7 +20,7 @@ job.
 job) take part; so Shockwave writes it, where Themis' own f is the share left out. Partial allocation
 divides the GPUs among them so that the product of their values 1 / rho is largest; with ``payments`` each
 then keeps only the share of its GPUs by which its presence leaves the others (to make bidding the truth
-pay; jobs here do not lie, so the default is without). What is left over goes to the jobs outside, worst
+pay; jobs here do not lie, so the default is without). Left-over GPUs go to the jobs outside, worst
 off first, then to those inside. No job is leased more GPUs than it has work for until the lease is over.
 
 Shockwave (NSDI'23, section 2.1) describes the same filter over "the jobs that have attained the least

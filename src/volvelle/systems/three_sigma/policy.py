@@ -95,7 +95,7 @@ class ThreeSigma(DeadlineOrder):
             self._quantiles = None
 
     def allocate(self, view: View) -> Allocation:
-        """What runs with a deadline goes on; then starts of this slot, and best effort on what is left."""
+        """Running jobs with a deadline go on; then starts of this slot, and best effort on the GPUs left."""
         matrix, due = view.jobs.matrix, view.jobs.deadline
         self._note_beliefs(view)
         left = self._left(view)
@@ -210,7 +210,7 @@ class _Case(NamedTuple):
         return cls(first, worth, needs[first], rest, gpus[rest], gain, np.maximum(free, 0.0))
 
     def solved(self) -> tuple[IntColumn, IntColumn, float | None]:
-        """Who starts now, who of the others runs (places); the gap, None where nothing was solved."""
+        """Jobs that start now, others that run (places); the gap, None where nothing was solved."""
         many, columns = self.worth.shape
         count = many * columns
         shares = np.zeros(count + len(self.others))
@@ -249,7 +249,7 @@ class _Case(NamedTuple):
     def _rounded(self, x: Floats) -> tuple[IntColumn, FloatColumn, float]:
         """Let each job start in the slot that has most of it and where it fits, those that are surest first.
 
-        Who starts now, the GPUs used by slot, and the value.
+        Jobs that start now, the GPUs used by slot, and the value.
         """
         used, value, starts = np.zeros(len(self.free)), 0.0, []
         slots = len(self.free)
@@ -267,7 +267,7 @@ class _Case(NamedTuple):
         return np.array(starts, dtype=np.int64), used, value
 
     def _filled(self, y: FloatColumn, used: FloatColumn) -> tuple[IntColumn, float]:
-        """Who of the others runs on what is left of the first slot, by what the program gave them."""
+        """Others that run on the rest of the first slot, by their shares in the program."""
         free, value = float(self.free[0] - used[0]), 0.0
         chosen = []
         for at in np.lexsort((-self.gain, -y)).tolist():

@@ -12,8 +12,8 @@ start on, over all its waits; before that a job is in the first queue anyway.
 
 Departures and choices: decisions are taken at events and at demotions and promotions, which are events
 of their own (the paper decides on events too); with ``round`` only at its multiples, as Blox does. A job
-that does not fit is skipped. A job that has waited long enough when it would fall stays. What simulators
-do otherwise is in `volvelle.systems.tiresias.reproductions`.
+that does not fit is skipped. A job that has waited long enough when it would fall stays. Departures
+of simulators are in `volvelle.systems.tiresias.reproductions`.
 """
 
 from collections.abc import Sequence

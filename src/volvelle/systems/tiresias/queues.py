@@ -52,7 +52,7 @@ SERVICE, SECONDS, WAITED, START = range(4)
 
 @compiled
 def attained(jobs: Floats, now: float, memory: Floats) -> Floats:
-    """What counts for the jobs' queues now, (4, jobs); own columns learn of first starts."""
+    """Measures that decide the jobs' queues now, (4, jobs); own columns learn of first starts."""
     counts = np.empty((4, jobs.shape[1]))
     for row in range(jobs.shape[1]):
         seconds, gpu_seconds = _seconds(jobs, now, row), _gpu_seconds(jobs, now, row)

@@ -84,8 +84,12 @@ class RowFormat(TableFormat):
 
     def read(self, path: Path, ledger: Ledger, options: Any) -> Iterator[Job]:
         """A job for each row."""
-        rows = csv_rows(path, ledger, required=self.required)
+        rows = self.rows(path, ledger)
         return each_job(rows, lambda row: self.job(row, ledger, options), ledger)
+
+    def rows(self, path: Path, ledger: Ledger) -> Iterator[Row]:
+        """The rows of a table with a header, cells between commas. Raises `Problem`."""
+        return csv_rows(path, ledger, required=self.required)
 
     @abstractmethod
     def job(self, row: Row, ledger: Ledger, options: Any) -> Job:

@@ -43,6 +43,11 @@ def read_cluster_table(path: Path | str) -> Cluster:
     )
 
 
+def is_cluster_table(sample: Sample) -> bool:
+    """Whether the columns are those of a known table of nodes."""
+    return any(sample.header.issuperset(columns) for columns in _TABLES)
+
+
 def _openb(rows: Iterable[Row]) -> Cluster:
     nodes = (
         Node(

@@ -149,7 +149,7 @@ def own_jobs(columns: Columns) -> Sequence[Job | None]:
 
 
 def _specs(columns: Columns) -> list[JobSpec]:
-    """What is declared in each row."""
+    """The declaration in each row."""
     gpus, submitted = columns.gpus("gpus"), columns.timestamps("submit_time")
     rewards = _rewards(columns, submitted)
     names = zip(columns.lines, columns.texts("id"), strict=True)
@@ -206,7 +206,7 @@ def _run_seconds(
 def _truths(
     columns: Columns, jobs: Sequence[Job | None], works: Sequence[float | None]
 ) -> list[Truth]:
-    """What is true of each job, with what else its row says."""
+    """The truth of each job, with all else that its row says."""
     rigid = [0.0 if job is None else job.truth.work for job in jobs]
     amounts = [
         by_time if work is None else work for by_time, work in zip(rigid, works, strict=True)

@@ -2,7 +2,7 @@
 
 import math
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 
 from volvelle.model.problems import Problem, nearest
@@ -78,6 +78,12 @@ class Row:
         self.header = header
         self.cells = cells
         self.line = line
+
+    @classmethod
+    def of(cls, values: Mapping[str, object], line: int) -> "Row":
+        """A row that is no table's, such as a JSON object: ``values`` by name; None is absent."""
+        cells = ["" if value is None else str(value) for value in values.values()]
+        return cls(ColumnNames([*values], ""), cells, line)
 
     def text(self, column: str, default: str = "") -> str:
         """The cell without surrounding blanks; ``default`` where the table lacks the column."""

@@ -49,7 +49,9 @@ class Local(Executor):
         LOG_RETENTION_SECONDS, description="how long the logs of a run are kept after its end"
     )
     linger_seconds: float = Field(
-        60.0, ge=0, description="how long an agent stays without a job and without a controller"
+        60.0,
+        ge=0,
+        description="how long an agent stays without a job when the controller was killed",
     )
 
     def open(self, context: ExecutorContext, report: Callable[[Report], None]) -> OpenExecutor:
@@ -59,6 +61,8 @@ class Local(Executor):
 
 class _LocalAgents(ManagedAgents):
     """The agents of all nodes, started where they do not run."""
+
+    dismisses: ClassVar[bool] = True
 
     def __init__(
         self, executor: Local, context: ExecutorContext, report: Callable[[Report], None]

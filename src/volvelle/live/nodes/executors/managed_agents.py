@@ -2,6 +2,7 @@
 
 import threading
 from abc import ABC, abstractmethod
+from typing import ClassVar
 
 from volvelle.live.messages import Order
 from volvelle.live.nodes.agents_server import AgentsServer
@@ -10,6 +11,9 @@ from volvelle.live.nodes.node_logs import NodeLogs
 
 class ManagedAgents(ABC):
     """Calls `poll` every ``poll_seconds`` from now on. A subclass calls this constructor last."""
+
+    dismisses: ClassVar[bool] = False
+    """Whether agents without jobs end when this stops."""
 
     def __init__(self, server: AgentsServer, poll_seconds: float) -> None:
         self.server = server
@@ -28,10 +32,10 @@ class ManagedAgents(ABC):
         self.server.send(order)
 
     def close(self) -> None:
-        """Stop. Agents and jobs go on."""
+        """Stop. Jobs go on, and their agents."""
         self._closing.set()
         self._thread.join()
-        self.server.close()
+        self.server.close(dismiss=self.dismisses)
 
     @abstractmethod
     def poll(self) -> None:

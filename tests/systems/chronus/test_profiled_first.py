@@ -252,7 +252,7 @@ def controller(folder: Path, on: Cluster) -> Iterator[Controller]:
 
 def test_real_jobs_are_measured_and_a_restart_loses_nothing(tmp_path: Path) -> None:
     on = cluster(of="2x1", seconds=0.8)
-    line = str(Path(__file__).parents[2] / "examples" / "train_line.py")
+    line = str(Path(__file__).parents[3] / "examples" / "train_line.py")
     with controller(tmp_path, on) as first:
         for command in ((sys.executable, line, "1000", "0.01"), ("true",), ("false",)):
             environment = {"PYTHONPATH": str(SOURCES)}

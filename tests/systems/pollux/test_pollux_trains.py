@@ -22,7 +22,7 @@ executor = { name = "local", pretend = true, progress_seconds = 0.2 }
 [listen]
 port = 0
 """
-SCRIPT = Path(__file__).parents[1] / "client" / "pollux_job.py"
+SCRIPT = Path(__file__).parents[2] / "client" / "pollux_job.py"
 EPOCHS, BATCHES = 2000, 16
 """Batches of an epoch at its own size."""
 

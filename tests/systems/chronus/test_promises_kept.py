@@ -23,7 +23,7 @@ executor = { name = "local", pretend = true, linger_seconds = 5 }
 [listen]
 port = 0
 """
-LINE = Path(__file__).parents[2] / "examples" / "train_line.py"
+LINE = Path(__file__).parents[3] / "examples" / "train_line.py"
 
 
 def submit(server: ServerProcess, epochs: int, *options: str) -> dict[str, Any]:
