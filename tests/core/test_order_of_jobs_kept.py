@@ -14,7 +14,7 @@ from volvelle.core.forward.classes import (
 )
 from volvelle.core.forward.running import list_from, list_running, put_back, rank, rank_no_more
 from volvelle.core.forward.waiting import wait, wait_no_more
-from volvelle.core.state import BLOCKS, CLASSES, INFINITY, RANKED, Rules, State
+from volvelle.core.state import BLOCKS, CLASSES, EVERY_POOL, INFINITY, RANKED, Rules, State
 
 KEYS = st.integers(0, 5).map(float)
 STEPS = st.lists(st.tuples(st.integers(0, 149), KEYS), max_size=400)
@@ -105,8 +105,12 @@ def test_the_first_that_waits_is_the_first_of_all(
         )
         >= 0
     }
-    assert first_waiting(state, False) == first(waiting)
-    assert first_waiting(state, True) == first(fits)
+    assert first_waiting(state, EVERY_POOL, False) == first(waiting)
+    assert first_waiting(state, EVERY_POOL, True) == first(fits)
+    for pool in range(3):
+        of_pool = {row for row in waiting if state.jobs.pool[row] == pool}
+        assert first_waiting(state, pool, False) == first(of_pool)
+        assert first_waiting(state, pool, True) == first(of_pool & fits)
     assert all(
         state.tournament.need[2 * k] < INFINITY for row in fits for k in [state.jobs.kind[row]]
     )

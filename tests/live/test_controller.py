@@ -25,7 +25,7 @@ from volvelle.live.job_request import JobRequest
 from volvelle.live.messages import AttemptStarted
 from volvelle.live.nodes.executor import ExecutorContext
 from volvelle.live.status.view import JobState
-from volvelle.live.store import Store
+from volvelle.live.store import CycleBatch, Store
 from volvelle.metrics.recorder import outcomes_of
 from volvelle.model.cluster import Cluster, NodeState, parse_cluster
 from volvelle.model.node import Node
@@ -246,6 +246,23 @@ def test_a_lost_node_takes_its_jobs_elsewhere(tmp_path: Path) -> None:
     harness.fake_cluster.join("node-0")
     harness.deliver()
     assert [node.state for node in harness.controller.status.nodes] == ["up", "up"]
+
+
+def test_nodes_that_are_just_joining_are_not_said_to_be_down(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    controller = (harness := ControllerHarness.at(tmp_path)).controller
+    said: list[str] = []
+    append = controller.store.append
+
+    def append_slowly(batch: CycleBatch) -> None:
+        said.extend(controller.health.problems)
+        append(batch)
+
+    monkeypatch.setattr(controller.store, "append", append_slowly)
+    harness.deliver()
+    assert [node.state for node in controller.status.nodes] == ["up"]
+    assert said == []
 
 
 def test_a_node_that_does_not_return_after_a_restart_gets_no_new_jobs(

@@ -176,6 +176,50 @@ def test_the_overview_says_in_a_sentence_what_its_lists_show(site: Site) -> None
     assert not site.errors
 
 
+def test_an_array_shows_its_elements_and_a_failed_job_says_so_once(site: Site) -> None:
+    submit(site.api, name="sweep", array=2, gpus=1)
+    broken = {"command": ["false"], "name": "broken", "retries": 0, "priority": 5}
+    number = site.api.post("/v1/jobs", json=broken).json()["numbers"][0]
+    until(lambda: site.api.get(f"/v1/jobs/{number}").json()["state"] == "failed")
+    page = site.page("root", **DESK)
+    page.wait_for_selector(".look li:has-text('broken')")  # although nothing changes after it
+    site.go(page, "queue")
+    page.wait_for_selector("td:has-text('sweep[1]')")
+    site.go(page, f"job/{number}")
+    page.wait_for_selector("p:has-text('exit code 1')")
+    assert page.locator("main").inner_text().count("exit code 1") == 1
+    assert page.locator(".lead").inner_text().startswith("Failed ")
+    assert not site.errors
+    for each in site.api.get("/v1/jobs").json()["jobs"]:
+        if each["name"] == "sweep":
+            site.api.post(f"/v1/jobs/{each['number']}/cancel")
+
+
+def test_what_policies_there_are_is_offered_where_one_is_named(site: Site) -> None:
+    page = site.page("root", **DESK)
+    site.go(page, "whatif")
+    page.wait_for_selector("#policies option[value=srsf]", state="attached")
+    page.wait_for_selector("#admissions option[value=accept-all]", state="attached")
+    for label in ("Policy", "Under policy"):
+        assert page.get_by_label(label, exact=True).get_attribute("list") == "policies"
+    page.get_by_role("link", name="All that there are").click()
+    row = page.get_by_role("row", name=re.compile("^las "))
+    assert "Least attained service" in row.inner_text()
+    page.get_by_role("button", name="Use srsf", exact=True).click()
+    assert "srsf" in page.get_by_role("dialog").inner_text()
+    page.get_by_role("dialog").get_by_role("button", name="Back").click()
+    assert site.api.get("/v1/policy").json()["policy"] == "fifo"
+    assert not site.errors
+
+
+def test_the_field_of_the_token_fits_a_phone(site: Site) -> None:
+    page = site.browser.new_context(**PHONE).new_page()
+    page.goto(site.server.url)
+    box = page.get_by_label("Token").bounding_box()
+    assert box["x"] >= 8
+    assert box["x"] + box["width"] <= PHONE["viewport"]["width"] - 8
+
+
 def test_the_timeline_is_left_without_an_error(site: Site) -> None:
     page = site.page("root", **DESK)
     for _ in range(3):

@@ -9,6 +9,8 @@ from fake_cluster import ControllerHarness, sleeping, wait_for
 
 from volvelle.cli import formatting
 from volvelle.live.control.requests import Submit
+from volvelle.live.forecasts.calibration import PastForecast
+from volvelle.live.forecasts.forecast_update import forecast_jobs
 from volvelle.live.forecasts.job_forecast import JobForecast
 from volvelle.live.job_request import JobRequest
 from volvelle.live.request_parts import Deadline
@@ -76,6 +78,29 @@ def test_a_user_is_told_at_once_and_after_a_crash_it_still_holds(
     harness.crash()
     harness.deliver()
     assert {number: guarantee(harness, number) for number in told} == told
+
+
+def test_p50_is_no_later_than_a_guarantee_that_the_forecast_keeps(
+    harness: ControllerHarness,
+) -> None:
+    """Jobs took twice as long as forecast, so that P50 alone lies beyond the forecast and its slack."""
+    calibration = harness.controller._forecaster.calibration
+    calibration.replay(
+        PastForecast(n, 1e3 * n, 1e3 * n + 100.0, 2.0, 100.0, 1e3 * n + 200.0)
+        for n in range(-60, -1)
+    )
+    request = due(100.0, 50.0, accept_later=True)
+    plain, told = foretell(harness, sleeping(100.0, gpus=2)), foretell(harness, request)
+    assert told.guarantee is not None
+    finish_by = told.guarantee.finish_by
+    assert None not in (plain.p50, told.p50, told.p90, finish_by)
+    assert told.p50 == finish_by < plain.p50
+    assert told.p90 == plain.p90
+    number = submit(harness, request)
+    fork = harness.controller._cycle.state.scheduler.fork()
+    times = forecast_jobs(fork, fork.now, calibration, fork.now).times[number]
+    assert times.p50 is not None
+    assert times.p50 == fork.promises[number].finish_by
 
 
 def test_a_guarantee_is_revoked_when_it_becomes_impossible(harness: ControllerHarness) -> None:

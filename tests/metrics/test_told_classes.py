@@ -8,6 +8,7 @@ import pytest
 from volvelle.metrics.outcomes import Outcomes
 from volvelle.metrics.told import sharpness, told_classes, told_sentence
 from volvelle.model.cluster import parse_cluster
+from volvelle.report.told import told_side_by_side
 from volvelle.simulate.run import simulate
 from volvelle.testing.scenario import Scenario, linear_job
 
@@ -42,3 +43,11 @@ def test_a_sentence_names_the_class_that_is_furthest_off_and_how_sharp_p90_is() 
         "(median)."
     )
     assert told_sentence(replace(found, predicted_p90=None)) == ""
+
+
+def test_a_comparison_has_a_row_for_each_run_that_told_times() -> None:
+    found = outcomes()
+    quiet = replace(found, predicted_p90=None)
+    assert told_side_by_side({"fifo": quiet}) == []
+    [table] = told_side_by_side({"fifo": quiet, "srsf": found})
+    assert table.rows == (("srsf", 25.0, 50.0, "0 of 5", "GPUs: to 2 (0 %)", 1.25),)

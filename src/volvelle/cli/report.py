@@ -76,6 +76,7 @@ def shown_tables(runs: "Comparison", output: Form, metrics: Sequence[str]) -> "l
     from volvelle.notebook.results import COLUMNS
     from volvelle.report import against, reproduction
     from volvelle.report.table import comparison
+    from volvelle.report.told import told_side_by_side
 
     judged: list[Table] = []
     if runs.reference is not None:
@@ -83,7 +84,8 @@ def shown_tables(runs: "Comparison", output: Form, metrics: Sequence[str]) -> "l
         judged = against.tables(against.judge(grid, runs.reference), runs.reference)
     if output is not Form.TABLE:
         return judged[:1] or [comparison(runs.outcomes, metrics or COLUMNS).without_empty_columns()]
-    return runs.tables(*metrics) + judged + reproduction.tables(runs.grid)
+    told = told_side_by_side(runs.outcomes)
+    return runs.tables(*metrics) + judged + reproduction.tables(runs.grid) + told
 
 
 def show_verdict(runs: "Comparison") -> None:

@@ -20,6 +20,7 @@ class JobColumn(NamedTuple):
 JOB_TABLE = (
     JobColumn("number"),
     JobColumn("name"),
+    JobColumn("array_index"),
     JobColumn("user"),
     JobColumn("state"),
     JobColumn("gpus"),
@@ -36,6 +37,7 @@ JOB_TABLE = (
     JobColumn("preemptions", title="Preempted"),
     JobColumn("progress"),
     JobColumn("grants"),
+    JobColumn("attached"),
 )
 """A new column is a line here, and an attribute of `JobStatusView` if it is not one yet.
 

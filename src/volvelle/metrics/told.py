@@ -73,18 +73,46 @@ def sharpness(outcomes: Outcomes) -> float:
     return float(np.nanmedian(wide)) if not np.isnan(wide).all() else np.nan
 
 
-def told_sentence(outcomes: Outcomes) -> str:
-    """How well told times hold, and how sharp they are; empty where none were told."""
+class ToldTimes(NamedTuple):
+    """How well the told times of a run hold.
+
+    all: all jobs. judged: the classes of at least `LEAST` jobs. sharpness: as `sharpness` says.
+    """
+
+    all: ToldClass
+    judged: tuple[ToldClass, ...]
+    sharpness: float
+
+    @property
+    def within(self) -> int:
+        """The judged classes whose P90 holds for 85 to 95 %."""
+        return sum(each.within for each in self.judged)
+
+    @property
+    def worst(self) -> ToldClass | None:
+        """The class furthest off, if its P90 does not hold so."""
+        worst = max(self.judged, key=lambda each: abs(each.p90 - 90.0), default=None)
+        return None if worst is None or worst.within else worst
+
+
+def told_times(outcomes: Outcomes) -> ToldTimes | None:
+    """The summary of a run; None where no P90 was told."""
     classes = told_classes(outcomes)
     if not classes:
+        return None
+    judged = tuple(each for each in classes[1:] if each.jobs >= LEAST)
+    return ToldTimes(classes[0], judged, sharpness(outcomes))
+
+
+def told_sentence(outcomes: Outcomes) -> str:
+    """How well told times hold, and how sharp they are; empty where none were told."""
+    if (told := told_times(outcomes)) is None:
         return ""
-    whole, *others = classes
-    judged = [each for each in others if each.jobs >= LEAST]
+    whole, worst = told.all, told.worst
     said = f"P90 held for {whole.p90:.0f} % of {whole.jobs:,} jobs, P50 for {whole.p50:.0f} %"
-    if judged:
-        within = sum(each.within for each in judged)
-        said += f"; P90 for 85 to 95 % in {within} of {len(judged)} classes of observable state"
-        worst = max(judged, key=lambda each: abs(each.p90 - 90.0))
-        if not worst.within:
-            said += f" (the furthest off: {worst.name}, {worst.p90:.0f} %)"
-    return f"{said}. P90 is {sharpness(outcomes):.2f} times as far away as the time predicted (median)."
+    if told.judged:
+        within = f"{told.within} of {len(told.judged)}"
+        said += f"; P90 for 85 to 95 % in {within} classes of observable state"
+    if worst is not None:
+        said += f" (the furthest off: {worst.name}, {worst.p90:.0f} %)"
+    return f"{said}. P90 is {told.sharpness:.2f} times as far away as the time predicted (median)."

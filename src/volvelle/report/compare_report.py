@@ -13,6 +13,7 @@ from volvelle.report.grid import Grid
 from volvelle.report.owner import in_short
 from volvelle.report.page import Section, figure, folded, listed, note, write_page
 from volvelle.report.table import Cell, Column, Table, comparison, to_csv, to_html
+from volvelle.report.told import told_side_by_side
 from volvelle.report.verdict import verdict
 
 DEFAULT_COLUMNS = (
@@ -82,6 +83,8 @@ def write_compare_report(
     if grid is not None and (beside := reproduction.tables(grid)):
         html = "".join(map(to_html, beside))
         sections.append(Section("reproduction", "Beside the record", html))
+    if told := told_side_by_side(runs):
+        sections.append(Section("told", "Told times", "".join(map(to_html, told))))
     if grid is not None:
         (directory / TIDY).write_text(to_csv(grid.tidy()), encoding="utf-8")
         if len(grid.rates) > 1:

@@ -10,6 +10,7 @@ arrays and `advance` is called again; the phase says where it goes on.
 """
 
 from volvelle.core.compiled import kernel
+from volvelle.core.forward.classes import count_left
 from volvelle.core.forward.decide import change, decide_by_order
 from volvelle.core.forward.expected import next_expected, take_expected
 from volvelle.core.forward.gpus import keep_in_mind, place, release
@@ -45,6 +46,7 @@ def advance(s: State, rules: Rules, until: float, moments: int) -> int:  # noqa:
     """Let time pass for at most ``moments`` moments, none later than ``until``; says why it returns."""
     count, clock = s.count, s.clock
     last = count[MOMENTS] + moments
+    settled = False
     while True:
         if count[PHASE] == AHEAD:
             if count[MOMENTS] >= last:
@@ -103,7 +105,7 @@ def advance(s: State, rules: Rules, until: float, moments: int) -> int:  # noqa:
                 count[DIRTY] = 0
                 clock[DECIDED] = clock[NOW]
                 if rules.decides == ORDER:
-                    decide_by_order(s, rules, clock[NOW])
+                    settled = decide_by_order(s, rules, clock[NOW], settled)
                 else:
                     if not rules.grouped:
                         list_rows(s)
@@ -119,10 +121,15 @@ def advance(s: State, rules: Rules, until: float, moments: int) -> int:  # noqa:
                     row = s.changed[i]
                     if s.jobs.target[row] > 0.0 and not place(s, rules, row):
                         refuse(s, row)
+                        settled = False
         if count[PHASE] == COMMIT:
             count[PHASE] = RATES
             count[MARK] = count[LOGGED_EVENTS]
             _commit(s, rules)
+            if settled and count[DIRTY] == 0:
+                count_left(
+                    s
+                )  # only pools in which something happens later are concerned by a decision
         if count[PHASE] == RATES:
             count[PHASE] = DIVISION
             if count[UNRATED] > 0:
@@ -159,7 +166,8 @@ def _news(s: State, rules: Rules) -> bool:
         return False
     # with a job that is pinned to a draining node, capacity goes too
     known = s.jobs.truly_asked[row] == 0.0 and s.jobs.pinned[row] == 0.0
-    if kind == MILESTONE and known and not rules.learns:
+    known = known and kind == MILESTONE and not rules.learns
+    if known and (not rules.notes or s.learn(s, row) == 1):
         log_event(s, rules, FINISHED, number, s.jobs.attempt[row], 0.0)
         leave(s, rules, row)
         return False

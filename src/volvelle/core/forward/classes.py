@@ -52,7 +52,7 @@ def no_classes(s: State) -> None:
     s.count[CLASSES] = 0
     s.count[UNPOOLED] = -1
     for pool in range(len(s.pools.classes)):
-        s.pools.classes[pool] = -1
+        s.pools.classes[pool] = s.pools.running[pool] = -1
 
 
 @kernel
@@ -149,9 +149,14 @@ def type_for(s: State, types: int, least: float, pool: int) -> int:
 
 
 @kernel
-def first_waiting(s: State, fitting: bool) -> int:
-    """The row of the waiting job that is served next, or of the next whose class fits; -1: none."""
+def first_waiting(s: State, pool: int, fitting: bool) -> int:
+    """The row of the waiting job that is served next, or of the next whose class fits; -1: none.
+
+    pool: whose jobs are meant, `EVERY_POOL` for all jobs.
+    """
     classes, tree, size = s.classes, s.tournament, len(s.classes.first)
+    if pool != EVERY_POOL:
+        return _first_of_pool(s, pool, fitting)
     if not fitting:
         return int(tree.first[size - 1])
     most = 0.0
@@ -181,3 +186,16 @@ def first_waiting(s: State, fitting: bool) -> int:
             return int(best)
         at += 2 * step
         k += 1
+
+
+@kernel
+def _first_of_pool(s: State, pool: int, fitting: bool) -> int:
+    classes, best, k = s.classes, -1, s.pools.classes[pool]
+    while k >= 0:
+        row = classes.first[k]
+        if row >= 0 and (best < 0 or before(s.jobs, row, best)):
+            types = int(classes.types[k])
+            if not fitting or type_for(s, types, classes.least[k], pool) >= 0:
+                best = row
+        k = classes.next[k]
+    return int(best)

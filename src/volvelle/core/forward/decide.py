@@ -16,39 +16,101 @@ from volvelle.core.forward.classes import (
     type_for,
 )
 from volvelle.core.forward.ranking import work_out_key
-from volvelle.core.forward.running import list_from, list_running, put_back
+from volvelle.core.forward.running import list_from, list_pool, list_running, put_back
 from volvelle.core.forward.waiting import wait, wait_no_more
 from volvelle.core.groups import sort_by_number
 from volvelle.core.state import *
 from volvelle.model.tolerances import SAME_AMOUNT
 
-
-@kernel
-def decide_by_order(s: State, rules: Rules, now: float) -> None:
-    """Serve jobs in order; where all have what they can use, they are placed by submission."""
-    serve_in_order(s, rules, now)
-    if s.count[CHANGED] > 1 and _all_are_served(s):
-        sort_by_number(s.jobs.number, s.changed, s.count[CHANGED])
+_NO_POOL = -2
 
 
 @kernel
-def serve_in_order(s: State, rules: Rules, now: float) -> None:
-    """Write changed rows to `State.changed`, with their targets; jobs that start wait no more."""
-    jobs, count, ranked, bound = s.jobs, s.count, s.ranked, s.bound
-    gangs = count[ELASTIC] == 0
-    if count[WAITING] == 0 and gangs:
-        return
+def decide_by_order(s: State, rules: Rules, now: float, settled: bool) -> bool:
+    """Serve jobs in order; where all have what they can use, they are placed by submission.
+
+    settled: whether a job that waits waits for others of its pool, as far as nothing has happened in this
+    since the last decision. Returns whether that is so from now on.
+    """
+    if s.count[WAITING] == 0 and s.count[ELASTIC] == 0:
+        return settled
+    pool = EVERY_POOL
+    if settled and s.count[ELASTIC] == 0:
+        pool = _pool_concerned(s)
+        if pool == _NO_POOL:
+            return True
     if rules.keys_move:
         _order_waiting(s, now)
     _count_what_is_left(s)
+    if pool == EVERY_POOL or s.count[OVERDRAWN] > 0 or s.pools.left[pool] > s.types.free[0]:
+        pool, settled = EVERY_POOL, _settles(s, rules)
+    _serve_in_order(s, rules, now, pool)
+    if s.count[CHANGED] > 1 and _all_are_served(s):
+        sort_by_number(s.jobs.number, s.changed, s.count[CHANGED])
+    return settled
+
+
+@kernel
+def _pool_concerned(s: State) -> int:
+    """The pool in which something has happened and jobs wait; `EVERY_POOL` for several."""
+    concerned = _NO_POOL
+    if _wait_without_pool(s):
+        return EVERY_POOL
+    for i in range(s.count[TOUCHED]):
+        pool = s.pools.list[i]
+        if first_waiting(s, pool, False) >= 0:
+            if concerned != _NO_POOL:
+                return EVERY_POOL
+            concerned = pool
+    return concerned
+
+
+@kernel
+def _settles(s: State, rules: Rules) -> bool:
+    """Whether no job that waits after this decision will do so for GPUs that other pools hold.
+
+    That is so where there are enough for all that is left to pools in which jobs wait.
+    """
+    if len(s.pools.quota) == 0 or len(s.types.capacity) > 1 or s.count[ELASTIC] > 0:
+        return False
+    if rules.strict or rules.keys_move or (rules.preemptive and not rules.keys_fall):
+        return False
+    if s.count[OVERDRAWN] > 0 or _wait_without_pool(s):
+        return False
+    room = s.types.free[0]
+    for pool in range(len(s.pools.quota)):
+        if first_waiting(s, pool, False) >= 0:
+            room -= s.pools.left[pool]
+    return bool(room >= 0.0)
+
+
+@kernel
+def _wait_without_pool(s: State) -> bool:
+    """Whether a job of no pool waits."""
+    k = s.count[UNPOOLED]
+    while k >= 0:
+        if s.classes.first[k] >= 0:
+            return True
+        k = s.classes.next[k]
+    return False
+
+
+@kernel
+def _serve_in_order(s: State, rules: Rules, now: float, pool: int) -> None:
+    """Write changed rows to `State.changed`, with their targets; jobs that start wait no more.
+
+    pool: whose jobs are served, `EVERY_POOL` for all.
+    """
+    jobs, count, ranked, bound = s.jobs, s.count, s.ranked, s.bound
+    gangs = count[ELASTIC] == 0
     if gangs:
-        _start_what_fits(s)
-        if first_waiting(s, False) < 0:
+        _start_what_fits(s, pool)
+        if first_waiting(s, pool, False) < 0:
             return
-    _find_concerned(s, rules, now)
+    _find_concerned(s, rules, pool, now)
     _take_back(s, rules)
     i, many, blocked = 0, count[RANKED], False
-    waiting = first_waiting(s, not rules.strict)
+    waiting = first_waiting(s, pool, not rules.strict)
     while i < many or waiting >= 0:
         if waiting >= 0:
             key, number = jobs.key[waiting], jobs.number[waiting]
@@ -63,7 +125,7 @@ def serve_in_order(s: State, rules: Rules, now: float) -> None:
                 if not _serve_waiting(s, waiting) and rules.strict:
                     blocked, waiting = True, -1
                 else:
-                    waiting = first_waiting(s, not rules.strict)
+                    waiting = first_waiting(s, pool, not rules.strict)
         elif gangs and not blocked and count[CHANGED] == 0:
             return  # running jobs stay as they are
         else:
@@ -76,7 +138,8 @@ def serve_in_order(s: State, rules: Rules, now: float) -> None:
 def _all_are_served(s: State) -> bool:
     """Whether every job has all it can use, of the one GPU type that there is."""
     jobs, count = s.jobs, s.count
-    if len(s.types.capacity) > 1 or len(s.pools.quota) > 0 or first_waiting(s, False) >= 0:
+    only = len(s.types.capacity) == 1 and len(s.pools.quota) == 0
+    if not only or first_waiting(s, EVERY_POOL, False) >= 0:
         return False
     for i in range(count[CHANGED]):
         row = s.changed[i]
@@ -103,7 +166,7 @@ def _count_what_is_left(s: State) -> None:
 
 
 @kernel
-def _start_what_fits(s: State) -> None:
+def _start_what_fits(s: State, pool: int) -> None:
     """Let the first jobs that wait start as long as they fit beside all gangs that run.
 
     They would in the order of all jobs too: there may be more free when it is their turn, never less.
@@ -113,14 +176,14 @@ def _start_what_fits(s: State) -> None:
             return
     if s.count[OVERDRAWN] > 0:
         return
-    row = first_waiting(s, False)
+    row = first_waiting(s, pool, False)
     while row >= 0:
         k = s.jobs.kind[row]
         types = int(s.classes.types[k])
         if type_for(s, types & -types, s.classes.least[k], int(s.classes.pool[k])) < 0:
             return  # on its first type; others would do only where that cannot be had
         _serve_waiting(s, row)
-        row = first_waiting(s, False)
+        row = first_waiting(s, pool, False)
 
 
 @kernel
@@ -136,35 +199,52 @@ def _order_waiting(s: State, now: float) -> None:
 
 
 @kernel
-def _find_concerned(s: State, rules: Rules, now: float) -> None:
+def _find_concerned(s: State, rules: Rules, pool: int, now: float) -> None:
     """Write the running jobs that may change to `State.ranked`, by their keys as they are now.
 
     Where all are gangs, those before the first job that waits and could ever fit stay as they are.
+    pool: whose jobs are meant, `EVERY_POOL` for all.
     """
     jobs, count, ranked, bound = s.jobs, s.count, s.ranked, s.bound
     from_key = -INFINITY
-    if count[ELASTIC] == 0:
-        if not rules.preemptive:
-            count[RANKED] = 0
-            return
-        if rules.keys_fall:
-            from_key = jobs.key[first_waiting(s, False)]
+    if count[ELASTIC] == 0 and not rules.preemptive:
+        count[RANKED] = 0
+        return
+    if count[ELASTIC] == 0 and rules.keys_fall:
+        from_key = jobs.key[first_waiting(s, pool, False)]
+    if pool != EVERY_POOL:  # their places among all stay, with the keys that they had
+        list_pool(s, pool)
+        s.key(jobs, ranked, 0, count[RANKED], now, bound)
+        gap = 1
+        while 3 * gap < count[RANKED]:
+            gap = 3 * gap + 1
+        while gap > 0:
+            _sort_ranked(s, gap)
+            gap = gap // 3
+        return
     list_from(s, from_key)
-    many = count[RANKED]
-    s.key(jobs, ranked, 0, many, now, bound)
-    for i in range(many):
-        row, key = ranked[i], bound[i]
-        jobs.key[row] = key
-        number, at = jobs.number[row], i
-        while at > 0 and (
-            bound[at - 1] > key or (bound[at - 1] == key and jobs.number[ranked[at - 1]] > number)
+    s.key(jobs, ranked, 0, count[RANKED], now, bound)
+    for i in range(count[RANKED]):
+        jobs.key[ranked[i]] = bound[i]
+    _sort_ranked(s, 1)
+    put_back(s, from_key)
+
+
+@kernel
+def _sort_ranked(s: State, gap: int) -> None:
+    """Sort entries of `State.ranked` that are ``gap`` apart by their keys: a step of Shell's method."""
+    ranked, bound, number = s.ranked, s.bound, s.jobs.number
+    for i in range(gap, s.count[RANKED]):
+        row, key, at = ranked[i], bound[i], i
+        while at >= gap and (
+            bound[at - gap] > key
+            or (bound[at - gap] == key and number[ranked[at - gap]] > number[row])
         ):
-            ranked[at] = ranked[at - 1]
-            bound[at] = bound[at - 1]
-            at -= 1
+            ranked[at] = ranked[at - gap]
+            bound[at] = bound[at - gap]
+            at -= gap
         ranked[at] = row
         bound[at] = key
-    put_back(s, from_key)
 
 
 @kernel

@@ -18,7 +18,7 @@ from volvelle.core.forward.groups import leave_group
 from volvelle.core.forward.log import log_event
 from volvelle.core.forward.ranking import queue_up, sort_in
 from volvelle.core.forward.rates import believed_rate, rate_asked, true_rate
-from volvelle.core.forward.running import rank, rank_no_more
+from volvelle.core.forward.running import join_pool, leave_pool, rank, rank_no_more
 from volvelle.core.forward.waiting import wait_no_more
 from volvelle.core.state import *
 
@@ -86,6 +86,8 @@ def join(s: State, rules: Rules, row: int, now: float) -> None:
         count[ELASTIC] += 1
     s.clock[DEMAND] += jobs.gpus[row]
     count[DIRTY] = 1
+    if jobs.pool[row] >= 0.0:
+        touch(s, int(jobs.pool[row]))
     sort_in(s, rules, row)
     queue_up(s, rules, row, now)
 
@@ -174,6 +176,8 @@ def give_up(s: State, rules: Rules, row: int) -> None:
     """Let the job in ``row`` hold nothing; what it still waited for is for others."""
     if rules.decides == ORDER or rules.grouped:
         rank_no_more(s, row)
+        if rules.decides == ORDER:
+            leave_pool(s, row)
     hold(s, row, 0.0, -1.0)
     if s.count[RELEASES] > 0:
         claim_no_more(s, s.jobs.number[row])
@@ -282,6 +286,8 @@ def start(s: State, rules: Rules, row: int, now: float) -> None:
         s.clock[TIMED] = min(s.clock[TIMED], now + left)  # where it begins late, that is seen then
     if (rules.decides == ORDER or rules.grouped) and not resized:
         rank(s, row)
+        if rules.decides == ORDER:
+            join_pool(s, row)
     if rules.simulated:
         if resized:
             jobs.true_done[row] += jobs.true_rate[row] * max(now - jobs.since[row], 0.0)

@@ -3,7 +3,7 @@
 from volvelle.core.compiled import kernel
 from volvelle.core.forward.classes import class_of, no_classes
 from volvelle.core.forward.groups import empty_groups, join_group
-from volvelle.core.forward.running import rank, rank_no_more
+from volvelle.core.forward.running import join_pool, rank, rank_no_more
 from volvelle.core.forward.waiting import wait, wait_no_more
 from volvelle.core.state import *
 
@@ -53,6 +53,7 @@ def order_anew(s: State, rules: Rules, now: float) -> None:
         elif rules.decides == ORDER or rules.grouped:
             if rules.decides == ORDER:
                 work_out_key(s, row, now)
+                join_pool(s, row)
             rank(s, row)
         row = jobs.younger[row]
 

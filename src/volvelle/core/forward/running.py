@@ -20,6 +20,44 @@ def rank(s: State, row: int) -> None:
 
 
 @kernel
+def join_pool(s: State, row: int) -> None:
+    """Let the job in ``row`` be among those of its pool that run."""
+    pool = int(s.jobs.pool[row])
+    if pool >= 0:
+        first = s.pools.running[pool]
+        s.jobs.next[row] = first
+        s.jobs.previous[row] = -1
+        if first >= 0:
+            s.jobs.previous[first] = row
+        s.pools.running[pool] = row
+
+
+@kernel
+def leave_pool(s: State, row: int) -> None:
+    """Take the job in ``row`` out of those of its pool that run."""
+    pool, jobs = int(s.jobs.pool[row]), s.jobs
+    if pool >= 0:
+        before, after = jobs.previous[row], jobs.next[row]
+        if before < 0:
+            s.pools.running[pool] = after
+        else:
+            jobs.next[before] = after
+        if after >= 0:
+            jobs.previous[after] = before
+
+
+@kernel
+def list_pool(s: State, pool: int) -> None:
+    """Write the jobs of a pool that run to `State.ranked`, in no order."""
+    many, row = 0, s.pools.running[pool]
+    while row >= 0:
+        s.ranked[many] = row
+        many += 1
+        row = s.jobs.next[row]
+    s.count[RANKED] = many
+
+
+@kernel
 def rank_no_more(s: State, row: int) -> None:
     """Take the job in ``row`` out of the running ones."""
     key, number = s.jobs.key[row], s.jobs.number[row]

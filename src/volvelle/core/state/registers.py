@@ -119,6 +119,9 @@ aside for other jobs."""
 ORDER, KERNEL, ASKED, COUNTED = range(4)
 """Ways to decide or place: a kept order, a kernel, Python; COUNTED: GPUs are only counted."""
 
+EVERY_POOL = -1
+"""In the place of a pool: a decision is about all jobs."""
+
 NEVER, EVERY_MOMENT, NEWCOMERS_CAME = range(3)
 """After which moments `volvelle.core.forward.advance` pauses."""
 

@@ -185,7 +185,9 @@ class Jobs(StateTable):
     token: Floats  # outdates what is expected of earlier rates
     # Links to other jobs and to GPUs, -1 for none.
     child: Ints  # first child in the heap of the jobs that wait
-    next: Ints  # next sibling in it; or the next job of its group
+    next: (
+        Ints  # next sibling in it; or the next job of its group; or, of one that runs, of its pool
+    )
     previous: Ints  # previous sibling, or parent; or the job before it
     kind: Ints  # its class: jobs that need the same; or its group
     older: Ints  # the job submitted before it
@@ -304,7 +306,8 @@ class Pools(StateTable):
     """GPUs by pool: the most that its jobs may hold, that they hold, and that are left during a decision.
 
     owned: that it owns. lends: whether it does (0 or 1). classes: the first of its
-    classes. touched: 1 where it is in ``list``, of those to be counted anew.
+    classes. running: the first of its jobs that run, under an order. touched: 1 where it is in ``list``, of
+    those to be counted anew.
     """
 
     quota: Floats
@@ -313,6 +316,7 @@ class Pools(StateTable):
     taken: Floats
     left: Floats
     classes: Ints
+    running: Ints
     touched: Ints
     list: Ints
 

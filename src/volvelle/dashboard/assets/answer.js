@@ -13,7 +13,7 @@ export function answer(job) {
   const by = neededBy(job), what = guaranteeOf(job) ? "the end of its guarantee" : "its deadline";
   switch (job.state) {
     case "finished": return [`Finished ${moment(job.ended)}.`, by ? `${against(job.ended, by, what)}.` : job.promised ? `${against(job.ended, job.promised, "the finish that was told at submission")}.` : ""];
-    case "failed": case "cancelled": case "rejected": return [`${job.state[0].toUpperCase()}${job.state.slice(1)} ${moment(job.ended)}.`, job.reason];
+    case "failed": case "cancelled": case "rejected": return [`${job.state[0].toUpperCase()}${job.state.slice(1)} ${moment(job.ended)}`, `after ${duration(job.ended - job.submitted)}.`];
     case "held": return ["Held until it is released.", ""];
     default:
   }
@@ -67,8 +67,9 @@ export function planPicture(job, width) {
     text(guaranteeOf(job) ? "guaranteed" : "deadline", x(by), BAR - 12, x(by) > width - 70 ? "end" : "middle");
   }
   if (!over) {
+    const beside = by && Math.abs(x(by) - x(time)) < 60; // where its name stands
     path(`M${x(time)} ${BAR - 6}V${BAR + TALL + 6}`, "now");
-    text("now", x(time), BAR - 10, x(time) > width - 30 ? "end strong" : x(time) < 30 ? "strong" : "middle strong");
+    if (!beside) text("now", x(time), BAR - 10, x(time) > width - 30 ? "end strong" : x(time) < 30 ? "strong" : "middle strong");
   }
   return picture;
 }

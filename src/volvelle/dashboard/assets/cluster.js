@@ -92,7 +92,7 @@ export class Cluster {
   }
 
   keep(job, end) {
-    if (job?.started && job.grants.length) this.past.push({ number: job.number, name: job.name, user: job.user, start: job.started, end, grants: job.grants });
+    if (job?.started && job.grants.length) this.past.push({ number: job.number, name: job.name, array_index: job.array_index, user: job.user, start: job.started, end, grants: job.grants });
   }
 
   // `listener` is called at most once a drawn picture.

@@ -69,6 +69,9 @@ export const duration = (seconds) => (seconds === null || seconds === undefined 
 export const number = (value) => value.toLocaleString("en", { maximumFractionDigits: 2 });
 
 // "1 node", "2 nodes".
+// `sweep[2]` of an array.
+export const nameOf = ({ name, array_index: at }) => (at === null || at === undefined ? name : `${name}[${at}]`);
+
 export const counted = (count, noun) => `${number(count)} ${noun}${count === 1 ? "" : "s"}`;
 
 // The rows as a file; a text that a spreadsheet would take for a formula is quoted.

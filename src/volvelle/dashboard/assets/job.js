@@ -3,7 +3,7 @@
 import { answer, explanation, planPicture, progressText } from "./answer.js";
 import { ApiError, get, stream } from "./api.js";
 import { forecastChart } from "./chart.js";
-import { duration, h, moment, now, number } from "./dom.js";
+import { duration, h, moment, nameOf, now, number } from "./dom.js";
 import { askForChange, changeJobs, declare, isOffered, sayError } from "./dialogs.js";
 import { finishText, guaranteeOf, startOf } from "./queue.js";
 
@@ -73,8 +73,8 @@ export function job(root, { cluster, session, path }) {
       facts.replaceChildren(h("dt", {}, "Not here"), h("dd", {}, "There is no such job, or it is over and another user's."));
       return;
     }
-    title.textContent = present.name ? `Job ${wanted}: ${present.name}` : `Job ${wanted}`;
-    facts.replaceChildren(...factsOf({ ...details, ...row }).flatMap(([name, text]) => [h("dt", {}, name), h("dd", {}, text)]));
+    title.textContent = present.name ? `Job ${wanted}: ${nameOf(present)}` : `Job ${wanted}`;
+    facts.replaceChildren(...factsOf({ ...details, ...row }, details).flatMap(([name, text]) => [h("dt", {}, name), h("dd", {}, text)]));
     const over = OVER.includes(present.state), [certain, expected] = answer({ ...details, ...row });
     lead.replaceChildren(certain, " ", h("span", {}, expected));
     sub.replaceChildren(h("span", { "data-state": present.state }, present.state), `, ${present.user}, ${number(present.gpus)} GPU${present.gpus === 1 ? "" : "s"}, submitted ${moment(present.submitted)}`);
@@ -111,11 +111,12 @@ export function job(root, { cluster, session, path }) {
   return { update: () => { if (cluster.jobs.has(wanted)) draw(); else if (details && !OVER.includes(shownState)) read(); }, close: () => { stopped.abort(); observer.disconnect(); } };
 }
 
-function factsOf(job) {
+// own: whether the rest of the page says why it waits, or how it ended.
+function factsOf(job, own) {
   const over = OVER.includes(job.state);
   const guarantee = guaranteeOf(job);
   return [
-    ["State", job.reason ? `${job.state}: ${job.reason}` : job.state],
+    ["State", job.reason && !own ? `${job.state}: ${job.reason}` : job.state],
     ["User", job.user],
     ["GPUs", `${number(job.gpus)}${job.grants?.length ? `: ${job.grants.map(([node, gpus]) => `${node} [${gpus.join(", ")}]`).join(", ")}` : ""}`],
     ["Submitted", moment(job.submitted)],
@@ -124,7 +125,7 @@ function factsOf(job) {
     ["Told at submission", job.promised ? `finish ${moment(job.promised)}` : "nothing"],
     ["Deadline", moment(job.due)],
     ["Guarantee", guarantee ? `by ${moment(guarantee)}` : job.guarantee ? `none: ${job.guarantee.reason}` : "none asked for"],
-    ["Attempts", `${job.attempt}, preempted ${job.preemptions === 1 ? "once" : `${number(job.preemptions)} times`}`],
+    ["Attempts", job.preemptions ? `${job.attempt}, preempted ${job.preemptions === 1 ? "once" : `${number(job.preemptions)} times`}` : String(job.attempt || "none yet")],
     ["Done", job.total_iterations ? `${number(job.iterations)} of ${number(job.total_iterations)} iterations` : progressText(job)],
   ].filter(([, text]) => text);
 }

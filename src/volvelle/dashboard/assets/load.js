@@ -66,7 +66,7 @@ export function loadChart(past, cluster, width) {
       path(`M${LEFT} ${y(value)}H${width - RIGHT}`, "grid");
       chart.append(text(number(Math.round(value)), LEFT - 6, y(value) + 4, "end"));
     }
-    chart.append(text(title, LEFT, top - 8));
+    chart.append(x(time) < width / 2 ? text(title, width - RIGHT, top - 8, "end") : text(title, LEFT, top - 8)); // beside now
     if (was.length) {
       path(`${stepped(was, y, time)}V${y(0)}H${x(was[0][0]).toFixed(1)}Z`, "area");
       path(stepped(was, y, time), "was");

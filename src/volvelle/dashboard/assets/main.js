@@ -103,7 +103,7 @@ function askForToken() {
   [session, view, cluster] = [null, null, null];
   document.getElementById("views").replaceChildren();
   document.getElementById("session").replaceChildren();
-  const token = h("input", { type: "password", autocomplete: "current-password", required: true, size: 40 });
+  const token = h("input", { type: "password", autocomplete: "current-password", required: true });
   const wrong = h("p", { class: "wrong", role: "alert" });
   const onsubmit = async (event) => {
     event.preventDefault();

@@ -1,14 +1,14 @@
 // The cluster at a glance: a sentence first, then what it goes by.
 
 import { get, named } from "./api.js";
-import { counted, duration, h, moment, now, number, svg } from "./dom.js";
+import { counted, duration, h, moment, nameOf, now, number, svg } from "./dom.js";
 import { gpuMap, gpusByType } from "./gpus.js";
 import { loadChart } from "./load.js";
 import { atRisk, finishText, neededBy, neededByText, queueLink } from "./queue.js";
 
 const READ_SECONDS = 15, LISTED = 6;
 const link = (href, ...text) => h("a", { href }, text);
-const jobLink = (job) => link(`#/job/${job.number}`, `${job.number} ${job.name}`);
+const jobLink = (job) => link(`#/job/${job.number}`, `${job.number} ${nameOf(job)}`);
 
 export function overview(root, { cluster, session, go }) {
   const lead = h("p", { class: "lead" }), sub = h("p", { class: "sub" });
@@ -21,13 +21,14 @@ export function overview(root, { cluster, session, go }) {
   const map = gpuMap(parts.map, cluster, go);
   let read = { load: null, failed: [], pools: [] }, readAt = -Infinity, closed = false;
   const drawLoad = () => { if (read.load && parts.load.clientWidth) parts.load.replaceChildren(...loadChart(named(read.load.columns, read.load.points), cluster, parts.load.clientWidth)); };
+  const drawLook = () => { if (read.load) parts.look.replaceChildren(needsALook([...cluster.jobs.values()], cluster, read.failed)); };
   const draw = () => {
     const jobs = [...cluster.jobs.values()];
     lead.replaceChildren(...leading(jobs, cluster));
     sub.replaceChildren(...counts(jobs, cluster));
     map.draw();
     drawLoad();
-    parts.look.replaceChildren(needsALook(jobs, cluster, read.failed));
+    drawLook();
     parts.starting.replaceChildren(list(first(jobs.filter((job) => job.state === "waiting"), (job) => job.predicted_start), (job) => job.predicted_start, (job) => counted(job.gpus, "GPU"), "No start is forecast."));
     parts.finishing.replaceChildren(list(first(jobs.filter((job) => job.grants.length), (job) => job.predicted_p50), (job) => job.predicted_p50, (job) => (job.predicted_p90 > job.predicted_p50 ? `–${moment(job.predicted_p90)}` : ""), "No finish is forecast."));
     parts.shares.replaceChildren(shareBars(jobs, cluster, read.pools));
@@ -41,6 +42,8 @@ export function overview(root, { cluster, session, go }) {
     if (closed || !load) return;
     read = { load, failed: failed.jobs, pools: shares.pools };
     drawLoad();
+    drawLook();
+    parts.shares.replaceChildren(shareBars([...cluster.jobs.values()], cluster, read.pools));
     parts.hold.replaceChildren(...forecastsHold(load));
   };
   const observer = new ResizeObserver(drawLoad);

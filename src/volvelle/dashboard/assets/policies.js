@@ -11,7 +11,7 @@ const written = (objective, value) => (value === null ? "–" : objective.unit =
 
 // Fronts that the server keeps; and files of this machine, which are sent only where an operator has them kept.
 export function policies(root, { cluster }) {
-  const file = h("input", { type: "file", accept: ".json" }), shown = h("div");
+  const file = h("input", { type: "file", accept: ".json" }), shown = h("div"), installed = h("section");
   const kept = h("select", {}, h("option", { value: "" }, "…"));
   const name = h("input", { type: "text", size: 16, required: true, pattern: "[A-Za-z0-9][A-Za-z0-9_\\-]*", title: "letters, digits, - and _" });
   const keep = h("form", { class: "controls", hidden: true }, h("label", { class: "field" }, "Name", name), h("button", { type: "submit" }, "Keep on the server"));
@@ -58,9 +58,19 @@ export function policies(root, { cluster }) {
   root.append(h("h1", {}, "Policies"),
     h("div", { class: "controls" },
       h("label", { class: "field" }, "Kept by the server", kept),
-      h("label", { class: "field" }, "or front.json, as volvelle tune wrote it", file)), keep, shown);
+      h("label", { class: "field" }, "or front.json, as volvelle tune wrote it", file)), keep, shown, installed);
   list().catch(sayError);
+  get("/v1/policies").then((found) => installed.replaceChildren(...listed(found.policies, cluster)), sayError);
   return { update: () => {} };
+}
+
+// The policies that are installed, each to be tried and used.
+function listed(parts, cluster) {
+  const rows = parts.map(({ name, summary }) => h("tr", {},
+    h("th", { scope: "row" }, name), h("td", { class: "words" }, summary),
+    h("td", {}, cluster.policy.split(":")[0] === name ? "decides now" : h("button", { type: "button", "aria-label": `Use ${name}`, onclick: () => putInPlace({ policy: name, admission: cluster.admission }) }, "Use it"))));
+  return [h("h2", {}, "What there is"), h("div", { class: "table", tabIndex: 0, role: "region", "aria-label": "Policies" }, h("table", {},
+    h("thead", {}, h("tr", {}, ["Policy", "What it does", "Choose"].map((name) => h("th", { scope: "col" }, name)))), h("tbody", {}, rows)))];
 }
 
 const note = (text) => h("p", { class: "note" }, text);

@@ -1,7 +1,7 @@
 // The queue: filters in the address, columns and order remembered by the browser.
 
 import { progressOf, progressText } from "./answer.js";
-import { counted, h, moment, now, number, span } from "./dom.js";
+import { counted, h, moment, nameOf, now, number, span } from "./dom.js";
 import { changeJobs } from "./dialogs.js";
 import { Table } from "./table.js";
 
@@ -28,7 +28,7 @@ export const neededByText = (job) => `${guaranteeOf(job) ? "Guaranteed by" : "De
 
 export const jobColumns = [
   { name: "number", title: "Job", value: (job) => job.number, link: (job) => `#/job/${job.number}`, plain: true },
-  { name: "name", title: "Name", value: (job) => job.name, wide: true, plain: true },
+  { name: "name", title: "Name", value: nameOf, wide: true, plain: true },
   { name: "user", title: "User", value: (job) => job.user, plain: true },
   { name: "gpus", title: "GPUs", value: (job) => job.gpus, number: true },
   { name: "state", title: "State", value: (job) => job.state, state: true, plain: true },
@@ -100,6 +100,6 @@ export function queue(root, { cluster, session, query, go }) {
   return { update: draw };
 }
 
-const matches = (job, words) => String(job.number) === words || job.name.toLowerCase().includes(words) || job.reason.toLowerCase().includes(words);
+const matches = (job, words) => String(job.number) === words || nameOf(job).toLowerCase().includes(words) || job.reason.toLowerCase().includes(words);
 
 export const waited = (job) => (job.started ?? now()) - job.submitted;

@@ -1,7 +1,7 @@
 // Who held, holds and will hold the GPUs: past, present and predicted in one chart, that of the reports.
 
 import { get, named } from "./api.js";
-import { counted, h, moment, now } from "./dom.js";
+import { counted, h, moment, nameOf, now } from "./dom.js";
 import { sayError } from "./dialogs.js";
 import { LanePlan, runs } from "./lanes.js";
 import { finishText } from "./queue.js";
@@ -72,10 +72,14 @@ function firstLanes(nodes) {
   return [first, lanes];
 }
 
+// Of a lane: its node and GPU; where only some lanes are named, the node at its first.
 function laneNames(nodes) {
-  const names = [];
-  for (const node of nodes.values()) for (let gpu = 0; gpu < node.gpus; gpu++) names.push(gpu ? `${node.name}:${gpu}` : node.name);
-  return (at) => names[at] ?? "";
+  const names = [], firsts = new Map();
+  for (const node of nodes.values()) {
+    firsts.set(names.length, node.name);
+    for (let gpu = 0; gpu < node.gpus; gpu++) names.push(`${node.name}:${gpu}`);
+  }
+  return (at, each) => (each ? names[at] : firsts.get(at)) ?? "";
 }
 
 // Numbers by row that grow.
@@ -138,11 +142,11 @@ class Holdings {
   }
 
   // Facts of the job in a row, the next row if it is a new one.
-  setRow(row, { number, name, user, state, gpus, submitted, started, predicted_start: expected, predicted_p50: finish, predicted_p90: late }, end) {
+  setRow(row, { number, name, array_index: index, user, state, gpus, submitted, started, predicted_start: expected, predicted_p50: finish, predicted_p90: late }, end) {
     const jobs = this.jobs;
     this.numbers[row] = number;
     jobs.id[row] = number < 0 ? "another user's" : String(number);
-    jobs.name.set(row, name);
+    jobs.name.set(row, nameOf({ name, array_index: index }));
     jobs.user.set(row, user || "other users");
     jobs.status.set(row, state);
     jobs.gpus[row] = gpus;
@@ -152,14 +156,14 @@ class Holdings {
     jobs.more[row] = !finish ? "" : `${started || !expected ? "" : `starts about ${moment(expected)}, `}finishes ${finishText({ predicted_p50: finish, predicted_p90: late })}${late > finish ? " (P50–P90)" : ""}`;
   }
 
-  addPast({ number, name, user, start, end, grants }) {
+  addPast({ number, name, array_index: index, user, start, end, grants }) {
     const live = this.cluster.jobs.get(number), gpus = grants.reduce((sum, [, each]) => sum + each.length, 0);
     const row = this.rowOf.get(number) ?? this.numbers.length;
     if (number >= 0) {
       this.rowOf.set(number, row);
       this.ends.set(number, end);
     }
-    this.setRow(row, { number, name, user, state: live?.state ?? "over", gpus, submitted: live?.submitted ?? start, started: start }, live ? null : end);
+    this.setRow(row, { number, name, array_index: index ?? live?.array_index, user, state: live?.state ?? "over", gpus, submitted: live?.submitted ?? start, started: start }, live ? null : end);
     this.place(row, grants, Math.max(start, this.origin), end, 0);
     this.over.bars = this.bars.job.length;
     this.over.rows = this.numbers.length;

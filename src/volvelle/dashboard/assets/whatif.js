@@ -1,13 +1,26 @@
 // What if: more nodes; another policy, with a button that lets it decide; and a span of the past under another policy.
 
-import { post, put } from "./api.js";
+import { get, post, put } from "./api.js";
 import { counted, duration, h, moment, now, number } from "./dom.js";
 import { confirmed, say, sayError } from "./dialogs.js";
 import { field, form } from "./submit.js";
 
 export function whatif(root, { cluster }) {
-  root.append(h("h1", {}, "What if"), clusterForm(cluster), pastForm(cluster));
+  root.append(h("h1", {}, "What if"), clusterForm(cluster), pastForm(cluster), partLists());
   return { update: () => {} };
+}
+
+const KINDS = ["policies", "admissions"];
+
+// Fields of a policy and an admission, which offer what is installed.
+const partFields = (cluster) => [h("input", { type: "text", value: cluster.policy, size: 24, list: KINDS[0] }), h("input", { type: "text", value: cluster.admission, size: 14, list: KINDS[1] })];
+
+function partLists() {
+  const lists = KINDS.map((kind) => h("datalist", { id: kind }));
+  get("/v1/policies").then((found) => {
+    for (const [at, kind] of KINDS.entries()) lists[at].replaceChildren(...found[kind].map((part) => h("option", { value: part.name }, part.summary)));
+  }, sayError);
+  return h("div", {}, lists, h("p", { class: "note" }, "A policy with parameters is written las:round=5m. ", h("a", { href: "#/policies" }, "All that there are")));
 }
 
 function clusterForm(cluster) {
@@ -16,8 +29,7 @@ function clusterForm(cluster) {
   const gpus = h("input", { type: "number", min: 1, max: 64, value: widths[0] ?? 8 });
   const kinds = [...new Set([...cluster.nodes.values()].map((node) => node.gpu_type))];
   const type = h("select", {}, kinds.map((kind) => h("option", { value: kind }, kind || "GPU")));
-  const policy = h("input", { type: "text", value: cluster.policy, size: 24 });
-  const admission = h("input", { type: "text", value: cluster.admission, size: 14 });
+  const [policy, admission] = partFields(cluster);
   const fields = [field("More nodes", count), field("with GPUs", gpus), field("of type", type), field("Policy", policy), field("Admission", admission)];
   const parts = () => ({ policy: policy.value, admission: admission.value });
   const section = form("Another cluster or policy, for the jobs that are here", fields, async () => {
@@ -42,8 +54,7 @@ const secondsOf = (input) => new Date(input.value).getTime() / 1000;
 function pastForm(cluster) {
   const since = h("input", { type: "datetime-local", value: localTime(now() - DAY), required: true });
   const until = h("input", { type: "datetime-local", value: localTime(now() + 60), required: true });
-  const policy = h("input", { type: "text", value: cluster.policy, size: 24 });
-  const admission = h("input", { type: "text", value: cluster.admission, size: 14 });
+  const [policy, admission] = partFields(cluster);
   const fields = [field("Submitted from", since), field("to", until), field("Under policy", policy), field("Under admission", admission)];
   return form("Yesterday, under another policy", fields, async () => {
     const question = { since: secondsOf(since), until: secondsOf(until), policy: policy.value, admission: admission.value };

@@ -8,7 +8,7 @@ import threading
 import time
 from collections.abc import Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -57,6 +57,7 @@ from volvelle.live.status.metrics import ControllerMetrics
 from volvelle.live.status.view import (
     ChangeEvent,
     ForecastPoint,
+    Health,
     HoldingView,
     JobState,
     LoadPoint,
@@ -73,18 +74,6 @@ _MAX_PENDING = 20_000
 
 _JOIN_SECONDS = 60.0
 """So long after a start a node that has not joined yet is no problem."""
-
-
-@dataclass(frozen=True)
-class Health:
-    """Whether requests are handled. ``problems``: for people; empty: none.
-
-    ``failure``: why no request will ever be handled again by this process; empty while there is hope.
-    """
-
-    ready: bool
-    problems: tuple[str, ...]
-    failure: str = ""
 
 
 class Controller:
@@ -153,6 +142,8 @@ class Controller:
         self._stopping = threading.Event()
         self._store_retry = StoreRetry(self._stopping, self._cycle.metrics, store.use_room)
         self._thread = threading.Thread(target=self._run, name="controller", daemon=True)
+        self.awaits_nodes = True
+        """Whether a node, by the status view, has neither joined since the controller began nor is lost."""
         self._position: JournalPosition | None = None
         self._failure = ""
         self._unanswered: list[Future[Any]] = []
@@ -329,12 +320,6 @@ class Controller:
         return next(states, NodeState.DOWN.value) == NodeState.DOWN.value
 
     @property
-    def awaits_nodes(self) -> bool:
-        """Whether a node has neither joined since the controller began nor is lost."""
-        state = self._cycle.state
-        return state.servers.present != self._identity or bool(state.settling.awaited)
-
-    @property
     def metrics(self) -> ControllerMetrics:
         """Metrics since the controller started."""
         return self._cycle.metrics
@@ -426,7 +411,9 @@ class Controller:
         if prepared.batch is None and prepared.notifications:
             self._store_retry.run(partial(self.store.outbox.add, prepared.notifications))
         self._delivery.add(prepared.notifications)
-        self._send(self._cycle.publish(prepared))
+        orders = self._cycle.publish(prepared)
+        self.awaits_nodes = bool(self._cycle.state.settling.awaited)
+        self._send(orders)
         for fit in prepared.fits:
             self._fitter.submit(fit)
         with self._published:

@@ -1,16 +1,19 @@
 """Calibration of forecasts: P50 and P90 of a forecast finish, from the errors of past forecasts.
 
 A finish is calibrated by `volvelle.estimate.told.ToldTimes` at a job's first forecast, and anew when the job
-starts or is stopped. In between what remains counts as often as then.
+starts or is stopped. In between what remains counts as often as then. P50 is no later than a guarantee that
+the forecast keeps.
 """
 
 import threading
 from bisect import bisect_left, insort
 from collections.abc import Iterable, Mapping
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 import numpy as np
 
+from volvelle.core.decision import Promise
+from volvelle.core.promises import keeps
 from volvelle.core.scheduler_state import SchedulerState
 from volvelle.estimate.likeness import ARRIVALS_SECONDS, Observed, believed_service
 from volvelle.estimate.told import ToldTimes
@@ -42,6 +45,17 @@ class CalibratedTimes(NamedTuple):
     p50: float | None
     p90: float | None
     prior: bool
+
+    def under(self, promise: Promise | None, finish: float | None) -> Self:
+        """The same for a job with this promise, if any: P50 no later, unless its forecast ``finish`` is.
+
+        Guarantees hold more often than in half of all cases, so P50 of such a job is no later than its
+        guarantee; P90 says how far that is at risk.
+        """
+        finish_by = None if promise is None else promise.finish_by
+        if finish_by is None or finish is None or self.p50 is None or not keeps(finish, finish_by):
+            return self
+        return self._replace(p50=min(self.p50, finish_by))
 
 
 UNKNOWN = CalibratedTimes(None, None, prior=False)
@@ -107,7 +121,11 @@ class ForecastCalibration:
             p50, p90 = self._told.again(numbers, np.array([finishes[n] - now for n in numbers]))
             times = zip((now + p50).tolist(), (now + p90).tolist(), strict=True)
             prior = self._told.prior
-        found = {n: CalibratedTimes(*both, prior) for n, both in zip(numbers, times, strict=True)}
+        promises = scheduler.promises
+        found = {
+            n: CalibratedTimes(*both, prior).under(promises.get(n), finishes[n])
+            for n, both in zip(numbers, times, strict=True)
+        }
         return found, first
 
     def ask(self, scheduler: SchedulerState, number: int, finish: float | None) -> CalibratedTimes:

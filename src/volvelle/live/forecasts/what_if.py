@@ -66,7 +66,7 @@ def forecast_request(
     starts = [result.start[n] for n in numbers if n in result.start]
     finishes = [result.finish[n] for n in numbers if n in result.finish]
     finish = max(finishes) if len(finishes) == len(numbers) else None
-    p50, p90, prior = calibration.ask(fork, first, finish)
+    p50, p90, prior = calibration.ask(fork, first, finish).under(guarantee, finish)
     waits = not holds_gpus(fork, first)
     return JobForecast(
         start=epoch + min(starts) if starts else None,

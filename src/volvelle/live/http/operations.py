@@ -2,7 +2,7 @@
 
 import time
 from dataclasses import replace
-from functools import partial
+from functools import cache, partial
 from pathlib import Path as FilePath
 from tempfile import NamedTemporaryFile
 from typing import Annotated
@@ -13,6 +13,8 @@ from pydantic import Field
 from starlette.background import BackgroundTask
 from starlette.concurrency import run_in_threadpool
 
+from volvelle.core.parts import admissions
+from volvelle.core.policy import policies
 from volvelle.live.forecasts.what_if import RecompositionEffect
 from volvelle.live.http.authentication import new_token
 from volvelle.live.http.controller_requests import execute
@@ -30,6 +32,8 @@ from volvelle.live.http.responses import (
     CurrentPolicy,
     IssuedToken,
     ListedToken,
+    NamedPart,
+    PartList,
     json_response,
 )
 from volvelle.live.request_parts import PositiveDuration
@@ -68,6 +72,21 @@ async def show_policy(principal: AnyPrincipal, controller: TheController) -> Res
     """The policy and the admission that decide now."""
     view = controller.status
     return json_response(CurrentPolicy(view.policy, view.admission))
+
+
+@router.get("/policies", response_model=PartList, responses=error_responses())
+async def list_policies(principal: AnyPrincipal) -> Response:
+    """The policies and admissions that are installed."""
+    return json_response(await run_in_threadpool(_installed))
+
+
+@cache
+def _installed() -> PartList:
+    named = (
+        tuple(NamedPart(name, part.summary()) for name, part in catalogue.all().items())
+        for catalogue in (policies, admissions)
+    )
+    return PartList(*named)
 
 
 @router.put("/policy", response_model=CurrentPolicy, responses=error_responses(403, 409))

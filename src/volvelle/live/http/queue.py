@@ -12,11 +12,10 @@ from pydantic.json_schema import SkipJsonSchema
 from starlette.concurrency import run_in_threadpool
 
 from volvelle.dashboard.columns import HoldingRow
-from volvelle.live.control.controller import Controller
 from volvelle.live.http.authentication import Principal
 from volvelle.live.http.dependencies import (
     AnyPrincipal,
-    TheController,
+    TheCluster,
     TheQueueFeed,
     TheStore,
 )
@@ -30,6 +29,7 @@ from volvelle.live.http.responses import (
     ShareList,
     json_response,
 )
+from volvelle.live.http.shown_cluster import ShownCluster
 from volvelle.live.http.streams import EVENT_STREAM, KEEPALIVE_SECONDS, NO_STORE, may_follow
 from volvelle.live.status.view import LoadPoint
 from volvelle.live.store import Store
@@ -94,7 +94,7 @@ async def _frames(
 @router.get("/holdings", response_model=HoldingTable, responses=error_responses())
 async def list_holdings(
     principal: AnyPrincipal,
-    controller: TheController,
+    cluster: TheCluster,
     store: TheStore,
     seconds: Annotated[
         float, Query(gt=0, le=366 * _DAY_SECONDS, description="that ended within so many seconds")
@@ -104,15 +104,15 @@ async def list_holdings(
 
     Jobs of others that are over are without number, name and user. Present holders are in ``/v1/queue``.
     """
-    rows = await run_in_threadpool(_holding_rows, controller, store, principal, seconds)
-    return json_response(HoldingTable(controller.status.time, HoldingRow._fields, tuple(rows)))
+    rows = await run_in_threadpool(_holding_rows, cluster, store, principal, seconds)
+    return json_response(HoldingTable(cluster.status.time, HoldingRow._fields, tuple(rows)))
 
 
 def _holding_rows(
-    controller: Controller, store: Store, principal: Principal, seconds: float
+    cluster: ShownCluster, store: Store, principal: Principal, seconds: float
 ) -> list[HoldingRow]:
-    view, first = controller.status, time.time() - seconds
-    holdings = [each for each in controller.holdings if each.end >= first]
+    view, first = cluster.status, time.time() - seconds
+    holdings = [each for each in cluster.holdings if each.end >= first]
     over = {each.number for each in holdings if each.number not in view.jobs}
     names = store.jobs.find_names(over)
     rows: list[HoldingRow] = []
@@ -126,11 +126,11 @@ def _holding_rows(
 
 
 @router.get("/load", response_model=LoadTable, responses=error_responses())
-async def list_load(principal: AnyPrincipal, controller: TheController) -> Response:
+async def list_load(principal: AnyPrincipal, cluster: TheCluster) -> Response:
     """GPUs held and jobs waiting over time, and whether told P90s held; since the server started."""
-    held = controller.metrics.p90_held
+    held = cluster.metrics.p90_held
     table = LoadTable(
-        controller.status.time, LoadPoint._fields, tuple(controller.load), held[True], held[False]
+        cluster.status.time, LoadPoint._fields, tuple(cluster.load), held[True], held[False]
     )
     return json_response(table)
 

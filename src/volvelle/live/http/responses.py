@@ -59,6 +59,22 @@ class CurrentPolicy:
 
 
 @dataclass(frozen=True)
+class NamedPart:
+    """A part that a server could be given, and what it does."""
+
+    name: str
+    summary: str
+
+
+@dataclass(frozen=True)
+class PartList:
+    """The policies and admissions that are installed."""
+
+    policies: tuple[NamedPart, ...]
+    admissions: tuple[NamedPart, ...]
+
+
+@dataclass(frozen=True)
 class IssuedToken:
     """A new token. It is never shown again."""
 
@@ -88,11 +104,15 @@ class UploadView:
 
 @dataclass(frozen=True)
 class SessionView:
-    """A user and a role. ``expires``: of a session that was just begun, in seconds since the Unix epoch."""
+    """A user and a role. ``expires``: of a session that was just begun, in seconds since the Unix epoch.
+
+    reads: the scheduler that decides, where its cluster is attached and nothing is changed; else empty.
+    """
 
     user: str
     role: str
     expires: float | None
+    reads: str = ""
 
 
 @dataclass(frozen=True)

@@ -5,14 +5,16 @@
 // Of such data, besides: epoch (seconds of tick 0; then times are of the clock), now (ticks),
 // bars.predicted (1 for a bar that is foreseen), bars.cut (1 for one that another is expected to end), jobs.more (what
 // else a read-out says); and bars.from and jobs.submitted for the running sums of bars.start and jobs.submit.
-// `open`: what a click on the job in a row does. `laneName`: what a lane is called.
+// `open`: what a click on the job in a row does. `laneName(lane, each)`: what a lane is called where each has its name, or
+// where there is no room for that; empty: it has none.
 function ganttChart(root, data, { open = null, laneName = null } = {}) {
   const canvas = root.querySelector("canvas"), pen = canvas.getContext("2d");
   const rowsChoice = root.querySelector("[name=rows]"), colorChoice = root.querySelector("[name=color]");
   const legend = root.querySelector(".legend");
   const margin = { left: 84, top: 8, right: 10, bottom: 42 };
 
-  let jobs, bars, count, start, submit, cut, views, view, picked = -1, pointed = -1; // a job in hand, and one under the pointer
+  const nowHeight = 18, labelEdge = 26;
+  let jobs, bars, count, start, submit, cut, views, view, longest, picked = -1, pointed = -1; // a job in hand, and one under the pointer
   const summed = (differences) => { let at = 0; return Float64Array.from(differences, (step) => (at += step)); };
   const named = (column, row) => column.names[column.of.length ? column.of[row] : 0] ?? "";
 
@@ -34,6 +36,8 @@ function ganttChart(root, data, { open = null, laneName = null } = {}) {
     for (let i = 0; i < count; i++) latest[bars.job[i]] = Math.max(latest[bars.job[i]], start[i]);
     cut = Uint8Array.from({ length: count }, (_, i) => bars.cut?.[i] || latest[bars.job[i]] > start[i] + bars.length[i]);
     if (picked >= jobs.id.length) picked = -1;
+    longest = "";
+    for (let at = 0; laneName && at < data.lanes; at++) if (laneName(at, true).length > longest.length) longest = laneName(at, true);
   }
 
   // Colours: the most frequent seven groups have their own, the rest share the last.
@@ -115,14 +119,15 @@ function ganttChart(root, data, { open = null, laneName = null } = {}) {
       canvas.width = Math.round(width * ratio);
       canvas.height = Math.round(height * ratio);
     }
-    plot = { x: margin.left, y: margin.top, width: width - margin.left - margin.right, height: height - margin.top - margin.bottom };
+    pen.font = `12px ${getComputedStyle(document.body).fontFamily}`;
+    const top = data.now === undefined ? margin.top : nowHeight, left = leftMargin(width);
+    plot = { x: left, y: top, width: width - left - margin.right, height: height - top - margin.bottom };
     const style = getComputedStyle(document.documentElement), color = (name) => style.getPropertyValue(`--${name}`);
     pen.setTransform(ratio, 0, 0, ratio, 0, 0);
     pen.fillStyle = color("paper");
     pen.fillRect(0, 0, width, height);
     pen.fillStyle = color("panel");
     pen.fillRect(plot.x, plot.y, plot.width, plot.height);
-    pen.font = `12px ${getComputedStyle(document.body).fontFamily}`;
     drawTimeAxis(color);
     drawRowAxis(color);
     pen.save();
@@ -134,8 +139,14 @@ function ganttChart(root, data, { open = null, laneName = null } = {}) {
     drawLabels(color("paper"), color("ink"));
     drawCuts(color("ink"));
     for (const row of new Set([picked, pointed])) if (row >= 0) drawPicked(row, color("ink"));
-    if (data.now !== undefined) drawNow(color("ink"), color("paper"));
     pen.restore();
+    if (data.now !== undefined) drawNow(color("ink"), color("paper"));
+  }
+
+  // As wide as the longest name of a row, within bounds.
+  function leftMargin(width) {
+    if (view !== views.gpus || !laneName) return margin.left;
+    return Math.max(margin.left, Math.min(0.3 * width, pen.measureText(longest).width + labelEdge));
   }
 
   function drawTimeAxis(color) {
@@ -156,14 +167,15 @@ function ganttChart(root, data, { open = null, laneName = null } = {}) {
   }
 
   function drawNow(color, paper) {
-    const x = toX(data.now);
+    const x = toX(data.now), wide = pen.measureText("now").width + 8; // above the bars, whose names it would hide
+    if (x < plot.x || x > plot.x + plot.width) return;
     pen.fillStyle = color;
-    pen.fillRect(x - 0.75, plot.y, 1.5, plot.height);
-    pen.fillRect(x, plot.y, pen.measureText("now").width + 8, 16);
+    pen.fillRect(x - 0.75, plot.y - 2, 1.5, plot.height + 2);
+    pen.fillRect(Math.min(x - wide / 2, plot.x + plot.width - wide), plot.y - nowHeight, wide, nowHeight - 2);
     pen.fillStyle = paper;
     pen.textAlign = "left";
     pen.textBaseline = "middle";
-    pen.fillText("now", x + 4, plot.y + 8.5);
+    pen.fillText("now", Math.min(x - wide / 2, plot.x + plot.width - wide) + 4, plot.y - nowHeight / 2 - 0.5);
   }
 
   function drawRowAxis(color) {
@@ -173,12 +185,16 @@ function ganttChart(root, data, { open = null, laneName = null } = {}) {
     pen.textAlign = "right";
     pen.textBaseline = "middle";
     pen.fillStyle = color("muted");
-    for (let at = Math.ceil(shown.top / view.per / step) * step; at * view.per < shown.bottom; at += step) {
+    const lanes = view === views.gpus && laneName, room = plot.x - labelEdge;
+    let free = plot.y + 6;
+    for (let at = lanes ? Math.floor(shown.top) : Math.ceil(shown.top / view.per / step) * step; at * view.per < shown.bottom; at += lanes ? 1 : step) {
       const y = toY((at + 0.5) * view.per);
-      if (y < plot.y + 6 || y > plot.y + plot.height - 4) continue;
-      const lane = laneName ? laneName(at) : at.toLocaleString("en");
-      const label = view === views.jobs ? jobs.id[at] ?? "" : lane;
-      pen.fillText(label.length > 8 ? "…" + label.slice(-7) : label, plot.x - 8, y);
+      if (y < free || y > plot.y + plot.height - 4) continue;
+      let label = lanes ? laneName(at, step === 1) : view === views.jobs ? jobs.id[at] ?? "" : at.toLocaleString("en");
+      if (!label) continue;
+      if (lanes) free = y + 16;
+      for (let left = label.length - 1; left && pen.measureText(label).width > room; left--) label = "…" + label.slice(-left);
+      pen.fillText(label, plot.x - 8, y);
     }
     pen.save();
     pen.translate(10, plot.y + plot.height / 2);
