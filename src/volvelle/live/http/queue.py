@@ -13,6 +13,7 @@ from starlette.concurrency import run_in_threadpool
 
 from volvelle.dashboard.columns import HoldingRow
 from volvelle.live.control.controller import Controller
+from volvelle.live.forecasts.told_at_submission import told_of
 from volvelle.live.http.authentication import Principal
 from volvelle.live.http.dependencies import (
     AnyPrincipal,
@@ -28,11 +29,13 @@ from volvelle.live.http.responses import (
     LoadTable,
     QueueTable,
     ShareList,
+    ToldTable,
     json_response,
 )
 from volvelle.live.http.streams import EVENT_STREAM, KEEPALIVE_SECONDS, NO_STORE, may_follow
 from volvelle.live.status.view import LoadPoint
 from volvelle.live.store import Store
+from volvelle.metrics.told import ToldClass, told_sentence
 
 router = APIRouter(prefix="/v1", tags=["cluster"])
 
@@ -133,6 +136,19 @@ async def list_load(principal: AnyPrincipal, controller: TheController) -> Respo
         controller.status.time, LoadPoint._fields, tuple(controller.load), held[True], held[False]
     )
     return json_response(table)
+
+
+@router.get("/told", response_model=ToldTable, responses=error_responses())
+async def show_told(
+    principal: AnyPrincipal, controller: TheController, store: TheStore
+) -> Response:
+    """Whether times told at submission hold, for the latest 1,000 finished jobs and classes of them."""
+    return json_response(await run_in_threadpool(_told, controller.status.time, store))
+
+
+def _told(now: float, store: Store) -> ToldTable:
+    told = told_of(store)
+    return ToldTable(now, told_sentence(told), ToldClass._fields, tuple(told.classes))
 
 
 @router.get("/shares", response_model=ShareList, responses=error_responses())
