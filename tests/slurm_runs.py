@@ -30,3 +30,24 @@ def recorded(run: Path, folder: Path) -> None:
         answers = {"job": seen["jobs"], "node": seen["nodes"], "reservation": seen["res"]}
         recording.poll(seen["t"], answers)
     recording.close()
+
+
+class RecordedSlurm:
+    """A run's answers in place of a running Slurm's: each poll has those of the next snapshot."""
+
+    def __init__(self, run: Path) -> None:
+        self._site = texts_of(run)
+        del self._site["sacct"]
+        self._snapshots = snapshots(run)
+        self.time = 0.0
+        """The moment of the last poll, and of those to come where the clock is asked."""
+
+    def site(self) -> dict[str, str]:
+        """The answers that describe the site."""
+        return self._site
+
+    def poll(self) -> dict[str, str]:
+        """The answers of the next snapshot."""
+        seen = next(self._snapshots)
+        self.time = seen["t"]
+        return {"job": seen["jobs"], "node": seen["nodes"], "reservation": seen["res"]}

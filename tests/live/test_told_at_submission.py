@@ -29,7 +29,8 @@ def test_finished_jobs_are_judged_by_what_they_were_told_first(tmp_path: Path) -
     )
     for _ in range(3):
         harness.step(10.0)
-    found = told_of(harness.controller.store)
+    there = [job.submitted for job in harness.controller.status.jobs.values()]
+    found = told_of(harness.controller.store.jobs, there)
     classes = {each.name: each for each in found.classes}
     assert classes["all jobs"].jobs == 3
     assert classes["all jobs"].p50 == pytest.approx(100.0 / 3.0)

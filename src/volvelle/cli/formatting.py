@@ -4,6 +4,7 @@ from datetime import datetime
 from typing import Any
 
 from volvelle.cli.moments import format_moment
+from volvelle.cli.rows import Head
 from volvelle.model.tolerances import SAME_END
 from volvelle.model.units import format_duration
 
@@ -29,7 +30,32 @@ def format_start(job: Job, now: datetime) -> str:
         return format_moment(job["started"], now)
     if job["state"] in OVER or job["predicted_start"] is None:
         return "-"
-    return f"~{format_moment(max(job['predicted_start'], now.timestamp()), now)}"
+    start = max(job["predicted_start"], now.timestamp())
+    attached = job.get("attached")
+    return "~" + format_interval(
+        start, max(start, attached["start_p90"]) if attached else start, now
+    )
+
+
+def attached_heads(now: datetime) -> tuple[Head, ...]:
+    """The columns of jobs of an attached cluster."""
+    return (
+        Head("partition", lambda job: job["attached"]["partition"]),
+        Head("QOS", lambda job: job["attached"]["qos"] or "-"),
+        Head("site tells", lambda job: format_moment(job["attached"]["start"], now)),
+    )
+
+
+def format_attached(attached: Job, now: datetime) -> str:
+    """``Account vision, partition a100, QOS normal; Slurm says QOSMaxJobsPerUserLimit, start 14:20``."""
+    place = ", ".join(
+        f"{title} {attached[name]}"
+        for name, title in (("account", "account"), ("partition", "partition"), ("qos", "QOS"))
+        if attached[name]
+    )
+    start = f"start {format_moment(attached['start'], now)}" if attached["start"] else "no start"
+    said = ", ".join(filter(None, (attached["reason"], start)))
+    return f"{place[:1].upper()}{place[1:]}; its scheduler says {said}"
 
 
 def format_finish(job: Job, now: datetime) -> str:

@@ -11,6 +11,7 @@ import typer
 from volvelle.cli import options
 from volvelle.cli.options import Form
 from volvelle.cli.rows import Head, Row, show_rows, warn, watch_rows
+from volvelle.model.job_number import job_name, job_number
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -33,7 +34,7 @@ def _name(job: Row) -> str:
 
 
 _JOB_HEADS = (
-    Head("job", lambda job: str(job["number"]), right=True),
+    Head("job", lambda job: job_name(job["number"]), right=True),
     Head("name", _name),
     Head("user", lambda job: job["user"]),
     Head("GPUs", lambda job: f"{job['gpus']:g}", right=True),
@@ -41,8 +42,10 @@ _JOB_HEADS = (
 )
 """The first columns of every list of jobs."""
 
-Number = Annotated[int, typer.Argument(metavar="JOB", help="The job's number.", min=0)]
-Numbers = Annotated[list[int], typer.Argument(metavar="JOB...", help="Numbers of jobs.", min=0)]
+_number = typer.Argument(metavar="JOB", help="The job's number.", parser=job_number)
+_numbers = typer.Argument(metavar="JOB...", help="Numbers of jobs.", parser=job_number)
+Number = Annotated[int, _number]
+Numbers = Annotated[list[int], _numbers]
 User = Annotated[str | None, typer.Option("--user", "-u", help="Only jobs of this user.")]
 Watch = Annotated[bool, typer.Option("--watch", "-w", help="Refresh until Ctrl-C.")]
 
@@ -61,7 +64,7 @@ def queue(
     volvelle queue --watch
     """
     client = _client()
-    keys = None if output is Form.JSON else (*_KEYS, "guarantee")
+    keys = None if output is Form.JSON else (*_KEYS, "guarantee", "attached")
 
     def read() -> list[Row]:
         return list(client.pages("/v1/jobs", "jobs", keys, user=user, state=state or None))
@@ -91,7 +94,7 @@ def history(
 
 def _show(
     read: Callable[[], list[Row]],
-    heads: Callable[["datetime"], list[Head]],
+    heads: Callable[["datetime", list[Row]], list[Head]],
     output: Form,
     watch: bool,
     empty: str,
@@ -99,16 +102,19 @@ def _show(
     from volvelle.cli.moments import local_now
 
     if watch and output is Form.TABLE:
-        watch_rows(read, lambda: heads(local_now()), empty)
+        watch_rows(read, lambda rows: heads(local_now(), rows), empty)
     else:
-        show_rows(read(), heads(local_now()), _KEYS, output, empty)
+        rows = read()
+        show_rows(rows, heads(local_now(), rows), _KEYS, output, empty)
 
 
-def _queue_heads(now: "datetime") -> list[Head]:
+def _queue_heads(now: "datetime", rows: list[Row]) -> list[Head]:
     from volvelle.cli import formatting
 
+    attached = bool(rows) and rows[0]["attached"] is not None
     return [
         *_JOB_HEADS,
+        *(formatting.attached_heads(now) if attached else ()),
         Head("start", lambda job: formatting.format_start(job, now)),
         Head("finish (P50-P90)", lambda job: formatting.format_finish(job, now)),
         Head("done", formatting.format_progress, right=True),
@@ -116,7 +122,7 @@ def _queue_heads(now: "datetime") -> list[Head]:
     ]
 
 
-def _history_heads(now: "datetime") -> list[Head]:
+def _history_heads(now: "datetime", rows: list[Row]) -> list[Head]:
     from volvelle.cli import formatting
     from volvelle.cli.moments import format_moment
 
@@ -178,6 +184,8 @@ def why(number: Number, output: options.Output = Form.TABLE) -> None:
     if found["ahead"]:
         count, numbers = formatting.format_jobs(len(found["ahead"])), _list_jobs(found["ahead"])
         print(f"{count} waiting before it: {numbers}.")
+    if job["attached"] is not None:
+        print(f"{formatting.format_attached(job['attached'], now)}.")
     forecast = {key: job[f"predicted_{key}"] for key in ("start", "p50", "p90")}
     forecast["guessed"] = job["guessed"]
     if job["started"] is not None:
@@ -245,7 +253,7 @@ def _print_measured(found: Row) -> None:
 
 
 def _list_jobs(numbers: list[int]) -> str:
-    shown = ", ".join(map(str, numbers[:5]))
+    shown = ", ".join(map(job_name, numbers[:5]))
     return f"{shown} and {len(numbers) - 5:,} more" if len(numbers) > 5 else shown
 
 
@@ -320,7 +328,7 @@ def _change_each(numbers: list[int], action: str, done: str) -> None:
     client = _client()
     for number in numbers:
         answer = client.post(f"/v1/jobs/{number}/{action}")
-        print(f"job {number} {done}")
+        print(f"job {job_name(number)} {done}")
         for notice in answer["notices"] if answer else ():
             remark(notice)
 

@@ -51,7 +51,7 @@ def warn(problems: Iterable[str]) -> None:
 
 
 def watch_rows(
-    read: Callable[[], Sequence[Row]], heads: Callable[[], Sequence[Head]], empty: str
+    read: Callable[[], list[Row]], heads: Callable[[list[Row]], Sequence[Head]], empty: str
 ) -> None:
     """Show rows, and again whenever some time has passed, until Ctrl-C."""
     from rich.live import Live
@@ -62,7 +62,9 @@ def watch_rows(
     with Live(console=console(), auto_refresh=False, screen=sys.stdout.isatty()) as live:
         while True:
             rows = read()
-            live.update(Text(table(rows, heads(), _terminal()) if rows else empty), refresh=True)
+            live.update(
+                Text(table(rows, heads(rows), _terminal()) if rows else empty), refresh=True
+            )
             time.sleep(WATCH_SECONDS)
 
 

@@ -37,6 +37,7 @@ JOB_TABLE = (
     JobColumn("preemptions", title="Preempted"),
     JobColumn("progress"),
     JobColumn("grants"),
+    JobColumn("attached"),
 )
 """A new column is a line here, and an attribute of `JobStatusView` if it is not one yet.
 

@@ -22,6 +22,8 @@ from pathlib import Path
 from volvelle.model.problems import Problem
 
 DEFAULT_FOLDER = Path("volvelle-serve")
+ATTACH_FOLDER = Path("volvelle-attach")
+"""The default folder of a server that shows the cluster of another scheduler."""
 
 
 def read_secret(path: Path) -> str:
@@ -58,11 +60,12 @@ class ServeFolder:
 
     @classmethod
     def nearest(cls, start: Path) -> "ServeFolder | None":
-        """The default folder in ``start`` or a folder above it, if a server listens or starts there."""
+        """A default folder in ``start`` or a folder above it, if a server listens or starts there."""
         for folder in (start, *start.parents):
-            found = cls(folder / DEFAULT_FOLDER)
-            if found.starts or found._address_file.is_file():
-                return found
+            for name in (DEFAULT_FOLDER, ATTACH_FOLDER):
+                found = cls(folder / name)
+                if found.starts or found._address_file.is_file():
+                    return found
         return None
 
     @property

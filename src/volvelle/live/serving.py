@@ -9,20 +9,27 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+from fastapi import FastAPI
 
 from volvelle import __version__
 from volvelle.core.journal import Header
 from volvelle.live.agent.job_users import check_run_as
 from volvelle.live.agent.processes import boot_id, since_boot
-from volvelle.live.config import ServeConfig
+from volvelle.live.config import Limits, Listen, ServeConfig
 from volvelle.live.control.clock import Clock
 from volvelle.live.control.controller import Controller
 from volvelle.live.control.secret_box import SecretBox
+from volvelle.live.http.app import create_app
 from volvelle.live.http.authentication import digest_of, new_token
 from volvelle.live.http.server import bind, serve, url_of
+from volvelle.live.http.streams import IsClosing
 from volvelle.live.nodes.executor import Executor, ExecutorContext
 from volvelle.live.role import Role
 from volvelle.live.serve_folder import ServeFolder, ServerAddress, read_secret, write_secret
+from volvelle.live.status.view import Health
 from volvelle.live.store import Store
 from volvelle.live.store.node_keys import StoredKeys
 from volvelle.model.cluster import Cluster
@@ -107,10 +114,61 @@ def run_server(config: ServeConfig, on_ready: Callable[[RunningServer], None]) -
                 _ensure_first_token(folder, store)
             if executor.starts_agents:
                 _wait_for_nodes(controller)
-            serve(controller, store, config, socket, publish)
+            serve(
+                partial(
+                    create_app,
+                    controller,
+                    store,
+                    config.limits,
+                    controller.executor_context.folder,
+                    config.fronts_folder,
+                ),
+                config.listen,
+                config.limits,
+                socket,
+                publish,
+                lambda: controller.health,
+            )
+            if failure := controller.health.failure:
+                back = "put the store or a backup back, " if store.loss else ""
+                mend = f"jobs run on; {back}start volvelle serve again, and it takes them over"
+                raise Problem(failure, mend=mend)
         finally:
             folder.remove_address()
             controller.stop()
+
+
+def run_reader(
+    path: Path,
+    listen: Listen,
+    make_app: Callable[[Store, IsClosing], FastAPI],
+    health: Callable[[], Health],
+    on_ready: Callable[[str], None],
+) -> None:
+    """Show a cluster that others run until a signal to stop; ``on_ready`` is called with the URL.
+
+    path: the folder of the address and of the tokens. Raises `Problem` if it cannot be served.
+    """
+    sys.setswitchinterval(_SWITCH_SECONDS)
+    folder = ServeFolder(path)
+    folder.prepare()
+    with _private_files(), bind(listen) as socket:
+        store = Store.open(f"sqlite:///{path}/store.db")
+        with store.at_start():
+            store.claim()
+            _ensure_first_token(folder, store)
+        url = url_of(socket, listen)
+
+        def publish() -> None:
+            certificate = str(listen.certificate.resolve()) if listen.certificate else None
+            folder.write_address(ServerAddress(url, certificate))
+            on_ready(url)
+
+        try:
+            serve(partial(make_app, store), listen, Limits(), socket, publish, health)
+        finally:
+            folder.remove_address()
+            store.close()
 
 
 def _check_run_as(config: ServeConfig, executor: Executor, folder: ServeFolder) -> None:

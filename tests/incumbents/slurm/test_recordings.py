@@ -151,9 +151,7 @@ def test_what_is_shown_of_a_moment(shared: Path, tmp_path: Path) -> None:
     assert [row["state"] for row in table] == sorted(row["state"] for row in table)
     assert {row["user"] for row in rows(follower, told, "u3")} == {"u3"}
     figures = dict(
-        line.split(" ")
-        for line in prometheus(follower, told).splitlines()
-        if not line.startswith("#")
+        line.split(" ") for line in prometheus(follower).splitlines() if not line.startswith("#")
     )
     pending = sum(job.pending for job in follower.snapshot.jobs)
     assert float(figures["volvelle_attach_jobs_pending"]) == pending

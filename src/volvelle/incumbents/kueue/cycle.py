@@ -90,7 +90,7 @@ class Cycle:
         """Assign by labels and taints alone, unless it is said otherwise."""
         if self.assigner is None:
             self.assigner = Assigner(
-                self.ledger, self.flavors, self._simulated, self.configuration.fair
+                self.ledger, self.flavors, self.simulated, self.configuration.fair
             )
 
     def run(self, heads: Iterable[Pending]) -> list[Entry]:
@@ -135,11 +135,12 @@ class Cycle:
         if not assignment.mode.preempts:
             return []
         queue = self.ledger.queues[workload.queue]
-        return self._simulated(queue, workload, assignment.requests, assignment.needed)
+        return self.simulated(queue, workload, assignment.requests, assignment.needed)
 
-    def _simulated(
+    def simulated(
         self, queue: Node, workload: Pending, usage: Amounts, needed: frozenset[FlavorResource]
     ) -> list[Victim]:
+        """The victims for so much, where ``needed`` is what there is too little of."""
         key, priority, queued = workload.key, workload.priority, workload.queued
         preemptor = Preemptor(queue, key, priority, queued, usage, needed)
         if self.configuration.fair:

@@ -1,7 +1,6 @@
 """``volvelle attach``: forecasts beside a running Slurm, or through a recording of one."""
 
 import sys
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -13,6 +12,7 @@ from volvelle.cli.options import Form
 if TYPE_CHECKING:
     from volvelle.incumbents.slurm.accuracy import Told
     from volvelle.incumbents.slurm.follow import Follower
+    from volvelle.live.config import Listen
 
 app = typer.Typer(no_args_is_help=True)
 
@@ -45,6 +45,20 @@ def slurm(
         Path | None,
         typer.Option("--metrics", metavar="FILE", help="Figures for Prometheus, after each poll."),
     ] = None,
+    listen: Annotated[
+        str,
+        typer.Option(
+            "--listen",
+            metavar="[ADDRESS:]PORT",
+            help="Show the cluster to volvelle queue, why, history and in a browser, as serve does.",
+        ),
+    ] = "",
+    certificate: Annotated[
+        Path | None, typer.Option("--certificate", metavar="FILE", help="Of --listen: for TLS.")
+    ] = None,
+    key: Annotated[
+        Path | None, typer.Option("--key", metavar="FILE", help="The key of the certificate.")
+    ] = None,
     user: User = "",
     output: options.Output = Form.TABLE,
 ) -> None:
@@ -52,6 +66,8 @@ def slurm(
 
     An ordinary user's rights suffice. Every poll asks scontrol for jobs, nodes and reservations.
     """
+    from threading import Event
+
     from volvelle.durations import parse_duration
     from volvelle.incumbents.slurm.ask import Slurm
     from volvelle.incumbents.slurm.forecast import foresee
@@ -63,29 +79,45 @@ def slurm(
         seconds, patience = parse_duration(every), parse_duration(timeout)
     except ValueError as error:
         raise Problem(f"--every or --timeout: {error}", usage=True) from None
-    session = Session(Slurm(host, patience), record, foresee)
+    asks = Slurm(host, patience)
+    if listen:
+        from volvelle.incumbents.slurm.attach_server import serve
+
+        serve(asks, record, seconds, _listen(listen, certificate, key), print)
+        return
+
+    session = Session(asks, record, foresee)
     try:
-        while True:
-            began = time.monotonic()
-            try:
-                told = session.step()
-            except Problem as problem:
-                if session.seen is None:
-                    raise
-                age = time.time() - session.seen
-                print(f"warning: {problem} The last answer is {age:.0f} s old.", file=sys.stderr)
-            else:
-                assert session.follower is not None
+        for told in session.steps(seconds, Event()):
+            if isinstance(told, Problem):
+                print(f"warning: {told}", file=sys.stderr)
+            elif session.follower is not None:
                 _show(session.follower, told, user, output)
                 if metrics is not None:
-                    _replace(metrics, prometheus(session.follower, told))
+                    _replace(metrics, prometheus(session.follower))
             if once:
                 return
-            time.sleep(max(seconds - (time.monotonic() - began), 1.0))
     except KeyboardInterrupt:
         raise typer.Exit(130) from None
     finally:
         session.close()
+
+
+def _listen(written: str, certificate: Path | None, key: Path | None) -> "Listen":
+    from pydantic import ValidationError
+
+    from volvelle.live.config import Listen
+    from volvelle.model.problems import Problem
+    from volvelle.model.validation import describe_validation
+
+    address, _, port = written.rpartition(":")
+    values = {"address": address or "127.0.0.1", "port": port, "certificate": certificate}
+    try:
+        return Listen(**values, key=key)
+    except ValidationError as error:
+        raise Problem(
+            f"--listen {written}: {describe_validation(error, Listen)}", usage=True
+        ) from None
 
 
 @app.command()
@@ -116,7 +148,7 @@ def why(folder: Folder, job: Annotated[str, typer.Argument(metavar="JOB")]) -> N
     volvelle attach why volvelle-attach 1188_3
     """
     from volvelle.cli.moments import format_moment, local_now
-    from volvelle.incumbents.slurm.forecast import foresee, scheduler_of
+    from volvelle.incumbents.slurm.forecast import foresee
     from volvelle.incumbents.slurm.recording import read
     from volvelle.incumbents.slurm.session import resumed
     from volvelle.model.problems import Problem, nearest
@@ -131,12 +163,9 @@ def why(folder: Folder, job: Annotated[str, typer.Argument(metavar="JOB")]) -> N
         print(f"job {job} is {found.state.lower()}")
         return
     told = next(one for one in follower.tell() if one.key == job)
-    scheduler = scheduler_of(follower.site, follower.snapshot, follower.believed())
-    number = next(n for n in scheduler.known if scheduler.spec(n).id == job)
-    reason = scheduler.composition.policy.why(number)
     print(f"Slurm says: {found.reason or 'nothing'}")
-    if reason:
-        print(f"The rules say: {reason}")
+    if job in follower.why:
+        print(f"The rules say: {follower.why[job]}")
     now = local_now()
     print(
         f"Starts about {format_moment(told.start, now)}, by {format_moment(told.start_p90, now)} in nine"

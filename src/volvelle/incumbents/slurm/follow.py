@@ -39,6 +39,10 @@ class Course(Protocol):
     def end(self) -> float | None:
         """The end."""
 
+    @property
+    def why(self) -> str:
+        """The cause that keeps it waiting; empty where none is known."""
+
 
 class Mechanism(Protocol):
     """Starts and ends of the jobs of a snapshot, if jobs take so many seconds and nobody else comes."""
@@ -71,6 +75,8 @@ class Follower:
         self.accuracy = Accuracy()
         self.snapshot = Snapshot(time=0.0)
         self.remarks: list[str] = []
+        self.why: dict[str, str] = {}
+        """The cause that keeps a job waiting, by its key, as of the last time told."""
 
     @property
     def seen(self) -> Mapping[str, Job]:
@@ -164,6 +170,7 @@ class Follower:
         """Starts and ends of all jobs that wait or run, told at the last snapshot's moment."""
         now, seconds = self.snapshot.time, self.believed()
         courses = self.mechanism(self.site, self.snapshot, seconds)
+        self.why = {key: one.why for key, one in courses.items() if one.why}
         foreseen = [one.start for one in courses.values() if one.start is not None]
         last = max(now, *foreseen) if foreseen else now
         found = []

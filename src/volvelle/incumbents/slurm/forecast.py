@@ -25,10 +25,11 @@ _STEADY = Table((1.0,))
 
 @dataclass(frozen=True, slots=True)
 class Expected:
-    """When a job is expected to start (next) and to end; None: not foreseen."""
+    """When a job is expected to start (next) and to end; None: not foreseen. why: what it waits for now."""
 
     start: float | None
     end: float | None
+    why: str = ""
 
 
 def scheduler_of(site: Site, snapshot: Snapshot, durations: Mapping[str, float]) -> Scheduler:
@@ -80,10 +81,11 @@ def foresee(site: Site, snapshot: Snapshot, durations: Mapping[str, float]) -> d
     near = replace(snapshot, jobs=tuple(job for job in snapshot.jobs if job.key not in far))
     scheduler = scheduler_of(site, near, durations)
     numbers = {scheduler.spec(number).id: number for number in scheduler.known}
+    why = scheduler.composition.policy.why
     if not far:
         forecast = Fork(scheduler).until()
         return {
-            key: Expected(forecast.upcoming.get(number), forecast.finish.get(number))
+            key: Expected(forecast.upcoming.get(number), forecast.finish.get(number), why(number))
             for key, number in numbers.items()
         }
     first = [numbers[job.key] for job in waiting[:NEAR]]
@@ -96,7 +98,8 @@ def foresee(site: Site, snapshot: Snapshot, durations: Mapping[str, float]) -> d
         start, end = forecast.upcoming.get(number), forecast.finish.get(number)
         if end is None and start is not None:
             end = _started(job) + seconds if job.running else start + seconds
-        found[job.key] = Expected(start, end if end is None else max(end, snapshot.time + 1.0))
+        end = end if end is None else max(end, snapshot.time + 1.0)
+        found[job.key] = Expected(start, end, why(number))
     return found | _behind(waiting, found, durations, snapshot.time)
 
 

@@ -120,15 +120,13 @@ def heading(follower: Follower) -> str:
     )
 
 
-def prometheus(follower: Follower, told: Sequence[Told]) -> str:
+def prometheus(follower: Follower) -> str:
     """Figures in Prometheus' text format."""
     ours, theirs = follower.accuracy.of_starts()
-    waits = [one for one in told if one.start > follower.snapshot.time]
     figures: list[tuple[str, str, float]] = [
         ("poll_timestamp_seconds", "When Slurm was last asked", follower.snapshot.time),
         ("jobs_pending", "Jobs that wait", sum(job.pending for job in follower.snapshot.jobs)),
         ("jobs_running", "Jobs that hold nodes", sum(j.running for j in follower.snapshot.jobs)),
-        ("starts_foreseen", "Waiting jobs that have a told start", len(waits)),
         ("starts_judged", "Told starts that have come", ours.polls if ours else 0),
     ]
     if ours:

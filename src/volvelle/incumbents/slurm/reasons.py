@@ -38,16 +38,14 @@ def _behind(controller: Controller, entry: Entry) -> str:
 
 
 def _ahead(controller: Controller, entry: Entry) -> str:
-    """How many jobs that wait for nodes of its partitions have a higher priority."""
-    mine = {one.name for one in entry.partitions}
-    best = max(entry.priority.values(), default=0.0)
-    ahead = sum(
-        other.shares is None
-        and other.reason in ("Resources", "Priority")
-        and bool(mine & {one.name for one in other.partitions})
-        and (-max(other.priority.values(), default=0.0), other.job.id) < (-best, entry.job.id)
-        for other in controller.entries.values()
-    )
+    """How many jobs that wait for nodes of its partitions stand before it in the queue."""
+    mine, before = {one.name for one in entry.partitions}, set()
+    for place in controller.waiting:
+        if place.entry is entry:
+            break
+        if place.partition.name in mine and place.entry.reason in ("Resources", "Priority"):
+            before.add(place.entry.number)
+    ahead = len(before)
     return f"{ahead} jobs are ahead of it" if ahead else "it is the next for nodes"
 
 

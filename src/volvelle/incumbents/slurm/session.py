@@ -3,10 +3,10 @@
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from threading import Event
+from typing import Any, Protocol
 
 from volvelle.incumbents.slurm.accuracy import Told
-from volvelle.incumbents.slurm.ask import Slurm
 from volvelle.incumbents.slurm.follow import Follower, Mechanism
 from volvelle.incumbents.slurm.read_jobs import read_snapshot
 from volvelle.incumbents.slurm.read_site import read_site
@@ -15,6 +15,16 @@ from volvelle.model.problems import Problem
 
 SITE_EVERY = 600.0
 """Seconds after which what describes the site is asked for again."""
+
+
+class Asked(Protocol):
+    """The answers of a Slurm (`volvelle.incumbents.slurm.ask.Slurm`)."""
+
+    def site(self) -> dict[str, str]:
+        """The answers that describe the site, by kind."""
+
+    def poll(self) -> dict[str, str]:
+        """The answers of jobs, nodes and reservations, by kind."""
 
 
 class Replay:
@@ -48,13 +58,21 @@ def replay(folder: Path, mechanism: Mechanism) -> Iterator[tuple[Follower, list[
             yield leads.follower, leads.follower.tell()
 
 
-def resumed(entries: Iterable[Mapping[str, Any]], mechanism: Mechanism) -> Replay:
+Take = Callable[[Follower, list[Told]], None]
+"""The part that is given the follower after each poll, and what it told then."""
+
+
+def resumed(
+    entries: Iterable[Mapping[str, Any]], mechanism: Mechanism, take: Take | None = None
+) -> Replay:
     """The follower as a recording leaves it, with what was told then; nothing is told anew."""
     leads = Replay(mechanism)
     for entry in entries:
         leads.feed(entry)
         if "told" in entry and leads.follower is not None:
             leads.follower.remember(entry["told"])
+            if take is not None:
+                take(leads.follower, entry["told"])
     return leads
 
 
@@ -63,17 +81,19 @@ class Session:
 
     def __init__(
         self,
-        slurm: Slurm,
+        slurm: Asked,
         folder: Path,
         mechanism: Mechanism,
+        take: Take | None = None,
         clock: Callable[[], float] = time.time,
     ) -> None:
-        self._slurm, self._clock = slurm, clock
+        self._slurm, self._clock, self._take = slurm, clock, take
+        self.folder = folder
         known = folder.is_dir() and any(folder.glob("attach.jsonl*"))
         entries = list(read(folder)) if known else []
         self._recording = Recording(folder)
         self._recording.resume(entries)
-        self._leads = resumed(entries, mechanism)
+        self._leads = resumed(entries, mechanism, take)
         self._site_at = -SITE_EVERY
         self.seen: float | None = None
         """When the last poll had an answer."""
@@ -107,7 +127,23 @@ class Session:
         told = self.follower.tell()
         self._recording.told(now, told)
         self.seen = now
+        if self._take is not None:
+            self._take(self.follower, told)
         return told
+
+    def steps(self, every: float, stop: Event) -> Iterator[list[Told] | Problem]:
+        """What each poll tells, or why it had no answer; ``every``: seconds. The first must have one."""
+        while not stop.is_set():
+            began = time.monotonic()
+            try:
+                found: list[Told] | Problem = self.step()
+            except Problem as problem:
+                if self.seen is None:
+                    raise
+                age = time.time() - self.seen
+                found = Problem(f"{problem} The last answer is {age:.0f} s old.")
+            yield found
+            stop.wait(max(every - (time.monotonic() - began), 1.0))
 
     def close(self) -> None:
         """Let another process go on with the recording."""

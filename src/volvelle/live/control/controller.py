@@ -8,7 +8,7 @@ import threading
 import time
 from collections.abc import Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -57,6 +57,7 @@ from volvelle.live.status.metrics import ControllerMetrics
 from volvelle.live.status.view import (
     ChangeEvent,
     ForecastPoint,
+    Health,
     HoldingView,
     JobState,
     LoadPoint,
@@ -73,18 +74,6 @@ _MAX_PENDING = 20_000
 
 _JOIN_SECONDS = 60.0
 """So long after a start a node that has not joined yet is no problem."""
-
-
-@dataclass(frozen=True)
-class Health:
-    """Whether requests are handled. ``problems``: for people; empty: none.
-
-    ``failure``: why no request will ever be handled again by this process; empty while there is hope.
-    """
-
-    ready: bool
-    problems: tuple[str, ...]
-    failure: str = ""
 
 
 class Controller:

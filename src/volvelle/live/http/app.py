@@ -1,5 +1,7 @@
 """The FastAPI application: all routes, behind the request limits and authentication."""
 
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 from fastapi import FastAPI
@@ -26,12 +28,15 @@ from volvelle.live.http.authentication import TokenAuthenticator
 from volvelle.live.http.forecast_threads import ForecastThreads
 from volvelle.live.http.kept_fronts import FrontFolder
 from volvelle.live.http.large_bodies import LargeBodies
+from volvelle.live.http.prometheus import metrics_text
 from volvelle.live.http.queue_feed import QueueFeed
 from volvelle.live.http.quick_submissions import QuickSubmissions
 from volvelle.live.http.quota import JobQuota
+from volvelle.live.http.reads_only import ReadsOnly
 from volvelle.live.http.request_limits import RequestLimits
 from volvelle.live.http.session_table import SessionTable
 from volvelle.live.http.shares import Shares
+from volvelle.live.http.shown_cluster import ShownCluster
 from volvelle.live.http.streams import IsClosing, OpenStreams
 from volvelle.live.store import Store
 from volvelle.live.uploads import UPLOADS, Uploads
@@ -51,24 +56,53 @@ def create_app(
     whether the server is about to end, for streams.
     """
     app = create_routes()
-    app.state.controller = controller
-    app.state.store = store
-    app.state.authenticator = TokenAuthenticator(store)
-    app.state.forecasts = ForecastThreads(limits.forecast)
+    _show(app, controller, store, limits, is_closing)
+    app.state.metrics_text = partial(metrics_text, controller)
     app.state.replays = ForecastThreads(limits.replay, threads=1)
     app.state.fronts = FrontFolder(fronts)
     app.state.quota = JobQuota(limits.jobs, limits.jobs_of_a_user, limits.priority)
-    app.state.streams = OpenStreams(limits.streams_of_a_user)
-    app.state.sessions = SessionTable()
-    app.state.queue_feed = QueueFeed(controller)
-    app.state.shares = Shares(controller, store)
     app.state.jobs_folder = jobs_folder
     app.state.uploads = Uploads(jobs_folder / UPLOADS)
-    app.state.is_closing = is_closing
     app.add_middleware(QuickSubmissions, path="/v1/jobs", submit=jobs.submit)
     app.add_middleware(LargeBodies)
     app.add_middleware(RequestLimits, body_bytes=limits.body_bytes, seconds=limits.request)
     return app
+
+
+def create_reading_app(
+    cluster: ShownCluster,
+    store: Store,
+    limits: Limits,
+    metrics: Callable[[], bytes],
+    owner: str,
+    is_closing: IsClosing = lambda: False,
+) -> FastAPI:
+    """The API of a cluster that is attached: what reads, tokens, and sessions.
+
+    store: of the tokens. metrics: in Prometheus' text format. owner: the scheduler that decides.
+    """
+    app = create_routes()
+    _show(app, cluster, store, limits, is_closing)
+    app.state.metrics_text, app.state.owner = metrics, owner
+    app.add_middleware(ReadsOnly, owner=owner)
+    app.add_middleware(RequestLimits, body_bytes=limits.body_bytes, seconds=limits.request)
+    return app
+
+
+def _show(
+    app: FastAPI, cluster: ShownCluster, store: Store, limits: Limits, is_closing: IsClosing
+) -> None:
+    """Let the reading routes of ``app`` show a cluster."""
+    app.state.controller = cluster
+    app.state.store = store
+    app.state.authenticator = TokenAuthenticator(store)
+    app.state.forecasts = ForecastThreads(limits.forecast)
+    app.state.streams = OpenStreams(limits.streams_of_a_user)
+    app.state.sessions = SessionTable()
+    app.state.queue_feed = QueueFeed(cluster)
+    app.state.shares = Shares(cluster, store)
+    app.state.is_closing = is_closing
+    app.state.owner = ""
 
 
 def create_routes() -> FastAPI:

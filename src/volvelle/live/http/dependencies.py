@@ -17,6 +17,7 @@ from volvelle.live.http.forecast_threads import ForecastThreads
 from volvelle.live.http.kept_fronts import FrontFolder
 from volvelle.live.http.queue_feed import QueueFeed
 from volvelle.live.http.session_table import KEY_HEADER, SessionTable, cookie_name
+from volvelle.live.http.shown_cluster import ShownCluster
 from volvelle.live.store import Store
 
 
@@ -92,6 +93,7 @@ async def _operator(principal: AnyPrincipal) -> Principal:
 
 OperatorPrincipal = Annotated[Principal, Depends(_operator)]
 TheController = Annotated[Controller, _of_app("controller")]
+TheCluster = Annotated[ShownCluster, _of_app("controller")]
 TheAuthenticator = Annotated[TokenAuthenticator, _of_app("authenticator")]
 TheStore = Annotated[Store, _of_app("store")]
 TheForecastThreads = Annotated[ForecastThreads, _of_app("forecasts")]

@@ -13,6 +13,7 @@ from volvelle.live.forecasts.what_if import ClusterForecast, new_nodes
 from volvelle.live.http.dependencies import (
     AnyPrincipal,
     OperatorPrincipal,
+    TheCluster,
     TheController,
     TheForecastThreads,
     TheStore,
@@ -50,21 +51,21 @@ async def forecast(
 async def why(
     number: JobNumber,
     principal: AnyPrincipal,
-    controller: TheController,
+    cluster: TheCluster,
     store: TheStore,
     threads: TheForecastThreads,
 ) -> Response:
     """Why a job waits, or how it ended; for one that waits, what would help it."""
-    job = await find_job(number, principal, controller, store)
-    rates = controller.measured_rates(job.user, job.name) if job.name else ()
+    job = await find_job(number, principal, cluster, store)
+    rates = cluster.measured_rates(job.user, job.name) if job.name else ()
     measured = tuple(map(MeasuredRateView.of, rates))
     if job.state not in (JobState.WAITING, JobState.HELD):
         return json_response(JobExplanation(job, job.reason, measured=measured))
-    found = await threads.run(principal, partial(controller.forks.suggest, job))
-    ahead = _jobs_ahead(controller.status, job)
+    found = await threads.run(principal, partial(cluster.forks.suggest, job))
+    ahead = _jobs_ahead(cluster.status, job)
     if found.ahead is not None:  # the last forecast may be of before something ended
         job = replace(job, predicted_start=found.start)
-        jobs = controller.status.jobs
+        jobs = cluster.status.jobs
         ahead = tuple(n for n in found.ahead if n in jobs and jobs[n].state is JobState.WAITING)
     return json_response(
         JobExplanation(job, job.reason, ahead, found.after, found.changes, found.complete, measured)
@@ -75,11 +76,11 @@ async def why(
     "/jobs/{number}/forecasts", response_model=ForecastHistoryView, responses=error_responses(404)
 )
 async def forecast_history(
-    number: JobNumber, principal: AnyPrincipal, controller: TheController, store: TheStore
+    number: JobNumber, principal: AnyPrincipal, cluster: TheCluster, store: TheStore
 ) -> Response:
     """Forecasts of a job since the server started, by time."""
-    await find_job(number, principal, controller, store)
-    points = controller.forecast_history(number)
+    await find_job(number, principal, cluster, store)
+    points = cluster.forecast_history(number)
     return json_response(ForecastHistoryView(number, points))
 
 

@@ -6,9 +6,8 @@ from collections.abc import Sequence
 from fastapi import APIRouter, Request, Response
 from starlette.concurrency import run_in_threadpool
 
-from volvelle.live.http.dependencies import AnyPrincipal, TheController, authenticate
+from volvelle.live.http.dependencies import AnyPrincipal, TheCluster, authenticate
 from volvelle.live.http.errors import HttpError, ProblemDetails, error_responses, unavailable
-from volvelle.live.http.prometheus import metrics_text
 from volvelle.live.http.responses import json_response
 from volvelle.live.store import StoreFailed
 
@@ -18,9 +17,9 @@ router = APIRouter(tags=["health"])
 
 
 @router.get("/healthz", response_model=dict[str, str], responses={503: {"model": ProblemDetails}})
-async def healthz(request: Request, controller: TheController) -> Response:
+async def healthz(request: Request, cluster: TheCluster) -> Response:
     """Liveness: the process answers, and its controller has not failed. For operators, what else is wrong."""
-    health = controller.health
+    health = cluster.health
     if health.failure:
         raise unavailable(await _shown(request, (health.failure,)))
     problems = {"problems": await _shown(request, health.problems)} if health.problems else {}
@@ -28,9 +27,9 @@ async def healthz(request: Request, controller: TheController) -> Response:
 
 
 @router.get("/readyz", response_model=dict[str, str], responses={503: {"model": ProblemDetails}})
-async def readyz(request: Request, controller: TheController) -> Response:
+async def readyz(request: Request, cluster: TheCluster) -> Response:
     """Jobs can be submitted."""
-    health = controller.health
+    health = cluster.health
     if not health.ready:
         raise unavailable(await _shown(request, health.problems or ("the controller has ended",)))
     return Response('{"status": "ready"}', media_type="application/json")
@@ -50,6 +49,8 @@ async def _shown(request: Request, problems: Sequence[str]) -> str:
     responses=error_responses()
     | {200: {"content": {_METRICS_TYPE: {"schema": {"type": "string"}}}}},
 )
-async def metrics(principal: AnyPrincipal, controller: TheController) -> Response:
+async def metrics(request: Request, principal: AnyPrincipal) -> Response:
     """Metrics for Prometheus, in base units. Every token may read them; they name no user."""
-    return Response(await run_in_threadpool(metrics_text, controller), media_type=_METRICS_TYPE)
+    return Response(
+        await run_in_threadpool(request.app.state.metrics_text), media_type=_METRICS_TYPE
+    )

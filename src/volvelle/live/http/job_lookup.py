@@ -6,9 +6,9 @@ import msgspec
 from fastapi import Path
 from starlette.concurrency import run_in_threadpool
 
-from volvelle.live.control.controller import Controller
 from volvelle.live.http.authentication import Principal
 from volvelle.live.http.errors import no_such_job
+from volvelle.live.http.shown_cluster import ShownCluster
 from volvelle.live.job_request import shown
 from volvelle.live.status.view import JobState, JobStatusView
 from volvelle.live.store import JobRecord, Store
@@ -19,13 +19,13 @@ JobNumber = Annotated[int, Path(ge=0, le=MAX_NUMBER, description="the job's numb
 
 
 async def find_job(
-    number: int, principal: Principal, controller: Controller, store: Store
+    number: int, principal: Principal, cluster: ShownCluster, store: Store
 ) -> JobStatusView:
     """A job of the principal. Raises the same `HttpError` for missing jobs and for jobs of others."""
-    job = controller.status.jobs.get(number)
+    job = cluster.status.jobs.get(number)
     if job is None:
         record = await run_in_threadpool(store.jobs.find, number)
-        job = controller.status.jobs.get(number) if record is None else view_of_record(record)
+        job = cluster.status.jobs.get(number) if record is None else view_of_record(record)
     if job is None or not principal.owns(job):
         raise no_such_job(number)
     return job

@@ -14,7 +14,7 @@ from volvelle.live.control.controller import Controller
 from volvelle.live.control.requests import Cancel, Change, Hold, Release, Requeue, Submit
 from volvelle.live.http.authentication import Principal
 from volvelle.live.http.controller_requests import execute
-from volvelle.live.http.dependencies import AnyPrincipal, TheController, TheStore
+from volvelle.live.http.dependencies import AnyPrincipal, TheCluster, TheController, TheStore
 from volvelle.live.http.errors import HttpError, error_responses
 from volvelle.live.http.job_checks import check_targets, notices_of
 from volvelle.live.http.job_lookup import MAX_NUMBER, JobNumber, find_job, view_of_record
@@ -26,6 +26,7 @@ from volvelle.live.http.responses import (
     json_response,
     visible_to,
 )
+from volvelle.live.http.shown_cluster import ShownCluster
 from volvelle.live.http.uploads import is_kept
 from volvelle.live.job_change import JobChange
 from volvelle.live.job_request import JobRequest
@@ -93,7 +94,7 @@ async def submit(
 @router.get("", response_model=JobPage, responses=error_responses())
 async def list_jobs(
     principal: AnyPrincipal,
-    controller: TheController,
+    cluster: TheCluster,
     store: TheStore,
     over: Over = False,
     state: States = [],  # noqa: B006
@@ -102,28 +103,28 @@ async def list_jobs(
     limit: Limit = 500,
 ) -> Response:
     """The jobs that are not over, by number, or past jobs: a user's own, for operators those of all users."""
-    time = controller.status.time
+    time = cluster.status.time
     if over:
         records = await _ended_jobs(store, principal, state, user, after, limit)
         found = [view_of_record(record) for record in records]
         return json_response(
             JobPage(time, tuple(found), found[-1].number if len(found) == limit else None)
         )
-    found = _live_jobs(controller, principal, state, user, after, limit + 1)
+    found = _live_jobs(cluster, principal, state, user, after, limit + 1)
     page, more = found[:limit], len(found) > limit
-    problems = controller.health.problems if principal.is_operator else ()
+    problems = cluster.health.problems if principal.is_operator else ()
     return json_response(JobPage(time, tuple(page), page[-1].number if more else None, problems))
 
 
 def _live_jobs(
-    controller: Controller,
+    cluster: ShownCluster,
     principal: Principal,
     states: list[JobState],
     user: str | None,
     after: int | None,
     limit: int,
 ) -> list[JobStatusView]:
-    jobs = controller.status.jobs
+    jobs = cluster.status.jobs
     numbers = sorted(jobs)
     following = map(
         jobs.__getitem__, numbers[bisect_right(numbers, after) if after is not None else 0 :]
@@ -159,10 +160,10 @@ async def _ended_jobs(
 
 @router.get("/{number}", response_model=JobStatusView, responses=error_responses(404))
 async def show_job(
-    number: JobNumber, principal: AnyPrincipal, controller: TheController, store: TheStore
+    number: JobNumber, principal: AnyPrincipal, cluster: TheCluster, store: TheStore
 ) -> Response:
     """One job, over or not."""
-    return json_response(await find_job(number, principal, controller, store))
+    return json_response(await find_job(number, principal, cluster, store))
 
 
 @router.post("/{number}/cancel", response_model=ChangedJob, responses=error_responses(404, 409))

@@ -8,7 +8,12 @@ from volvelle.live.control.controller import Controller
 from volvelle.live.control.requests import SetNodeState
 from volvelle.live.http.authentication import Principal
 from volvelle.live.http.controller_requests import execute
-from volvelle.live.http.dependencies import AnyPrincipal, OperatorPrincipal, TheController
+from volvelle.live.http.dependencies import (
+    AnyPrincipal,
+    OperatorPrincipal,
+    TheCluster,
+    TheController,
+)
 from volvelle.live.http.errors import HttpError, error_responses
 from volvelle.live.http.responses import NodeList, json_response
 from volvelle.model.cluster import NodeState
@@ -20,10 +25,10 @@ NodeName = Annotated[str, Path(max_length=200, description="the node's name")]
 
 
 @router.get("", response_model=NodeList, responses=error_responses())
-async def list_nodes(principal: AnyPrincipal, controller: TheController) -> Response:
+async def list_nodes(principal: AnyPrincipal, cluster: TheCluster) -> Response:
     """The nodes, who is on them and what is free."""
-    problems = controller.health.problems if principal.is_operator else ()
-    return json_response(NodeList(controller.status.time, controller.status.nodes, problems))
+    problems = cluster.health.problems if principal.is_operator else ()
+    return json_response(NodeList(cluster.status.time, cluster.status.nodes, problems))
 
 
 @router.post("/{name}/drain", status_code=204, responses=error_responses(403, 404, 409))

@@ -1,4 +1,4 @@
-"""The controller's metrics in Prometheus' text format, and the present use of GPUs."""
+"""Metrics in Prometheus' text format: those of a controller, and the present use of a cluster's GPUs."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -30,16 +30,35 @@ _HISTOGRAMS = {
 
 
 def metrics_text(controller: Controller) -> bytes:
-    """All metrics in Prometheus' text format."""
+    """All metrics of a controller in Prometheus' text format."""
+    return _text(_ControllerCollector(controller.metrics, controller.status))
+
+
+def state_text(view: StatusView) -> bytes:
+    """The present jobs and GPUs by state, in Prometheus' text format."""
+    return _text(_StateCollector(view))
+
+
+def _text(collector: Collector) -> bytes:
     registry = CollectorRegistry()
-    registry.register(_ControllerCollector(controller.metrics, controller.status))
+    registry.register(collector)
     return generate_latest(registry)
 
 
-class _ControllerCollector(Collector):
-    def __init__(self, metrics: ControllerMetrics, view: StatusView) -> None:
-        self._metrics = metrics
+class _StateCollector(Collector):
+    def __init__(self, view: StatusView) -> None:
         self._view = view
+
+    def collect(self) -> Iterator[Metric]:
+        """The present state."""
+        yield _by_state("volvelle_jobs", "Active jobs by state.", _count_jobs(self._view))
+        yield _by_state("volvelle_gpus", "GPUs by state.", _count_gpus(self._view))
+
+
+class _ControllerCollector(_StateCollector):
+    def __init__(self, metrics: ControllerMetrics, view: StatusView) -> None:
+        super().__init__(view)
+        self._metrics = metrics
 
     def collect(self) -> Iterator[Metric]:
         """Metrics since the controller started, then the present state."""
@@ -52,8 +71,7 @@ class _ControllerCollector(Collector):
         if (gap := self._metrics.solver_gap) is not None:
             text = "Optimality gap of the policy's latest program."
             yield GaugeMetricFamily("volvelle_solver_gap_ratio", text, value=gap)
-        yield _by_state("volvelle_jobs", "Active jobs by state.", _count_jobs(self._view))
-        yield _by_state("volvelle_gpus", "GPUs by state.", _count_gpus(self._view))
+        yield from super().collect()
 
     def _counters(self) -> Iterator[Metric]:
         metrics = self._metrics

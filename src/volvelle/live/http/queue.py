@@ -12,12 +12,11 @@ from pydantic.json_schema import SkipJsonSchema
 from starlette.concurrency import run_in_threadpool
 
 from volvelle.dashboard.columns import HoldingRow
-from volvelle.live.control.controller import Controller
 from volvelle.live.forecasts.told_at_submission import told_of
 from volvelle.live.http.authentication import Principal
 from volvelle.live.http.dependencies import (
     AnyPrincipal,
-    TheController,
+    TheCluster,
     TheQueueFeed,
     TheStore,
 )
@@ -32,8 +31,9 @@ from volvelle.live.http.responses import (
     ToldTable,
     json_response,
 )
+from volvelle.live.http.shown_cluster import ShownCluster
 from volvelle.live.http.streams import EVENT_STREAM, KEEPALIVE_SECONDS, NO_STORE, may_follow
-from volvelle.live.status.view import LoadPoint
+from volvelle.live.status.view import LoadPoint, StatusView
 from volvelle.live.store import Store
 from volvelle.metrics.told import ToldClass, told_sentence
 
@@ -97,7 +97,7 @@ async def _frames(
 @router.get("/holdings", response_model=HoldingTable, responses=error_responses())
 async def list_holdings(
     principal: AnyPrincipal,
-    controller: TheController,
+    cluster: TheCluster,
     store: TheStore,
     seconds: Annotated[
         float, Query(gt=0, le=366 * _DAY_SECONDS, description="that ended within so many seconds")
@@ -107,15 +107,15 @@ async def list_holdings(
 
     Jobs of others that are over are without number, name and user. Present holders are in ``/v1/queue``.
     """
-    rows = await run_in_threadpool(_holding_rows, controller, store, principal, seconds)
-    return json_response(HoldingTable(controller.status.time, HoldingRow._fields, tuple(rows)))
+    rows = await run_in_threadpool(_holding_rows, cluster, store, principal, seconds)
+    return json_response(HoldingTable(cluster.status.time, HoldingRow._fields, tuple(rows)))
 
 
 def _holding_rows(
-    controller: Controller, store: Store, principal: Principal, seconds: float
+    cluster: ShownCluster, store: Store, principal: Principal, seconds: float
 ) -> list[HoldingRow]:
-    view, first = controller.status, time.time() - seconds
-    holdings = [each for each in controller.holdings if each.end >= first]
+    view, first = cluster.status, time.time() - seconds
+    holdings = [each for each in cluster.holdings if each.end >= first]
     over = {each.number for each in holdings if each.number not in view.jobs}
     names = store.jobs.find_names(over)
     rows: list[HoldingRow] = []
@@ -129,26 +129,24 @@ def _holding_rows(
 
 
 @router.get("/load", response_model=LoadTable, responses=error_responses())
-async def list_load(principal: AnyPrincipal, controller: TheController) -> Response:
+async def list_load(principal: AnyPrincipal, cluster: TheCluster) -> Response:
     """GPUs held and jobs waiting over time, and whether told P90s held; since the server started."""
-    held = controller.metrics.p90_held
+    held = cluster.metrics.p90_held
     table = LoadTable(
-        controller.status.time, LoadPoint._fields, tuple(controller.load), held[True], held[False]
+        cluster.status.time, LoadPoint._fields, tuple(cluster.load), held[True], held[False]
     )
     return json_response(table)
 
 
 @router.get("/told", response_model=ToldTable, responses=error_responses())
-async def show_told(
-    principal: AnyPrincipal, controller: TheController, store: TheStore
-) -> Response:
+async def show_told(principal: AnyPrincipal, cluster: TheCluster, store: TheStore) -> Response:
     """Whether times told at submission hold, for the latest 1,000 finished jobs and classes of them."""
-    return json_response(await run_in_threadpool(_told, controller.status.time, store))
+    return json_response(await run_in_threadpool(_told, cluster.status, store))
 
 
-def _told(now: float, store: Store) -> ToldTable:
-    told = told_of(store)
-    return ToldTable(now, told_sentence(told), ToldClass._fields, tuple(told.classes))
+def _told(view: StatusView, store: Store) -> ToldTable:
+    told = told_of(store.jobs, [job.submitted for job in view.jobs.values()])
+    return ToldTable(view.time, told_sentence(told), ToldClass._fields, tuple(told.classes))
 
 
 @router.get("/shares", response_model=ShareList, responses=error_responses())

@@ -21,7 +21,7 @@ from volvelle.dashboard.columns import (
     JOB_TITLES,
     NodeRow,
 )
-from volvelle.live.control.controller import Controller
+from volvelle.live.http.shown_cluster import ShownCluster
 from volvelle.live.status.view import JobStatusView, NodeStatusView, StatusView
 
 FRAME_SECONDS = 1.0
@@ -48,10 +48,10 @@ class Frame:
 
 
 class QueueFeed:
-    """Follows the status view of ``controller`` while a stream is open."""
+    """Follows the status view of ``cluster`` while a stream is open."""
 
-    def __init__(self, controller: Controller) -> None:
-        self._controller = controller
+    def __init__(self, cluster: ShownCluster) -> None:
+        self._cluster = cluster
         self._seq = int(time.time() * 1000)  # grows over restarts of the server
         self._frames: deque[Frame] = deque(maxlen=_KEPT_FRAMES)
         self._views: dict[int, JobStatusView] = {}
@@ -91,7 +91,7 @@ class QueueFeed:
 
     async def _follow(self, *, at_once: bool = False) -> None:
         now = time.monotonic()
-        view = self._controller.status
+        view = self._cluster.status
         due = at_once or now - self._seen_at >= 0.9 * FRAME_SECONDS
         if not due or view.version == self._version:
             return
@@ -129,7 +129,7 @@ class QueueFeed:
         return msgspec.json.encode(frame)
 
     def _write_table(self) -> bytes:
-        view = self._controller.status
+        view = self._cluster.status
         return msgspec.json.encode(
             {
                 "seq": self._seq,

@@ -104,11 +104,15 @@ class UploadView:
 
 @dataclass(frozen=True)
 class SessionView:
-    """A user and a role. ``expires``: of a session that was just begun, in seconds since the Unix epoch."""
+    """A user and a role. ``expires``: of a session that was just begun, in seconds since the Unix epoch.
+
+    reads: the scheduler that decides, where its cluster is attached and nothing is changed; else empty.
+    """
 
     user: str
     role: str
     expires: float | None
+    reads: str = ""
 
 
 @dataclass(frozen=True)

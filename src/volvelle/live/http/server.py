@@ -11,12 +11,12 @@ from types import FrameType
 from typing import ClassVar
 
 import uvicorn
+from fastapi import FastAPI
 
-from volvelle.live.config import Listen, ServeConfig
-from volvelle.live.control.controller import Controller, Health
-from volvelle.live.http.app import create_app
+from volvelle.live.config import Limits, Listen
 from volvelle.live.http.request_limits import LimitedProtocol
-from volvelle.live.store import Store
+from volvelle.live.http.streams import IsClosing
+from volvelle.live.status.view import Health
 from volvelle.model.problems import Problem
 
 _SHUTDOWN_SECONDS = 3
@@ -58,19 +58,17 @@ def url_of(bound: socket.socket, listen: Listen) -> str:
 
 
 def serve(
-    controller: Controller,
-    store: Store,
-    config: ServeConfig,
+    make_app: Callable[[IsClosing], FastAPI],
+    listen: Listen,
+    limits: Limits,
     bound: socket.socket,
     on_ready: Callable[[], None],
+    health: Callable[[], Health],
 ) -> None:
-    """Answer requests until `stop`; then finish requests in progress.
+    """Answer requests until `stop`, or until ``health`` is a failure; then finish requests in progress.
 
-    ``on_ready`` is called when requests are answered. Raises `Problem` for an invalid certificate,
-    and once the controller has failed.
+    ``on_ready`` is called when requests are answered. Raises `Problem` for an invalid certificate.
     """
-
-    listen, limits = config.listen, config.limits
     _allow_descriptors(limits.connections)
 
     class Protocol(LimitedProtocol):
@@ -81,14 +79,7 @@ def serve(
 
     server = _Server(
         uvicorn.Config(
-            create_app(
-                controller,
-                store,
-                limits,
-                controller.executor_context.folder,
-                config.fronts_folder,
-                is_closing=lambda: server.should_exit,
-            ),
+            make_app(lambda: server.should_exit),
             http=Protocol,
             ws="none",
             lifespan="off",
@@ -103,7 +94,7 @@ def serve(
             ssl_keyfile=listen.key,
         ),
         on_ready,
-        health=lambda: controller.health,
+        health,
     )
     try:
         server.config.load()
@@ -113,10 +104,6 @@ def serve(
             mend="give a certificate and its private key, both as PEM",
         ) from None
     server.run([bound])
-    if failure := controller.health.failure:
-        back = "put the store or a backup back, " if store.loss else ""
-        mend = f"jobs run on; {back}start volvelle serve again, and it takes them over"
-        raise Problem(failure, mend=mend)
 
 
 def _allow_descriptors(more: int) -> None:

@@ -34,7 +34,7 @@ async def begin_session(
         raise unknown_token(f"the token {'has expired' if expired else 'is not known'}")
     sessions: SessionTable = request.app.state.sessions
     new = sessions.begin(digest_of(login.token))
-    started = StartedSession(_view(principal, new.expires), new.key)
+    started = StartedSession(_view(principal, new.expires, request), new.key)
     response = json_response(started, 201)
     response.set_cookie(
         cookie_name(request.scope),
@@ -48,9 +48,9 @@ async def begin_session(
 
 
 @router.get("", response_model=SessionView, responses=error_responses())
-async def show_session(principal: AnyPrincipal) -> Response:
+async def show_session(request: Request, principal: AnyPrincipal) -> Response:
     """The principal of a request, by a token or in a session."""
-    return json_response(_view(principal, None))
+    return json_response(_view(principal, None, request))
 
 
 @router.delete("", status_code=204, responses=error_responses())
@@ -64,5 +64,5 @@ async def end_session(request: Request, principal: AnyPrincipal) -> Response:
     return response
 
 
-def _view(principal: Principal, expires: float | None) -> SessionView:
-    return SessionView(principal.user, principal.role.value, expires)
+def _view(principal: Principal, expires: float | None, request: Request) -> SessionView:
+    return SessionView(principal.user, principal.role.value, expires, request.app.state.owner)

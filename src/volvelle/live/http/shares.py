@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 
 from starlette.concurrency import run_in_threadpool
 
-from volvelle.live.control.controller import Controller
 from volvelle.live.http.authentication import Principal
 from volvelle.live.http.responses import PoolShare, ShareList, UserShare
+from volvelle.live.http.shown_cluster import ShownCluster
 from volvelle.live.status.view import JobState
 from volvelle.live.store import Store
 
@@ -38,8 +38,8 @@ class _Share:
 class Shares:
     """The shares at present, the largest first, and the GPU time of the last day."""
 
-    def __init__(self, controller: Controller, store: Store) -> None:
-        self._controller = controller
+    def __init__(self, cluster: ShownCluster, store: Store) -> None:
+        self._cluster = cluster
         self._store = store
         self._found: ShareList | None = None
         self._found_at = 0.0
@@ -62,7 +62,7 @@ class Shares:
         return replace(found, users=tuple(users))
 
     def _add_up(self) -> ShareList:
-        view = self._controller.status
+        view = self._cluster.status
         users: defaultdict[str, _Share] = defaultdict(_Share)
         pools: defaultdict[str, _Share] = defaultdict(_Share)
         for job in view.jobs.values():
@@ -84,16 +84,16 @@ class Shares:
             ),
             tuple(
                 PoolShare(pool.name, pool.quota, pool.lends, each.held, each.wanted)
-                for pool in self._controller.pools
+                for pool in self._cluster.pools
                 for each in (pools[pool.name],)
             ),
         )
 
     def _gpu_seconds(self) -> dict[str, float]:
         """GPU time within the last day, by user."""
-        view, now = self._controller.status, time.time()
+        view, now = self._cluster.status, time.time()
         first = now - _DAY_SECONDS
-        past = self._controller.holdings
+        past = self._cluster.holdings
         spans = [(each.number, each.start, each.end, each.grants) for each in past]
         spans += [
             (job.number, job.started, now, job.grants)

@@ -12,12 +12,18 @@ from fastapi.responses import StreamingResponse
 from pydantic import Field
 from pydantic.json_schema import SkipJsonSchema
 
-from volvelle.live.control.controller import Controller
 from volvelle.live.http.authentication import Principal
-from volvelle.live.http.dependencies import AnyPrincipal, TheController, TheStore, authenticate
+from volvelle.live.http.dependencies import (
+    AnyPrincipal,
+    TheCluster,
+    TheController,
+    TheStore,
+    authenticate,
+)
 from volvelle.live.http.errors import RETRY_AFTER_SECONDS, HttpError, error_responses
 from volvelle.live.http.job_logs import JobLogs, LogFile
 from volvelle.live.http.job_lookup import MAX_NUMBER, JobNumber, find_job
+from volvelle.live.http.shown_cluster import ShownCluster
 from volvelle.live.status.view import ChangeEvent, JobStatusView
 from volvelle.live.store import StoreFailed
 
@@ -94,7 +100,7 @@ LastEvent = Annotated[
 async def stream_events(
     request: Request,
     principal: AnyPrincipal,
-    controller: TheController,
+    cluster: TheCluster,
     last: LastEvent = None,
     follow: Annotated[bool, Query(description="go on until the listener leaves")] = True,
 ) -> StreamingResponse:
@@ -104,26 +110,26 @@ async def stream_events(
     """
     streams: OpenStreams = request.app.state.streams
     streams.check(principal)
-    stream = _event_stream(controller, principal, last, follow, request)
+    stream = _event_stream(cluster, principal, last, follow, request)
     return StreamingResponse(
         streams.count(principal, stream), media_type="text/event-stream", headers=NO_STORE
     )
 
 
 async def _event_stream(
-    controller: Controller,
+    cluster: ShownCluster,
     principal: Principal,
     last: int | None,
     follow: bool,
     request: Request,
 ) -> AsyncIterator[bytes]:
     """Events after ``last``, or from now on."""
-    after = last if last is not None else _latest_seq(controller)
+    after = last if last is not None else _latest_seq(cluster)
     quiet_since = time.monotonic()
     while await may_follow(request):
-        found = controller.events(after, 0)
+        found = cluster.events(after, 0)
         if found is None:
-            after = _latest_seq(controller)
+            after = _latest_seq(cluster)
             yield b"event: gap\ndata: {}\n\n"
         elif found:
             after = found[-1].seq
@@ -140,8 +146,8 @@ async def _event_stream(
             await asyncio.sleep(_POLL_SECONDS)
 
 
-def _latest_seq(controller: Controller) -> int:
-    found = controller.events(_BEFORE_ALL, 0)
+def _latest_seq(cluster: ShownCluster) -> int:
+    found = cluster.events(_BEFORE_ALL, 0)
     return found[-1].seq if found else _BEFORE_ALL
 
 

@@ -84,6 +84,22 @@ class ProfileView:
 
 
 @dataclass(frozen=True, kw_only=True)
+class AttachedView:
+    """The facts about a job that only the scheduler of an attached cluster has.
+
+    partition: names, with commas. reason: why it waits, in that scheduler's word. start: the start that it
+    tells. start_p90: the moment by which the job starts in nine of ten cases, by our forecast.
+    """
+
+    account: str
+    partition: str
+    qos: str
+    reason: str
+    start: float | None
+    start_p90: float | None
+
+
+@dataclass(frozen=True, kw_only=True)
 class JobStatusView:
     """One job. ``reason``: why it waits, or how it ended. ``grants``: node names and GPU numbers.
 
@@ -132,6 +148,8 @@ class JobStatusView:
     """The result of its profile; None where it has none, or none yet."""
     changed: dict[str, tuple[int | float | None, int | float | None]] = field(default_factory=dict)
     """Keys of the request that its user changed, with their values as submitted and now."""
+    attached: AttachedView | None = None
+    """None on a server's own cluster."""
 
     @property
     def guaranteed(self) -> Moment | None:
@@ -186,6 +204,18 @@ class StatusView:
     job_counts: dict[str, int]
     """Number of jobs by user."""
     nodes: tuple[NodeStatusView, ...]
+
+
+@dataclass(frozen=True)
+class Health:
+    """Whether requests are handled. ``problems``: for people; empty: none.
+
+    ``failure``: why no request will ever be handled again by this process; empty while there is hope.
+    """
+
+    ready: bool
+    problems: tuple[str, ...]
+    failure: str = ""
 
 
 @dataclass(frozen=True, slots=True)
