@@ -88,7 +88,7 @@ def prediction_error(outcomes: Outcomes) -> FloatColumn:
 
 
 def signed_prediction_error(outcomes: Outcomes) -> FloatColumn:
-    """As `prediction_error`, with its sign: above 0 where the job took longer than predicted."""
+    """As the ETA error, with its sign: above 0 where the job took longer than predicted."""
     if outcomes.predicted_finish is None:
         return np.full(len(outcomes), np.nan)
     predicted = outcomes.predicted_finish - outcomes.submit_time

@@ -1,7 +1,7 @@
 // The cluster at a glance: a sentence first, then what it goes by.
 
 import { get, named } from "./api.js";
-import { counted, duration, h, moment, nameOf, now, number, svg } from "./dom.js";
+import { counted, duration, h, moment, nameOf, now, number, reasonOf, svg } from "./dom.js";
 import { gpuMap, gpusByType } from "./gpus.js";
 import { loadChart } from "./load.js";
 import { atRisk, finishText, neededBy, neededByText, queueLink } from "./queue.js";
@@ -100,7 +100,7 @@ function needsALook(jobs, cluster, failed) {
   const found = [
     ...first(jobs.filter(atRisk), (job) => neededBy(job)).map((job) => ["risk", jobLink(job), late(job.predicted_p90 - neededBy(job)), `${neededByText(job)}, P90 ${moment(job.predicted_p90)}.`]),
     ...first(jobs.filter((job) => job.grants.length && job.predicted_p90 && job.predicted_p90 < time - 60), (job) => job.predicted_p90).map((job) => ["late", jobLink(job), late(time - job.predicted_p90), "It runs past its P90."]),
-    ...failed.filter((job) => job.ended > time - 86400).map((job) => ["failed", jobLink(job), moment(job.ended), job.reason]),
+    ...failed.filter((job) => job.ended > time - 86400).map((job) => ["failed", jobLink(job), moment(job.ended), reasonOf(job)]),
     ...(out.length ? [["out", link("#/nodes", `${counted(out.length, "node")} out of use`), "", out.slice(0, 4).map((node) => `${node.name} is ${node.state}`).join(", ")]] : []),
   ];
   if (!found.length) return h("p", { class: "note" }, "Nothing: no guarantee or deadline is at risk, no job failed within a day, and all nodes are in use.");
