@@ -80,7 +80,7 @@ def advance(s: State, rules: Rules, until: float, moments: int) -> int:  # noqa:
         if count[PHASE] == DIRECTION:
             count[PHASE] = LIMITS
             if clock[SWITCH_AT] <= clock[NOW] and jobs_left(s) > 0:
-                return ASK_DIRECTOR
+                return ASK_SWITCHER
         if count[PHASE] == LIMITS:
             count[PHASE] = PROMISES
             if clock[TIMED] <= clock[NOW]:
