@@ -32,19 +32,19 @@ export function overview(root, { cluster, session, go }) {
     parts.starting.replaceChildren(list(first(jobs.filter((job) => job.state === "waiting"), (job) => job.predicted_start), (job) => job.predicted_start, (job) => counted(job.gpus, "GPU"), "No start is forecast."));
     parts.finishing.replaceChildren(list(first(jobs.filter((job) => job.grants.length), (job) => job.predicted_p50), (job) => job.predicted_p50, (job) => (job.predicted_p90 > job.predicted_p50 ? `–${moment(job.predicted_p90)}` : ""), "No finish is forecast."));
     parts.shares.replaceChildren(shareBars(jobs, cluster, read.pools));
-    parts.hold.replaceChildren(...forecastsHold(read.load));
+    parts.hold.replaceChildren(...forecastsHold(read));
     if (session.run || performance.now() - readAt > READ_SECONDS * 1000) refresh();
   };
   const refresh = async () => {
     readAt = performance.now();
-    const known = [get("/v1/load"), session.run ? { jobs: [] } : get(`/v1/jobs?over=true&state=failed&limit=${LISTED}`), session.run ? { pools: [] } : get("/v1/shares")];
-    const [load, failed, shares] = await Promise.all(known).catch(() => []); // the next time, then
+    const known = [get("/v1/load"), session.run ? { jobs: [] } : get(`/v1/jobs?over=true&state=failed&limit=${LISTED}`), session.run ? { pools: [] } : get("/v1/shares"), session.run ? {} : get("/v1/told")];
+    const [load, failed, shares, told] = await Promise.all(known).catch(() => []); // the next time, then
     if (closed || !load) return;
-    read = { load, failed: failed.jobs, pools: shares.pools };
+    read = { load, failed: failed.jobs, pools: shares.pools, told: told.sentence };
     drawLoad();
     drawLook();
     parts.shares.replaceChildren(shareBars([...cluster.jobs.values()], cluster, read.pools));
-    parts.hold.replaceChildren(...forecastsHold(load));
+    parts.hold.replaceChildren(...forecastsHold(read));
   };
   const observer = new ResizeObserver(drawLoad);
   observer.observe(parts.load);
@@ -124,7 +124,7 @@ function shareBars(jobs, cluster, pools) {
     h("p", { class: "note" }, pools.length ? "Mark: the quota; beyond it borrowed." : "Mark: an even share."));
 }
 
-function forecastsHold(load) {
+function forecastsHold({ load, told }) {
   if (!load) return [];
   const judged = load.p90_held + load.p90_missed;
   if (!judged) return [h("p", { class: "note" }, "Not known yet: no job that was told a P90 has ended since the server started. P90 is a guess until 20 jobs have finished.")];
@@ -132,5 +132,5 @@ function forecastsHold(load) {
   return [h("p", {}, h("b", { class: "big" }, `${Math.floor(100 * share)} %`), " ended by the P90 they were told; 90 % is the aim."),
     svg("svg", { viewBox: "0 0 200 14", preserveAspectRatio: "none", class: "bar", "aria-hidden": "true" }, svg("rect", { width: 200, height: 14, class: "track" }),
       svg("rect", { width: 200 * share, height: 14, class: "held" }), svg("rect", { x: 179, width: 2, height: 14, class: "mark" })),
-    h("p", { class: "note" }, link("#/history", counted(judged, "job")), " that ended since the server started.")];
+    h("p", { class: "note" }, link("#/history", counted(judged, "job")), " that ended since the server started."), ...(told ? [h("p", { class: "note" }, `Of the latest: ${told}`)] : [])];
 }
