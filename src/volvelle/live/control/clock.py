@@ -87,7 +87,8 @@ class Dates:
 
         def again(date: float) -> float:
             time = date - was.epoch
-            return self.date(time) if time > was.since else date
+            moved = self.date(time) if time > was.since else date
+            return date if _are_close(moved, date) else moved
 
         return again
 
