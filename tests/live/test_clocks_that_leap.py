@@ -6,9 +6,7 @@ from pathlib import Path
 import pytest
 from fake_cluster import ControllerHarness, sleeping
 
-from volvelle.live.control.clock import Dates
 from volvelle.live.control.requests import Submit
-from volvelle.live.records import ClockSet
 from volvelle.live.status.view import JobStatusView
 from volvelle.model.units import DAY
 
@@ -101,15 +99,6 @@ def test_the_time_returns_when_a_machine_had_booted_with_a_wrong_clock(
     assert dates(harness) == after
     assert harness.controller._clock.earliest() < DAY
     assert_in_order(harness)
-
-
-def test_dates_from_before_a_wrong_clock_stay_to_the_bit() -> None:
-    dates = Dates(1e6 + 1 / 3)
-    again = dates.set(ClockSet(since=100.0, epoch=1e6 - 31 * DAY))
-    for seconds in range(80):
-        date = 1e6 + seconds + seconds / 7
-        assert again(date) == date
-    assert again(1e6 + 200.0) == pytest.approx(1e6 + 200.0 - 31 * DAY)
 
 
 @pytest.mark.parametrize("days", [40, -400])

@@ -87,8 +87,7 @@ class Dates:
 
         def again(date: float) -> float:
             time = date - was.epoch
-            moved = self.date(time) if time > was.since else date
-            return date if _are_close(moved, date) else moved
+            return self.date(time) if time > was.since else date
 
         return again
 
