@@ -49,6 +49,9 @@ def test_an_end_says_its_state_once_and_a_start_to_come_is_not_past() -> None:
     assert formatting.format_end(job | {"state": "cancelled", "reason": "cancelled"}) == (
         "cancelled after 5s"
     )
+    assert formatting.format_reason(job | {"profile": None}) == "exit code 2"
+    cancelled = job | {"state": "cancelled", "reason": "cancelled", "profile": None}
+    assert formatting.format_reason(cancelled) == ""
     now = datetime.fromtimestamp(7200.0, UTC)
     waiting = {"started": None, "state": "waiting", "predicted_start": 3600.0}
     assert formatting.format_start(waiting, now) == "~02:00:00"

@@ -17,6 +17,14 @@ def test_describe_counts_and_weighs(volvelle: Volvelle, trace: Path) -> None:
     assert Path("page/report.html").is_file()
 
 
+def test_a_description_says_nothing_of_what_there_is_not(volvelle: Volvelle) -> None:
+    Path("few.csv").write_text("submit_time,gpus,duration\n0,1,60\n10,1,30\n")
+    said = volvelle("trace", "describe", "few.csv").out
+    assert "2 jobs over 10s.\n" in said
+    assert "2 jobs of 1 GPU; try --cluster 2x1." in said
+    assert not any(word in said for word in ("users", "pools", "elastic", "burstiness"))
+
+
 def test_describe_for_programs(volvelle: Volvelle, trace: Path) -> None:
     document = json.loads(volvelle("trace", "describe", trace, "-o", "json").out)
     assert document["jobs"] == 6

@@ -64,7 +64,7 @@ def read_from(harness: ControllerHarness) -> list[int]:
 
 def test_a_start_reads_only_what_came_after_the_latest_snapshot(tmp_path: Path) -> None:
     harness = busy(tmp_path)
-    before, seqs = harness.controller._cycle.state, harness.controller.store.snapshot_seqs()
+    before, seqs = harness.controller._cycle.state, harness.controller.store.snapshots.seqs()
     assert len(seqs) == 2
     assert read_from(harness) == [seqs[0]]
     after = harness.controller._cycle.state
@@ -78,7 +78,7 @@ def test_a_server_that_stops_leaves_nothing_to_replay(tmp_path: Path) -> None:
     harness.controller.stop()
     last = harness.controller._cycle.state.next_seq - 1
     store = Store.open(str(tmp_path / "store.db"))
-    assert store.snapshot_seqs()[0] == last
+    assert store.snapshots.seqs()[0] == last
     assert not list(store.entries(last))
     store.close()
 
@@ -95,7 +95,7 @@ DAMAGE = {
 def test_a_damaged_snapshot_is_passed_over_with_a_sentence(statement: str, tmp_path: Path) -> None:
     harness = busy(tmp_path)
     before = state_of(harness.controller._cycle.state.scheduler)
-    seqs = [*harness.controller.store.snapshot_seqs(), -1]
+    seqs = [*harness.controller.store.snapshots.seqs(), -1]
     change(harness, statement.format(seqs[0]))
     place, sentence = DAMAGE[statement]
     assert read_from(harness) == [seqs[place]]

@@ -38,6 +38,7 @@ _MODULES: dict[str, str] = {
     "policy": "policy:app",
     "token": "tokens:app",
     "trace": "trace:app",
+    "site": "site:app",
 }
 """By name, in the order of the help: the module of this package, and the function or the group in it.
 

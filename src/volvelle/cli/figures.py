@@ -60,15 +60,18 @@ def description_facts(
     d = description
     report = workload.report
     named = f"{report.source} ({report.format}): {report}" if report else d.name
-    classes = ", ".join(f"{count:,} {name}" for name, count in d.classes.items())
+    jobs = _counted(d.jobs, "job")
+    jobs += f" of {_counted(d.users, 'user')}" if d.users else ""
+    jobs += f" in {_counted(d.pools, 'pool')}" if d.pools else ""
+    kinds = d.classes if len(d.classes) > 1 else {}
+    kinds = kinds | {"elastic": d.elastic, "with fractions of GPUs": d.fractional}
+    special = ", ".join(f"{count:,} {name}" for name, count in kinds.items() if count)
+    burst = f"; burstiness {format_number(d.burstiness)} (1 is Poisson)" if d.burstiness else ""
     lines = [
         f"{named}.",
-        f"{d.jobs:,} jobs of {d.users:,} users in {d.pools:,} pools over "
-        f"{format_duration(d.span_seconds)}; {classes}; {d.elastic:,} elastic, "
-        f"{d.fractional:,} with fractions of GPUs.",
+        f"{jobs} over {format_duration(d.span_seconds)}{f'; {special}' if special else ''}.",
         f"{format_number(d.gpu_seconds / 3600)} GPU h; at most "
-        f"{format_number(d.peak_demanded_gpus)} GPUs if nobody waited; "
-        f"burstiness {format_number(d.burstiness or float('nan'))} (1 is Poisson).",
+        f"{format_number(d.peak_demanded_gpus)} GPUs if nobody waited{burst}.",
     ]
     if d.unrunnable:
         lines.append(f"{d.unrunnable:,} jobs make no progress on the GPUs they ask for.")
@@ -83,6 +86,10 @@ def description_facts(
     return lines
 
 
+def _counted(count: int, noun: str) -> str:
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
+
+
 def _cluster_seen(types: "Sequence[SeenType]") -> str:
     """Types and widths of jobs, and a cluster that would do."""
     from volvelle.report.table import format_number
@@ -94,7 +101,8 @@ def _cluster_seen(types: "Sequence[SeenType]") -> str:
         if len(one.widths) > 1:
             widths += f" to {one.widths[-1]:g}"
         kind = f" {one.gpu_type}" if one.gpu_type else " of any type" if len(types) > 1 else ""
-        seen.append(f"{one.jobs:,} job{'s' * (one.jobs != 1)} of {widths} GPUs{kind}")
+        gpus = "GPU" if widths == "1" else "GPUs"
+        seen.append(f"{_counted(one.jobs, 'job')} of {widths} {gpus}{kind}")
     if len(types) > _MOST_TYPES:
         seen.append(f"{format_number(len(types) - _MOST_TYPES)} types more")
     line = proposed_cluster(types)

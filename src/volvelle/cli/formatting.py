@@ -200,6 +200,16 @@ def format_end(job: Job) -> str:
     return f"{what} after {jct}: {why}"
 
 
+def format_reason(job: Job) -> str:
+    """Why a job ended so, without its state; of one that was profiled first, how long that took."""
+    profile, state = job["profile"], str(job["state"])
+    reason = "" if job["reason"] == state else str(job["reason"]).removeprefix(f"{state}: ")
+    if profile is None or profile["ended"] == job["ended"]:
+        return "" if state == "finished" and profile is None else reason
+    took = f"profiled {format_duration(profile['ended'] - profile['started'])}"
+    return took if state == "finished" or not reason else f"{reason}; {took}"
+
+
 def format_job(job: Job) -> str:
     """``job 12 (bert)``."""
     return f"job {job['number']}" + (f" ({job['name']})" if job["name"] else "")

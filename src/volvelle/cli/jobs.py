@@ -134,19 +134,8 @@ def _history_heads(now: "datetime", rows: list[Row]) -> list[Head]:
         Head("told", lambda job: _format_period(job, "submitted", "promised"), right=True),
         Head("deadline", formatting.format_missed),
         Head("preempted", lambda job: str(job["preemptions"] or ""), right=True),
-        Head("reason", _reason_of_end),
+        Head("reason", formatting.format_reason),
     ]
-
-
-def _reason_of_end(job: Row) -> str:
-    """Why a job ended so; of one that was profiled first, how long that took."""
-    from volvelle.model.units import format_duration
-
-    profile = job["profile"]
-    if profile is None or profile["ended"] == job["ended"]:
-        return "" if job["state"] == "finished" and profile is None else str(job["reason"])
-    took = f"profiled {format_duration(profile['ended'] - profile['started'])}"
-    return took if job["state"] == "finished" else f"{job['reason']}; {took}"
 
 
 def _format_period(job: Row, since: str, until: str) -> str:

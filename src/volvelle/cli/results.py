@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from volvelle.model.problems import Problem
+from volvelle.model.problems import Problem, cannot_write
 
 REPORT = "report.html"
 OF_RUN = ("outcomes.*", "journal.jsonl", REPORT)
@@ -45,3 +45,11 @@ def free_file(file: Path, *, force: bool) -> Path:
             f"{file} is there already", mend="choose another name, or replace it with --force"
         )
     return file
+
+
+def write_text(file: Path, text: str) -> None:
+    """Write a file. Raises `Problem`."""
+    try:
+        file.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise cannot_write(file, error) from None

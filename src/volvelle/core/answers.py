@@ -36,9 +36,11 @@ def _allocate(scheduler: SchedulerState) -> None:
     """Ask the policy for an allocation; write what it changes."""
     s, policy = scheduler.state, scheduler.composition.policy
     if scheduler.rules.yields:
-        view = scheduler.view(s.ranked[: s.count[RANKED]])
+        grouped = scheduler.rules.grouped
+        view = scheduler.view(s.ranked[: s.count[RANKED]] if grouped else s.order[: s.count[JOBS]])
         if said := policy.refresh(view):
             scheduler.notes.notices[int(s.count[MOMENTS])] = said
+        view.jobs.keep_own()
         if scheduler.remember():
             order_anew(s, scheduler.rules, view.now)
         s.count[PHASE], s.count[DIRTY] = DECISION, 1

@@ -26,7 +26,6 @@ from volvelle.core.forward.believe import fall_silent
 from volvelle.core.forward.moments import begin_moment, wake_at
 from volvelle.core.log import Batch
 from volvelle.core.parts import Belief, KnownJob
-from volvelle.core.policy import Policy
 from volvelle.core.scheduler_state import SchedulerState
 from volvelle.core.state import *
 from volvelle.core.view import JobView
@@ -138,7 +137,7 @@ class Fork:
         s = ahead.state
         if self.queue:
             s.clock[PROMISED], s.clock[ELIGIBLE] = foreseen
-        learns = ahead.learns if self.queue else _policy_learns(ahead)
+        learns = self.queue and ahead.others_learn  # else nothing new is believed
         course = Course(
             ahead, lambda number: Execution(jobs[number]), _planned_changes(ahead.cluster)
         )
@@ -192,11 +191,6 @@ class Fork:
         ahead.admissions.dependents.returned.clear()
         s.count[QUEUED], s.count[COME], s.count[RETURNED] = 0, come, 0
         return jobs
-
-
-def _policy_learns(ahead: SchedulerState) -> bool:
-    """Whether the policy learns of ends: nothing new is believed of jobs that are all in the system."""
-    return type(ahead.composition.policy).learn is not Policy.learn
 
 
 def _planned_changes(cluster: Cluster) -> Iterator[NodeChanged]:

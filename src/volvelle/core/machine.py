@@ -123,13 +123,35 @@ def deciding(decide: Any) -> Callable[..., float]:
     return found
 
 
+@kernel
+def _learn(memory: Any, gpu_seconds: float, gpus: float) -> bool:
+    """In the place of a policy's own (`volvelle.core.policy.Kernel`)."""
+    return False
+
+
+def _note_end(s: State, row: int) -> int:
+    """Let the policy learn that the job in ``row`` has ended; whether it did."""
+    jobs = s.jobs
+    last_run = s.clock[NOW] - jobs.started[row] if jobs.held[row] > 0.0 else 0.0
+    service = jobs.attained_gpu[row] + last_run * jobs.held[row]
+    return int(_learn(array_of(s.memory), service, jobs.gpus[row]))
+
+
+@cache
+def learning(learn: Any) -> Callable[..., int]:
+    """The state's kernel for a policy that learns of ends (`volvelle.core.policy.Kernel`)."""
+    found: Callable[..., int] = completed(_note_end, _learn=learn)
+    return found
+
+
 def kernels_of(kernel: Kernel) -> list[tuple[Callable[..., Any], tuple[Any, ...]]]:
     """The state's kernels for a policy that decides by ``kernel``, with their signatures."""
     if kernel.group is None:
-        return [(deciding(kernel.decide), KERNELS["decide"])]
-    names = "group", "decide"
-    made = by_groups(kernel.group, kernel.decide)
-    return [(each, KERNELS[name]) for each, name in zip(made, names, strict=True)]
+        made = [(deciding(kernel.decide), KERNELS["decide"])]
+        learn = kernel.learn
+        return made if learn is None else [*made, (learning(learn), KERNELS["learn"])]
+    group, decide = by_groups(kernel.group, kernel.decide)
+    return [(group, KERNELS["group"]), (decide, KERNELS["decide"])]
 
 
 class Machine:

@@ -16,6 +16,7 @@ def can_play_out(scheduler: SchedulerState) -> bool:
     parts = scheduler.composition
     if (
         rules.learns
+        or rules.notes
         or scheduler.admissions.dependents.blocked
         or rules.divides
         or parts.reports_every is not None

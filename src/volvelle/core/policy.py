@@ -80,6 +80,8 @@ class Kernel(NamedTuple):
     yields: whether Python refreshes now and then what the kernels remember. Where ``decide`` returns -inf,
     and changes nothing, it is called again after `Policy.refresh`. Such kernels are used in simulations; else
     `Policy.allocate` decides. All jobs are grouped anew when the policy has replaced ``memory``.
+    learn: called with ``memory`` when a job has ended, its GPU-seconds of service and the GPUs that it
+    requested, in place of `Policy.learn`, which does it where this returns False.
     """
 
     decide: Callable[[Any, ClusterNow, Any, Any], float]
@@ -88,6 +90,7 @@ class Kernel(NamedTuple):
     group: Callable[[Any, int, int, int, Any, Any], int] | None = None
     groups: int = 0
     yields: bool = False
+    learn: Callable[[Any, float, float], bool] | None = None
 
 
 def interpreted(kernel: Kernel, view: View) -> Allocation:
@@ -152,6 +155,11 @@ class Policy(JobPart):
     round: Period | None = Field(None, description="decide only at multiples of this period")
 
     @property
+    def decider(self) -> "Policy":
+        """The policy that says who gets GPUs, when it is asked: itself, unless that is another's matter."""
+        return self
+
+    @property
     def shares_gpus(self) -> bool:
         """Whether two jobs may hold the same GPUs."""
         return False
@@ -183,7 +191,7 @@ class Policy(JobPart):
     def refresh(self, view: View) -> tuple[str, ...]:
         """Where its `kernel` yields: prepare what that decides by; what there is to say of it.
 
-        ``view`` has at least the jobs that run.
+        ``view`` has the jobs that run, and all others where the decision is not by groups.
         """
         return ()
 
@@ -322,6 +330,7 @@ def _check_arguments(key: Callable[..., ArrayLike], *wanted: str) -> None:
 
 def kept_order(policy: Policy) -> Key | None:
     """The key of a policy that is nothing but an order by each job alone, which can be kept; else None."""
+    policy = policy.decider
     kind = type(policy)
     same = ("allocate", "next_wake", "learn", "hear", "divide")
     if not isinstance(policy, OrderPolicy) or policy.columns or policy.__private_attributes__:

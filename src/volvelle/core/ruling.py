@@ -6,7 +6,7 @@ from volvelle.core.composition import Composition
 from volvelle.core.facets import PlacesAnew
 from volvelle.core.forward.groups import by_groups
 from volvelle.core.orders import Key, compilable_keys, goes_by_time, interpreted_keys, never_rises
-from volvelle.core.policy import Kernel, kept_order
+from volvelle.core.policy import Kernel, Policy, kept_order
 from volvelle.core.state import ASKED, COUNTED, KERNEL, ORDER, Rules, State
 
 
@@ -23,6 +23,8 @@ def rules_of(
     """
     policy, placement, key = parts.policy, parts.placement, kept_order(parts.policy)
     decides = _decides(s, key, kernel, before.simulated, rates_are_known)
+    notes = decides == KERNEL and s.compiled and kernel is not None and kernel.learn is not None
+    policy_learns = type(policy.decider).learn is not Policy.learn
     if decides != ORDER:
         key = None
     places = COUNTED
@@ -34,15 +36,17 @@ def rules_of(
         decides=decides,
         grouped=decides == KERNEL and kernel is not None and kernel.group is not None,
         yields=decides == KERNEL and kernel is not None and kernel.yields,
-        preemptive=bool(getattr(policy, "preemptive", True)),
-        strict=bool(getattr(policy, "strict", False)),
-        elastic=bool(getattr(policy, "elastic", True)),
+        preemptive=bool(getattr(policy.decider, "preemptive", True)),
+        strict=bool(getattr(policy.decider, "strict", False)),
+        elastic=bool(getattr(policy.decider, "elastic", True)),
         keys_fall=key is not None and never_rises(key),
         keys_move=key is not None and goes_by_time(key),
         time_varying=policy.time_varying,
         round=policy.round or 0.0,
         places=places,
         keeps_place=not isinstance(placement, PlacesAnew),
+        learns=before.learns or (policy_learns and not notes),
+        notes=notes,
         divides=policy.divides,
     )
 
@@ -69,9 +73,11 @@ def _decides(
     if kernel.group is not None:
         s.group, s.decide = by_groups(kernel.group, kernel.decide)
     elif s.compiled:
-        from volvelle.core.machine import deciding  # noqa: PLC0415 - loads llvmlite
+        from volvelle.core.machine import deciding, learning  # noqa: PLC0415 - loads llvmlite
 
         s.decide = deciding(kernel.decide)
+        if kernel.learn is not None:
+            s.learn = learning(kernel.learn)
     else:
         return ASKED
     s.memory = kernel.memory

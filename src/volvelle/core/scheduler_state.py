@@ -25,7 +25,7 @@ from volvelle.core.known_jobs import KnownJobs
 from volvelle.core.log import Batch, Notes, drained
 from volvelle.core.parts import Admission, Estimator
 from volvelle.core.paying import machine_code_pays
-from volvelle.core.policy import Kernel, Policy
+from volvelle.core.policy import Kernel
 from volvelle.core.promises import Promises
 from volvelle.core.resources import Resources
 from volvelle.core.ruling import rules_of
@@ -215,7 +215,7 @@ class SchedulerState(ABC):
             "admits": parts.admission.limit(0.0) is None
             or not admissions.prepared
             or admissions.dependents.watched,
-            "learns": self.learns,
+            "learns": self.others_learn,
             "watches": type(parts.admission).learn is not Admission.learn,
         }
         before = self.rules._replace(**{**known, **changed})
@@ -256,12 +256,10 @@ class SchedulerState(ABC):
         )
 
     @property
-    def learns(self) -> bool:
-        """Whether ends of jobs are passed to Python: a part learns from them, or jobs depend on them."""
-        if self.admissions.dependents.watched:
-            return True
-        estimator, policy = type(self.composition.estimator), type(self.composition.policy)
-        return estimator.learn is not Estimator.learn or policy.learn is not Policy.learn
+    def others_learn(self) -> bool:
+        """Whether ends of jobs are passed to Python whatever the policy: for estimates, or dependencies."""
+        learn = type(self.composition.estimator).learn
+        return self.admissions.dependents.watched or learn is not Estimator.learn
 
     # ------------------------------------------------------------------ looking at it
 

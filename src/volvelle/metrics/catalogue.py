@@ -61,7 +61,7 @@ class Metric:
     @property
     def description(self) -> str:
         """Its meaning and source in a line: the first of the function's own docstring."""
-        return (self.of.__doc__ or "").partition("\n")[0]
+        return (self.of.__doc__ or "").partition("\n")[0].replace("`", "")
 
     def __call__(self, outcomes: Outcomes) -> Measured:
         """The quantity that is measured: of kind ``job`` a column, ``time`` steps, ``run`` a number.

@@ -10,15 +10,15 @@ from typing import Any
 
 import msgspec
 
-from volvelle.model.node import FailureProcess as FailureProcess  # noqa: PLC0414 - parts of a cluster
-from volvelle.model.node import Node as Node  # noqa: PLC0414
-from volvelle.model.node import NodeChange as NodeChange  # noqa: PLC0414
-from volvelle.model.node import NodeKind
-from volvelle.model.node import NodeState as NodeState  # noqa: PLC0414
-from volvelle.model.pool import Pool as Pool  # noqa: PLC0414
-from volvelle.model.pool import Profiling as Profiling  # noqa: PLC0414
+from volvelle.model.node import FailureProcess, Node, NodeChange, NodeKind, NodeState
+from volvelle.model.pool import Pool, Profiling
 from volvelle.model.problems import Problem
 from volvelle.model.toml import read_toml
+
+__all__ = [
+    "Cluster", "FailureProcess", "Node", "NodeChange", "NodeState", "Pool", "Profiling",
+    "check_cluster", "cluster_from", "parse_cluster", "read_cluster",
+]  # fmt: skip
 
 
 class Cluster(msgspec.Struct, frozen=True):

@@ -77,6 +77,7 @@ class _ClusterFile(_Strict):
     failures: _FailureEntry | None = None
     profiling: ProfilingEntry | None = None
     slurm: dict[str, Any] = {}
+    kueue: dict[str, Any] = {}
 
 
 class Described(NamedTuple):

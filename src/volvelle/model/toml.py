@@ -1,5 +1,7 @@
-"""TOML files that people write."""
+"""TOML files that people write, and those that are written for them."""
 
+import json
+import re
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -17,3 +19,20 @@ def read_toml(path: Path, what: str = "file") -> dict[str, Any]:
         raise Problem(f"{path} is not a TOML file: {error}") from None
     except OSError as error:
         raise Problem(f"cannot read {path}: {error.strerror}") from None
+
+
+def toml_key(name: str) -> str:
+    """A key as TOML, in quotes where it has to be."""
+    return name if re.fullmatch(r"[A-Za-z0-9_-]+", name) else json.dumps(name)
+
+
+def toml(value: Any) -> str:
+    """A value as TOML, tables in a line."""
+    if isinstance(value, dict):
+        inside = ", ".join(f"{toml_key(key)} = {toml(one)}" for key, one in value.items())
+        return f"{{ {inside} }}" if inside else "{}"
+    if isinstance(value, list):
+        return f"[{', '.join(toml(one) for one in value)}]"
+    if isinstance(value, float):
+        return repr(int(value)) if value.is_integer() else repr(value)
+    return json.dumps(value, ensure_ascii=False)

@@ -12,242 +12,444 @@ type, so that the first round is decided by the targets themselves. Of equal pri
 target, then the earlier submission (deficit and half a round are as in Gavel's simulator).
 
 Types are filled one after another. Left-over GPUs are for the jobs that have no target on a type
-(`Leftovers`): after all who have one were served anywhere, or as each type's last, as in Gavel's simulator,
+(`LEFTOVERS`): after all who have one were served anywhere, or as each type's last, as in Gavel's simulator,
 where an idle fast type draws jobs from the type that is meant for them; or for nobody.
+
+All of it is one function of arrays (`volvelle.core.policy.Kernel`), interpreted and as machine code. A policy
+works its fractions out within it, or by Python, to which it yields (`decide`).
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
-from volvelle.core.columns import GPUS, HELD, PINNED, POOL, PREEMPTIBLE, TYPE, TYPES
-from volvelle.core.compiled import compiled
-from volvelle.core.fill import TARGET, TARGET_REASON, TARGET_TYPE
-from volvelle.core.policy import Allocation
-from volvelle.core.state import Reason
-from volvelle.core.view import JobView, View
-from volvelle.model.arrays import FloatColumn, Floats, IntColumn, Ints
+from volvelle.core.columns import (
+    ATTAINED,
+    CURVE,
+    GPUS,
+    HELD,
+    NUMBER,
+    PINNED,
+    POOL,
+    PREEMPTIBLE,
+    STARTED,
+    TYPE,
+    TYPES,
+)
+from volvelle.core.compiled import kernel
+from volvelle.core.fill import TARGET, TARGET_REASON, TARGET_TYPE, ClusterNow
+from volvelle.core.state import INFINITY, Reason
+from volvelle.model.arrays import Floats, Ints
+from volvelle.policies.growth import then_by
 
 _GPUS_SHORT = int(Reason.GPUS)
 _QUOTA = int(Reason.QUOTA)
 
+(
+    HALF_ROUND,  # seconds
+    REALLOCATE,  # the least seconds between two allocations
+    LEFTOVERS,  # when jobs are served on a GPU type on which their target is zero
+    AWARE,  # 0 where all types are taken to be as fast as the first, and are filled as drawn
+    NEEDS,  # what Python is asked for
+    ALLOTTED,  # when targets were last worked out, at time 0: never
+    SET_AT,  # since when they count
+    DRAWN,  # the round for which the order of types is drawn
+    SHARE,  # a parameter of the policy's own
+    TYPES_THAT_FIT,
+    ROOM,  # claims that fit
+    CLAIMS,  # how many there are
+    KNOWN,  # jobs for which targets were worked out
+    _HEAD,
+) = range(14)
+"""Entries of the memory. Behind them are its `Tables`."""
 
-_NO_INTS: Ints = np.zeros(0, dtype=np.int64)
+LAST, BY_TYPE, NEVER = range(3)
+"""Values of `LEFTOVERS`."""
+NOTHING, MORE_ROOM, TYPE_ORDER, FRACTIONS = range(4)
+"""Values of `NEEDS`."""
+PARTNER = 4
+"""Row of what a decision writes: the row with which a job shares its GPUs, -1 for none, where it is asked."""
+
+_HALF_STEP, _SMALLEST = 2.0**-53 * (1.0 + 2.0**-52), 5e-324
+"""A time and so much of it, at least the smallest number, is the next larger number."""
 
 
-class Claims(NamedTuple):
-    """Holders of a target: jobs, or two that share GPUs, by their rows in a view (``beside`` -1: alone)."""
+class Tables(NamedTuple):
+    """Views of the memory. A claim is a job's, or that of two that share GPUs, by their numbers, ascending.
 
-    rows: IntColumn
-    beside: IntColumn
-
-
-Leftovers = Literal["last", "by type", "never"]
-"""When jobs are served on a GPU type on which their target is zero."""
-
-
-def _table() -> Floats:
-    return np.zeros((0, 0))
-
-
-@dataclass
-class Shares:
-    """The target of each claim and its received time, by GPU type.
-
-    first, second: the numbers of its jobs (-1: alone), ascending. target: fractions of the time. received:
-    seconds since the targets were set, and half a round. deficit: seconds owed from before. attained: the
-    first job's seconds with GPUs. held: the GPU type the claim was last given, -1 none.
+    order, capacity: (types,), in which types are filled; GPUs for which targets were worked out. number: of
+    the jobs then; rates: theirs, (types, room). first, second: the numbers of each claim's jobs (-1: alone).
+    attained: the first job's seconds with GPUs. held: the GPU type the claim was last given, -1 none.
+    target, received, deficit: (types, room), fractions of the time, seconds since the targets were set and
+    half a round, seconds owed from before.
     """
 
-    first: FloatColumn = field(default_factory=lambda: np.zeros(0))
-    second: FloatColumn = field(default_factory=lambda: np.zeros(0))
-    target: Floats = field(default_factory=_table)
-    received: Floats = field(default_factory=_table)
-    deficit: Floats = field(default_factory=_table)
-    attained: FloatColumn = field(default_factory=lambda: np.zeros(0))
-    held: IntColumn = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
-    set_at: float = 0.0
-
-    def credit(self, jobs: JobView) -> Claims:
-        """Count what claims received since they were last given GPUs; forget those of jobs that left."""
-        if not len(self.first):
-            return Claims(_NO_INTS, _NO_INTS)
-        order = np.argsort(jobs.number)
-        rows, beside = _rows_of(self.first, jobs, order), _rows_of(self.second, jobs, order)
-        here = (rows >= 0) & ((beside >= 0) | (self.second < 0))
-        if not here.all():
-            for name in ("first", "second", "target", "received", "deficit", "attained", "held"):
-                setattr(self, name, getattr(self, name)[here])
-            rows, beside = rows[here], beside[here]
-        attained = jobs.attained_seconds[rows]
-        ran = (self.held >= 0).nonzero()[0]
-        self.received[ran, self.held[ran]] += (attained - self.attained)[ran]
-        self.attained = attained
-        return Claims(rows, beside)
-
-    def set(self, view: View, claims: Claims, target: Floats, half_round: float) -> Claims:
-        """Let ``target`` (claims x GPU types) count from now on.
-
-        The lack of a claim below its former target, or its surplus, becomes its deficit.
-        """
-        numbers = view.jobs.number
-        first = numbers[claims.rows]
-        second = np.where(claims.beside >= 0, numbers[claims.beside], -1.0)
-        order = np.lexsort((second, first))
-        first, second, claims = first[order], second[order], Claims(*(c[order] for c in claims))
-        deficit = np.zeros(target.shape)
-        if len(self.first):
-            known = self.target.shape[1]
-            owed = self.target * (view.now - self.set_at) - (self.received - half_round)
-            key, former = _key(first, second), _key(self.first, self.second)
-            at = np.minimum(np.searchsorted(former, key), len(former) - 1)
-            same = former[at] == key
-            deficit[same, :known] = (self.deficit + owed)[at[same]]
-        self.first, self.second, self.target, self.deficit = first, second, target[order], deficit
-        self.attained = view.jobs.attained_seconds[claims.rows]
-        self.held = np.full(len(first), -1, dtype=np.int64)
-        self.received = np.full(target.shape, half_round)
-        self.set_at = view.now
-        return claims
-
-    def turns(self, types: Sequence[int], leftovers: Leftovers) -> tuple[Ints, Ints]:
-        """Claims and GPU types in the order in which they are to be served, by ``types``.
-
-        Two that share are served only where they have a target.
-        """
-        if not len(self.first):
-            return _NO_INTS, _NO_INTS
-        given = self.received.sum(axis=0)
-        served, of_type, wanted = [], [], []
-        for gpu_type in types:
-            target = self.target[:, gpu_type]
-            priority = target * (given[gpu_type] / self.received[:, gpu_type])
-            order = np.lexsort((-target, -self.deficit[:, gpu_type], -priority))
-            served.append(order)
-            of_type.append(np.full(len(order), gpu_type))
-            wanted.append(target[order] > 0)
-        claims, kinds, first = map(np.concatenate, (served, of_type, wanted))
-        if leftovers == "by type":
-            keep = (first | (self.second[claims] < 0)).nonzero()[0]
-        elif leftovers == "last":
-            last = (~first & (self.second[claims] < 0)).nonzero()[0]
-            keep = np.concatenate([first.nonzero()[0], last])
-        else:
-            keep = first.nonzero()[0]
-        return claims[keep], kinds[keep]
-
-    def give(
-        self, view: View, claims: Claims, types: Sequence[int], leftovers: Leftovers
-    ) -> Allocation:
-        """Serve claims by priority, filling ``types`` in this order, and note which are served."""
-        jobs = view.jobs
-        turn, of_type = self.turns(types, leftovers)
-        given = serve_in_turn(
-            jobs.matrix,
-            len(jobs),
-            claims.rows[turn],
-            claims.beside[turn],
-            of_type,
-            view.capacity,
-            view.quota,
-        )
-        row_beside = given[_BESIDE].astype(np.int64)
-        mine = row_beside[claims.rows] == claims.beside
-        self.held = np.where(mine, given[TARGET_TYPE, claims.rows], -1.0).astype(np.int64)
-        shared = bool((row_beside >= 0).any())
-        partner = np.where(row_beside >= 0, jobs.number[row_beside], -1.0) if shared else None
-        return Allocation(
-            given[TARGET],
-            given[TARGET_TYPE],
-            given[TARGET_REASON],
-            np.argsort(jobs.number),
-            partner,
-        )
+    order: Floats
+    capacity: Floats
+    number: Floats
+    rates: Floats
+    first: Floats
+    second: Floats
+    attained: Floats
+    held: Floats
+    target: Floats
+    received: Floats
+    deficit: Floats
 
 
-def _rows_of(numbers: FloatColumn, jobs: JobView, order: IntColumn) -> IntColumn:
-    """The rows of jobs by their numbers, -1 for those that are not there; ``order`` sorts the view."""
-    if not len(order):
-        return np.full(len(numbers), -1, dtype=np.int64)
-    present = jobs.number[order]
-    at = np.minimum(np.searchsorted(present, numbers), len(present) - 1)
-    rows: IntColumn = np.where(present[at] == numbers, order[at], -1)
+@kernel
+def tables(memory: Floats) -> Tables:
+    """The parts of the memory."""
+    types, room = int(memory[TYPES_THAT_FIT]), int(memory[ROOM])
+    single = _HEAD + 2 * types
+    many = single + 5 * room
+    columns = memory[single:many].reshape((5, room))
+    by_type = memory[many:].reshape((4, types, room))
+    return Tables(
+        memory[_HEAD : _HEAD + types],
+        memory[_HEAD + types : single],
+        columns[0],
+        by_type[0],
+        columns[1],
+        columns[2],
+        columns[3],
+        columns[4],
+        by_type[1],
+        by_type[2],
+        by_type[3],
+    )
+
+
+def with_room(memory: Floats, types: int, room: int) -> Floats:
+    """The same memory with room for so many GPU types and claims; the first one is its head alone."""
+    other = np.zeros(_HEAD + 2 * types + 5 * room + 4 * types * room)
+    other[:_HEAD] = memory[:_HEAD]
+    other[TYPES_THAT_FIT], other[ROOM] = types, room
+    new = tables(other)
+    new.received[:] = memory[HALF_ROUND]
+    if len(memory) > _HEAD:
+        for mine, old in zip(new, tables(memory), strict=True):
+            mine[tuple(map(slice, old.shape))] = old
+    new.order[:] = np.arange(types)
+    return other
+
+
+def begin(period: float, reallocate: float, leftovers: int, *, aware: bool) -> Floats:
+    """A memory of nothing; times in seconds."""
+    memory = np.zeros(_HEAD)
+    memory[[HALF_ROUND, REALLOCATE, LEFTOVERS, AWARE]] = period / 2, reallocate, leftovers, aware
+    memory[[ALLOTTED, DRAWN]] = -np.inf, np.nan
+    return with_room(memory, 1, 64)
+
+
+# ---------------------------------------------------------------------- when targets are due
+
+
+@kernel
+def rates_of(jobs: Floats, cluster: ClusterNow, memory: Floats) -> Floats:
+    """Units per second on all the GPUs that each job requests, (types, jobs), 0 where it cannot run now.
+
+    Linear between whole numbers of GPUs.
+    """
+    rates = _believed_rates(jobs, cluster)
+    for row in range(jobs.shape[1]):
+        of_first = 0.0
+        for gpu_type in range(len(rates)):
+            fits = 0.0 < jobs[GPUS, row] <= cluster.capacity[gpu_type]
+            if not fits or (int(jobs[TYPES, row]) >> gpu_type) & 1 == 0:
+                rates[gpu_type, row] = 0.0
+            if of_first == 0.0:
+                of_first = rates[gpu_type, row]
+            if memory[AWARE] == 0.0 and rates[gpu_type, row] > 0.0:
+                rates[gpu_type, row] = of_first
+    return rates
+
+
+@kernel
+def _believed_rates(jobs: Floats, cluster: ClusterNow) -> Floats:
+    table = cluster.rates
+    rates, last = np.empty((len(cluster.capacity), jobs.shape[1])), table.shape[2] - 1
+    for row in range(jobs.shape[1]):
+        curve, gpus = int(jobs[CURVE, row]), jobs[GPUS, row]
+        below = min(int(gpus), last)
+        above = min(below + 1, last)
+        for gpu_type in range(len(rates)):
+            low, high = table[curve, gpu_type, below], table[curve, gpu_type, above]
+            rates[gpu_type, row] = low + (high - low) * (gpus - np.floor(gpus))
+    return rates
+
+
+@kernel
+def what_is_due(jobs: Floats, cluster: ClusterNow, memory: Floats) -> int:
+    """What a round needs before it is decided (`NEEDS`), once; credits what claims received."""
+    memory[NEEDS] = _due(jobs, cluster, memory)
+    return int(memory[NEEDS])
+
+
+@kernel
+def _due(jobs: Floats, cluster: ClusterNow, memory: Floats) -> int:
+    types, now = len(cluster.capacity), cluster.now
+    if types > memory[TYPES_THAT_FIT] or jobs.shape[1] > memory[ROOM]:
+        return MORE_ROOM
+    if memory[AWARE] == 0.0 and types > 1 and memory[DRAWN] != now:
+        return TYPE_ORDER
+    _credit(jobs, now, memory)
+    rested = now - memory[ALLOTTED] >= memory[REALLOCATE] or memory[CLAIMS] == 0.0
+    if not rested or not _differ(jobs, cluster, memory):
+        return NOTHING
+    known, rates = tables(memory), _believed_rates(jobs, cluster)
+    for row in range(jobs.shape[1]):
+        known.number[row] = jobs[NUMBER, row]
+        for gpu_type in range(types):
+            known.rates[gpu_type, row] = rates[gpu_type, row]
+    for gpu_type in range(types):
+        known.capacity[gpu_type] = cluster.capacity[gpu_type]
+    memory[KNOWN] = jobs.shape[1]
+    memory[ALLOTTED] = now if now > 0.0 else -np.inf
+    return FRACTIONS
+
+
+@kernel
+def _differ(jobs: Floats, cluster: ClusterNow, memory: Floats) -> bool:
+    """Whether there are other jobs, rates or GPUs than when targets were worked out."""
+    known, many = tables(memory), jobs.shape[1]
+    if memory[KNOWN] != many:
+        return True
+    for gpu_type in range(len(cluster.capacity)):
+        if known.capacity[gpu_type] != cluster.capacity[gpu_type]:
+            return True
+    for row in range(many):
+        if known.number[row] != jobs[NUMBER, row]:
+            return True
+    rates = _believed_rates(jobs, cluster)
+    for gpu_type in range(len(rates)):
+        for row in range(many):
+            if known.rates[gpu_type, row] != rates[gpu_type, row]:
+                return True
+    return False
+
+
+# ---------------------------------------------------------------------- claims
+
+
+@kernel
+def by_number(jobs: Floats) -> Ints:
+    """The rows by submission, as which they mostly are."""
+    for row in range(1, jobs.shape[1]):
+        if jobs[NUMBER, row] < jobs[NUMBER, row - 1]:
+            return np.argsort(jobs[NUMBER], kind="mergesort")
+    return np.arange(jobs.shape[1])
+
+
+@kernel
+def _attained(jobs: Floats, now: float, row: int) -> float:
+    """Seconds with GPUs held so far."""
+    held_for = max(now - jobs[STARTED, row], 0.0) if jobs[HELD, row] > 0.0 else 0.0
+    return float(held_for + jobs[ATTAINED, row])
+
+
+@kernel
+def _rows(jobs: Floats, memory: Floats) -> Ints:
+    """The rows of each claim's jobs, (2, claims): -1 for none, -2 for one that is not there."""
+    known, order = tables(memory), by_number(jobs)
+    many, at = len(order), 0
+    rows = np.full((2, int(memory[CLAIMS])), -1)
+    for claim in range(rows.shape[1]):
+        while at < many and jobs[NUMBER, order[at]] < known.first[claim]:
+            at += 1
+        here = at < many and jobs[NUMBER, order[at]] == known.first[claim]
+        rows[0, claim] = order[at] if here else -2
+        if known.second[claim] >= 0.0:
+            rows[1, claim] = -2
+            for row in range(many):
+                if jobs[NUMBER, row] == known.second[claim]:
+                    rows[1, claim] = row
     return rows
 
 
-def _key(first: FloatColumn, second: FloatColumn) -> IntColumn:
-    """One number for each claim, ascending with its jobs'."""
-    key: IntColumn = (first.astype(np.int64) << 31) + second.astype(np.int64) + 1
-    return key
+@kernel
+def _credit(jobs: Floats, now: float, memory: Floats) -> None:
+    """Count what claims received since they were last given GPUs; forget those of jobs that left."""
+    known, rows, kept = tables(memory), _rows(jobs, memory), 0
+    for claim in range(rows.shape[1]):
+        if rows[0, claim] == -2 or rows[1, claim] == -2:
+            continue
+        if kept < claim:
+            for gpu_type in range(len(known.target)):
+                known.target[gpu_type, kept] = known.target[gpu_type, claim]
+                known.received[gpu_type, kept] = known.received[gpu_type, claim]
+                known.deficit[gpu_type, kept] = known.deficit[gpu_type, claim]
+            known.first[kept], known.second[kept] = known.first[claim], known.second[claim]
+            known.attained[kept], known.held[kept] = known.attained[claim], known.held[claim]
+        seconds = _attained(jobs, now, rows[0, claim])
+        if known.held[kept] >= 0.0:
+            known.received[int(known.held[kept]), kept] += seconds - known.attained[kept]
+        known.attained[kept] = seconds
+        kept += 1
+    memory[CLAIMS] = kept
 
 
-_BESIDE = 3
-"""The row of what `serve_in_turn` returns that says with whom a job shares its GPUs."""
+@kernel
+def set_targets(
+    jobs: Floats, now: float, memory: Floats, rows: Ints, beside: Ints, target: Floats
+) -> None:
+    """Let ``target`` (types, claims) count from now on, of jobs by row (``beside`` -1: alone).
 
-
-@compiled
-def serve_in_turn(
-    matrix: Floats,
-    jobs: int,
-    rows: Ints,
-    beside: Ints,
-    types: Ints,
-    capacity: Floats,
-    quota: Floats,
-) -> Floats:
-    """Give the job in ``rows[i]`` the GPUs it requests of ``types[i]``, for each i, where they are left.
-
-    Where ``beside[i]`` is a row too, the two share these GPUs and each holds one half. Jobs that may not
-    be preempted keep what they hold. A job is served once, on a type that will do, within its pool's
-    quota. Returns (4, jobs): as `volvelle.core.fill.fill` does, and the row with which a job shares.
+    The lack of a claim below its former target, or its surplus, becomes its deficit.
     """
-    result = np.zeros((4, jobs))
-    result[1, :] = -1.0
-    result[3, :] = -1.0
-    free = capacity.copy()
-    left = quota.copy()
-    for row in range(jobs):
-        held = matrix[HELD, row]
-        if held > 0.0 and (matrix[PINNED, row] == 1.0 or matrix[PREEMPTIBLE, row] == 0.0):
-            gpu_type = int(matrix[TYPE, row])
-            result[0, row] = held
-            result[1, row] = gpu_type
-            free[gpu_type] -= held
-            if matrix[POOL, row] >= 0:
-                left[int(matrix[POOL, row])] -= held
-    for i in range(len(rows)):
-        row, other, gpu_type = rows[i], beside[i], types[i]
-        need, pool = matrix[GPUS, row], int(matrix[POOL, row])
-        if result[0, row] > 0.0 or need > free[gpu_type]:
-            continue
-        if not (int(matrix[TYPES, row]) >> gpu_type) & 1:
-            continue
-        each, other_pool = need, -1
-        if other >= 0:
-            if result[0, other] > 0.0:
-                continue
-            each, other_pool = need / 2.0, int(matrix[POOL, other])
-            if other_pool >= 0 and each * (2.0 if other_pool == pool else 1.0) > left[other_pool]:
-                continue
-        if pool >= 0 and each > left[pool]:
-            continue
-        result[0, row] = each
-        result[1, row] = gpu_type
-        free[gpu_type] -= need
-        if pool >= 0:
-            left[pool] -= each
-        if other >= 0:
-            result[0, other] = each
-            result[1, other] = gpu_type
-            result[3, row] = other
-            result[3, other] = row
-            if other_pool >= 0:
-                left[other_pool] -= each
-    for row in range(jobs):
-        if result[0, row] == 0.0:
-            pool = int(matrix[POOL, row])
-            short = pool >= 0 and matrix[GPUS, row] > left[pool]
-            result[2, row] = _QUOTA if short else _GPUS_SHORT
-    return result
+    known, many = tables(memory), len(rows)
+    first, second = jobs[NUMBER][rows], np.full(many, -1.0)
+    for claim in range(many):
+        if beside[claim] >= 0:
+            second[claim] = jobs[NUMBER, beside[claim]]
+    order = then_by(np.argsort(second, kind="mergesort"), first)
+    deficit = np.zeros(target.shape)
+    lasted, at, former = now - memory[SET_AT], 0, int(memory[CLAIMS])
+    for place, claim in enumerate(order):
+        one, other = first[claim], second[claim]
+        while at < former and (
+            known.first[at] < one or (known.first[at] == one and known.second[at] < other)
+        ):
+            at += 1
+        if at < former and known.first[at] == one and known.second[at] == other:
+            for gpu_type in range(len(target)):
+                had = known.received[gpu_type, at] - memory[HALF_ROUND]
+                owed = known.target[gpu_type, at] * lasted - had
+                deficit[gpu_type, place] = known.deficit[gpu_type, at] + owed
+    for place, claim in enumerate(order):
+        known.first[place], known.second[place] = first[claim], second[claim]
+        known.attained[place] = _attained(jobs, now, rows[claim])
+        known.held[place] = -1.0
+        for gpu_type in range(len(target)):
+            known.target[gpu_type, place] = target[gpu_type, claim]
+            known.received[gpu_type, place] = memory[HALF_ROUND]
+            known.deficit[gpu_type, place] = deficit[gpu_type, place]
+    memory[SET_AT], memory[CLAIMS] = now, many
+
+
+@kernel
+def set_alone(jobs: Floats, now: float, memory: Floats, target: Floats) -> None:
+    """The same of jobs that share no GPUs. target: (types, jobs)."""
+    many = jobs.shape[1]
+    set_targets(jobs, now, memory, np.arange(many), np.full(many, -1), target)
+
+
+# ---------------------------------------------------------------------- a round
+
+
+@kernel
+def give(jobs: Floats, cluster: ClusterNow, memory: Floats, out: Floats) -> float:
+    """Serve claims by priority, type after type, and note which are served; when to ask again.
+
+    ``out`` is (4, jobs), or 5 with `PARTNER`. Jobs that may not be preempted keep what they hold. A job is
+    served once, on a type that will do, within its pool's quota.
+    """
+    known, rows, many = tables(memory), _rows(jobs, memory), jobs.shape[1]
+    out[TARGET_TYPE] = -1.0
+    out[3] = by_number(jobs)
+    free, left, partner = cluster.capacity.copy(), cluster.quota.copy(), np.full(many, -1)
+    for row in range(many):
+        held = jobs[HELD, row]
+        if held > 0.0 and (jobs[PINNED, row] == 1.0 or jobs[PREEMPTIBLE, row] == 0.0):
+            _book(jobs, row, held, int(jobs[TYPE, row]), held, free, left, out)
+    claims, types = rows.shape[1], len(cluster.capacity)
+    turns = np.empty((types, claims), np.int64)
+    for place in range(types):
+        gpu_type = int(known.order[place])
+        target, deficit = known.target[gpu_type, :claims], known.deficit[gpu_type, :claims]
+        received = known.received[gpu_type, :claims]
+        priority = target * (received.sum() / received)
+        turn = then_by(np.argsort(-target, kind="mergesort"), -deficit)
+        turns[place] = then_by(turn, -priority)
+        for claim in turns[place]:
+            alone = known.second[claim] < 0.0
+            if target[claim] > 0.0 or (alone and memory[LEFTOVERS] == BY_TYPE):
+                _serve(jobs, rows[0, claim], rows[1, claim], gpu_type, free, left, partner, out)
+    for place in range(types if memory[LEFTOVERS] == LAST else 0):
+        gpu_type = int(known.order[place])
+        for claim in turns[place]:
+            if known.target[gpu_type, claim] <= 0.0 and known.second[claim] < 0.0:
+                _serve(jobs, rows[0, claim], -1, gpu_type, free, left, partner, out)
+    for row in range(many):
+        if out[TARGET, row] == 0.0:
+            pool = int(jobs[POOL, row])
+            short = pool >= 0 and jobs[GPUS, row] > left[pool]
+            out[TARGET_REASON, row] = _QUOTA if short else _GPUS_SHORT
+    for claim in range(claims):
+        row = rows[0, claim]
+        known.held[claim] = out[TARGET_TYPE, row] if partner[row] == rows[1, claim] else -1.0
+    if len(out) > PARTNER:
+        out[PARTNER] = partner
+    return _next_round(jobs, cluster, memory, out)
+
+
+@kernel
+def _serve(
+    jobs: Floats,
+    row: int,
+    other: int,
+    gpu_type: int,
+    free: Floats,
+    left: Floats,
+    partner: Ints,
+    out: Floats,
+) -> None:
+    """Give the job in ``row`` the GPUs it requests of a type, if they are left.
+
+    With ``other`` (-1: none) it shares them, and each holds one half.
+    """
+    need, pool = jobs[GPUS, row], int(jobs[POOL, row])
+    if out[TARGET, row] > 0.0 or need > free[gpu_type]:
+        return
+    if (int(jobs[TYPES, row]) >> gpu_type) & 1 == 0:
+        return
+    each = need
+    if other >= 0:
+        if out[TARGET, other] > 0.0:
+            return
+        each, other_pool = need / 2.0, int(jobs[POOL, other])
+        if other_pool >= 0 and each * (2.0 if other_pool == pool else 1.0) > left[other_pool]:
+            return
+    if pool >= 0 and each > left[pool]:
+        return
+    _book(jobs, row, each, gpu_type, need, free, left, out)
+    if other >= 0:
+        _book(jobs, other, each, gpu_type, 0.0, free, left, out)
+        partner[row], partner[other] = other, row
+
+
+@kernel
+def _book(
+    jobs: Floats,
+    row: int,
+    gpus: float,
+    gpu_type: int,
+    taken: float,
+    free: Floats,
+    left: Floats,
+    out: Floats,
+) -> None:
+    """Let the job in ``row`` hold ``gpus`` GPUs of a type, of which ``taken`` are free no more."""
+    out[TARGET, row], out[TARGET_TYPE, row] = gpus, gpu_type
+    free[gpu_type] -= taken
+    if jobs[POOL, row] >= 0.0:
+        left[int(jobs[POOL, row])] -= gpus
+
+
+@kernel
+def _next_round(jobs: Floats, cluster: ClusterNow, memory: Floats, out: Floats) -> float:
+    """The next round, if it may differ from this one; the next allocation, if that must wait."""
+    served = np.count_nonzero(out[TARGET])
+    moves = np.count_nonzero(cluster.capacity) > 1 or served < jobs.shape[1]
+    if moves and served > 0 and memory[LEFTOVERS] != NEVER:
+        return float(cluster.now + max(cluster.now * _HALF_STEP, _SMALLEST))
+    late = memory[REALLOCATE] > 0.0 and _differ(jobs, cluster, memory)
+    return float(memory[ALLOTTED] + memory[REALLOCATE]) if late else INFINITY
+
+
+@kernel
+def decide(jobs: Floats, cluster: ClusterNow, memory: Floats, out: Floats) -> float:
+    """A round whose fractions Python works out, where some are due."""
+    if what_is_due(jobs, cluster, memory) != NOTHING:
+        return -INFINITY
+    return give(jobs, cluster, memory, out)

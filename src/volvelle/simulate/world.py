@@ -95,7 +95,7 @@ class World:
         self._announces = composition.foresees and len(arrivals.jobs) > 0
         s.clock[SWITCH_AT] = s.clock[NOW] if self._announces else self._first_switch()
         scheduler.apply_rules(simulated=True, tick=tick or 0.0, pauses=NEVER)
-        self._answers = self._course.answers | {ASK_DIRECTOR: lambda _: self._ask_director()}
+        self._answers = self._course.answers | {ASK_SWITCHER: lambda _: self._ask_switcher()}
 
     def _execution_of(self, number: int) -> Execution:
         job = self.arrivals.job(number)
@@ -221,7 +221,7 @@ class World:
     def _first_switch(self) -> float:
         return INFINITY if self._switcher is None else self._switcher.every
 
-    def _ask_director(self) -> None:
+    def _ask_switcher(self) -> None:
         """Let the switcher choose; a date at which no job was there is passed over.
 
         At the first moment future arrivals are announced to a policy that goes by them.

@@ -107,7 +107,7 @@ def victims(of: Site, name: str) -> list[tuple[str, str]]:
         ("memory", "1Gi", 1024**3 * 1000),
         ("memory", "1e3", 1_000_000),
         (GPU, 8, 8000),
-        (GPU, "1500m", 2000),
+        (GPU, "1500m", 1500),
         ("cpu", "10k", 10_000_000),
     ],
 )

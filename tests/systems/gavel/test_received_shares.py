@@ -3,26 +3,30 @@
 import msgspec
 import numpy as np
 import pytest
-from growth_cases import plain
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from volvelle.core import columns
+from volvelle.core.compiled import compiled
 from volvelle.core.composition import WrittenComposition
+from volvelle.core.fill import ClusterNow
 from volvelle.core.state import Reason
 from volvelle.model.cluster import parse_cluster
-from volvelle.policies.rounds import serve_in_turn
+from volvelle.policies.rounds import BY_TYPE, LAST, NEVER, begin, give, set_targets, with_room
 from volvelle.simulate.run import Setting, simulate
 from volvelle.testing.scenario import linear_job
 from volvelle.workload.workload import Workload
 
+_served = compiled(give)
+
 
 @settings(max_examples=200)
 @given(st.integers(0, 2**32 - 1))
-def test_serving_in_turn_is_the_same_compiled_and_plain(seed: int) -> None:
+def test_a_round_is_the_same_compiled_and_plain(seed: int) -> None:
     rng = np.random.default_rng(seed)
     jobs, types, pools = int(rng.integers(1, 9)), int(rng.integers(1, 4)), int(rng.integers(0, 3))
     m = np.zeros((columns.COUNT, jobs))
+    m[columns.NUMBER] = np.arange(jobs)
     m[columns.GPUS] = rng.integers(1, 4, jobs)
     m[columns.TYPES] = rng.integers(1, 1 << types, jobs)
     m[columns.POOL] = rng.integers(-1, pools, jobs)
@@ -35,16 +39,22 @@ def test_serving_in_turn_is_the_same_compiled_and_plain(seed: int) -> None:
         capacity[kind] += m[columns.GPUS, row]
     capacity += rng.integers(0, 4, types)
     quota = m[columns.GPUS].sum() * rng.choice([0.3, 0.6, 1.0], pools)
-    turns = rng.permutation(jobs * types)
-    rows, beside = turns % jobs, np.full(len(turns), -1)
-    for i in np.flatnonzero(rng.random(len(turns)) < 0.5):
-        alike = np.flatnonzero(m[columns.GPUS] == m[columns.GPUS, rows[i]])
-        beside[i] = rng.choice(alike) if rng.choice(alike) != rows[i] else -1
-    beside[beside == rows] = -1
-    arguments = (m, jobs, rows, beside, turns // jobs, capacity, quota)
-    given = serve_in_turn(*arguments)
-    np.testing.assert_array_equal(given, plain(serve_in_turn)(*arguments))
-    gpus, kinds, reasons, partner = given
+    pairs = [
+        (i, j) for i in range(jobs) for j in range(i) if m[columns.GPUS, i] == m[columns.GPUS, j]
+    ]
+    rows = np.array([*range(jobs), *(i for i, _ in pairs)])
+    beside = np.array([*[-1] * jobs, *(j for _, j in pairs)])
+    target = rng.choice([0.0, 0.3, 1.0], (types, len(rows)))
+    leftovers = int(rng.choice([LAST, BY_TYPE, NEVER]))
+    memory = with_room(begin(60.0, 0.0, leftovers, aware=True), types, 64)
+    set_targets(m, 0.0, memory, rows, beside, target)
+    cluster = ClusterNow(0.0, capacity, quota, quota, np.zeros(pools), np.zeros((0, 0, 0)))
+    out, interpreted, remembered = np.zeros((5, jobs)), np.zeros((5, jobs)), memory.copy()
+    _served(m, cluster, memory, out)
+    give(m, cluster, remembered, interpreted)
+    np.testing.assert_array_equal(out, interpreted)
+    np.testing.assert_array_equal(memory, remembered)
+    gpus, kinds, reasons, _, partner = out
     for kind in range(types):
         assert gpus[kinds == kind].sum() <= capacity[kind]
     kept = (m[columns.HELD] > 0) & (m[columns.PREEMPTIBLE] == 0)

@@ -8,14 +8,8 @@ from plan_cases import RoundCase, plain, round_cases
 
 from volvelle.plan.plan import Window
 from volvelle.systems.shockwave.exchange import exchange
-from volvelle.systems.shockwave.rounds import (
-    RoundJobs,
-    RoundShare,
-    concave_pieces,
-    fill_up,
-    share_rounds,
-    spread_out,
-)
+from volvelle.systems.shockwave.pieces import concave_pieces, fill_up, spread_out
+from volvelle.systems.shockwave.rounds import RoundJobs, RoundShare, share_rounds
 
 pytest.importorskip("highspy")
 

@@ -2,12 +2,13 @@
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from volvelle.model.cluster import parse_cluster
 from volvelle.model.job import Job, JobSpec, Regime, Truth
 from volvelle.model.throughput import Linear
+from volvelle.systems.allox.matching import cheapest
 from volvelle.systems.allox.policy import heads
 from volvelle.systems.gandiva_fair.policy import shares_by_tickets
 from volvelle.testing.scenario import Scenario, happen, linear_job
@@ -45,16 +46,26 @@ def test_rounds_follow_tickets_whatever_jobs_are_like() -> None:
 
 def test_the_shortest_jobs_are_at_the_heads_of_queues() -> None:
     """On alike GPUs matching is the order of run times."""
-    work = np.array([[50.0], [10.0], [40.0], [20.0]])
-    rows, types = heads(work, np.ones((4, 1)), np.array([2]))
-    assert sorted(rows.tolist()) == [1, 3]
-    assert types.tolist() == [0, 0]
+    work = np.array([50.0, 10.0, 40.0, 20.0])
+    assert heads(work, np.ones((1, 4)), np.array([2])).tolist() == [-1, 0, -1, 0]
 
 
 def test_a_job_that_is_alone_quick_on_a_type_is_matched_with_it() -> None:
-    work = np.array([[10.0], [10.0]])
-    rows, types = heads(work, np.array([[1.0, 0.1], [1.0, 0.9]]), np.array([1, 1]))
-    assert dict(zip(rows.tolist(), types.tolist(), strict=True)) == {0: 0, 1: 1}
+    rates = np.array([[1.0, 1.0], [0.1, 0.9]])
+    assert heads(np.array([10.0, 10.0]), rates, np.array([1, 1])).tolist() == [0, 1]
+
+
+@settings(max_examples=300)
+@given(st.integers(0, 2**32 - 1))
+def test_of_equal_matchings_it_is_the_one_that_scipy_finds(seed: int) -> None:
+    assignment = pytest.importorskip("scipy.optimize").linear_sum_assignment
+    rng = np.random.default_rng(seed)
+    cost = rng.integers(0, rng.integers(1, 30), rng.integers(1, 12, 2)) * rng.choice([1.0, 0.7])
+    column_of = cheapest(cost)
+    rows, matched = assignment(cost)
+    assert np.flatnonzero(column_of >= 0).tolist() == rows.tolist()
+    assert column_of[rows].tolist() == matched.tolist()
+    np.testing.assert_array_equal(cheapest.py_func(cost), column_of)
 
 
 def test_a_job_of_one_gpu_keeps_it_until_it_ends() -> None:

@@ -80,7 +80,7 @@ def advance(s: State, rules: Rules, until: float, moments: int) -> int:  # noqa:
         if count[PHASE] == DIRECTION:
             count[PHASE] = LIMITS
             if clock[SWITCH_AT] <= clock[NOW] and jobs_left(s) > 0:
-                return ASK_DIRECTOR
+                return ASK_SWITCHER
         if count[PHASE] == LIMITS:
             count[PHASE] = PROMISES
             if clock[TIMED] <= clock[NOW]:
@@ -166,7 +166,8 @@ def _news(s: State, rules: Rules) -> bool:
         return False
     # with a job that is pinned to a draining node, capacity goes too
     known = s.jobs.truly_asked[row] == 0.0 and s.jobs.pinned[row] == 0.0
-    if kind == MILESTONE and known and not rules.learns:
+    known = known and kind == MILESTONE and not rules.learns
+    if known and (not rules.notes or s.learn(s, row) == 1):
         log_event(s, rules, FINISHED, number, s.jobs.attempt[row], 0.0)
         leave(s, rules, row)
         return False

@@ -25,6 +25,7 @@ KERNELS: dict[str, tuple[Any, ...]] = {
     "group": (int, State, int),
     "decide": (float, State),
     "place": (int, State, int, int),
+    "learn": (int, State, int),
 }
 """Signatures of the kernels of policies and placements: `volvelle.core.policy`, `volvelle.core.parts`."""
 

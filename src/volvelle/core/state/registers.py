@@ -99,7 +99,7 @@ from enum import IntEnum
     LOG_FULL,
     ASK_NEWS,  # what happens to the job in SUBJECT
     ASK_NODES,
-    ASK_DIRECTOR,
+    ASK_SWITCHER,
     ASK_LIMITS,  # whose time is over
     ASK_PROMISES,  # which due promises were not kept
     ASK_DEPENDENCIES,  # which jobs are blocked no longer

@@ -16,10 +16,10 @@ class Rules(NamedTuple):
     what it remembers. keys_fall: keys of running jobs never rise. keys_move:
     keys of waiting jobs change with time. round: seconds, 0 where decisions follow events. places:
     COUNTED, KERNEL or ASKED. keeps_place: a job that gets fewer GPUs keeps some of its own. admits: Python
-    judges arrivals. learns: ends are passed to Python. divides: Python divides CPUs and memory after each
-    decision. watches: Python finds after each decision when promises become impossible. simulated: jobs end
-    by themselves. tick: ends are noticed at multiples of it, 0 for at once. logs: events and decisions are
-    kept. pauses: when to return.
+    judges arrivals. learns: ends are passed to Python. notes: they are passed to the policy's kernel.
+    divides: Python divides CPUs and memory after each decision. watches: Python finds after each decision
+    when promises become impossible. simulated: jobs end by themselves. tick: ends are noticed at multiples
+    of it, 0 for at once. logs: events and decisions are kept. pauses: when to return.
     """
 
     decides: int = ORDER
@@ -36,6 +36,7 @@ class Rules(NamedTuple):
     keeps_place: bool = True
     admits: bool = False
     learns: bool = False
+    notes: bool = False
     divides: bool = False
     watches: bool = False
     simulated: bool = False
@@ -57,8 +58,8 @@ class State:
     units per second, [curve][GPU type][GPUs]. memory: of the kernel that decides. events, decisions, moments,
     slots_log: the log.
 
-    key, group, decide, place: the policy's and the placement's kernels. machine: machine code over these
-    arrays (`volvelle.core.scheduler_state.machine_of`); None once one of them was replaced.
+    key, group, decide, place, learn: the policy's and the placement's kernels. machine: machine code over
+    these arrays (`volvelle.core.scheduler_state.machine_of`); None once one of them was replaced.
     """
 
     layout: ClassVar[str]
@@ -96,6 +97,7 @@ class State:
     group: Callable[..., Any]
     decide: Callable[..., Any]
     place: Callable[..., Any]
+    learn: Callable[..., Any]
     machine: Any
 
     def __init__(self, own: int = 0) -> None:
@@ -222,7 +224,7 @@ TABLES: Final[dict[str, type[StateTable]]] = {
 """The tables of a state, by name."""
 LOGS: Final = ("events", "decisions", "moments")
 """The tables that are logs."""
-KERNELS: Final = ("key", "group", "decide", "place")
+KERNELS: Final = ("key", "group", "decide", "place", "learn")
 """The kernels of a state, by name."""
 ARRAYS: Final[dict[str, tuple[Any, type, int]]] = {
     name: (kind, *kind.__metadata__)

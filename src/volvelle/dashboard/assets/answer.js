@@ -1,6 +1,6 @@
 // What is to be said of a job first: a sentence, and the picture of its plan.
 
-import { counted, duration, h, jobId, moment, now, svg, tickLabel, ticks } from "./dom.js";
+import { counted, duration, h, jobId, moment, now, reasonOf, svg, tickLabel, ticks } from "./dom.js";
 import { atRisk, finishText, guaranteeOf, neededBy, neededByText } from "./queue.js";
 
 const WAITS = ["waiting", "held"];
@@ -80,7 +80,7 @@ export function explanation(found, apply) {
   const more = found.ahead.length > 20 ? `and ${found.ahead.length - 20} more` : "";
   const rows = found.changes.map((change) => h("tr", {}, h("th", { scope: "row" }, `With ${change.what}`), h("td", {}, moment(change.start)), h("td", {}, moment(change.p50)), h("td", {}, change.sooner ? `${duration(change.sooner)} sooner` : ""), h("td", {}, apply(change))));
   return [
-    h("p", {}, found.reason || `It is ${found.job.state}.`),
+    h("p", {}, reasonOf({ state: found.job.state, reason: found.reason }) || `It is ${found.job.state}.`),
     found.ahead.length ? h("p", {}, `${counted(found.ahead.length, "job")} waiting before it: `, ahead, more) : null,
     found.after !== null && found.after !== undefined ? h("p", {}, "It waits for the end of job ", h("a", { href: `#/job/${found.after}` }, String(found.after)), ".") : null,
     rows.length ? h("div", { class: "table", tabIndex: 0, role: "region", "aria-label": "What would help" }, h("table", {},

@@ -76,6 +76,9 @@ export const jobId = (job) => (job < ARRAYS ? String(job) : `${job % ARRAYS}_${M
 
 export const nameOf = ({ name, array_index: at }) => (at === null || at === undefined ? name : `${name}[${at}]`);
 
+// Why a job waits or how it ended, without its state, which stands beside it.
+export const reasonOf = ({ state, reason }) => (reason === state ? "" : reason.startsWith(`${state}: `) ? reason.slice(state.length + 2) : reason);
+
 export const counted = (count, noun) => `${number(count)} ${noun}${count === 1 ? "" : "s"}`;
 
 // The rows as a file; a text that a spreadsheet would take for a formula is quoted.

@@ -1,7 +1,7 @@
 // Jobs that are over, page by page.
 
 import { get } from "./api.js";
-import { counted, duration, h, moment, number } from "./dom.js";
+import { counted, duration, h, moment, number, reasonOf } from "./dom.js";
 import { sayError } from "./dialogs.js";
 import { jobColumns } from "./queue.js";
 import { Table } from "./table.js";
@@ -25,7 +25,7 @@ export function history(root, { session, go }) {
       { name: "told", line: true, title: "Told", value: (job) => job.promised, text: (job) => moment(job.promised) },
       { name: "preemptions", title: "Preempted", value: (job) => job.preemptions, number: true },
       ...(session.metrics ?? []).map(measured),
-      { name: "reason", title: "Reason", value: (job) => job.reason, wide: true, line: true },
+      { name: "reason", title: "Reason", value: reasonOf, wide: true, line: true },
     ],
   });
   const count = h("span", { class: "count" }), rows = [];

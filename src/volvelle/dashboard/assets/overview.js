@@ -1,7 +1,7 @@
 // The cluster at a glance: a sentence first, then what it goes by.
 
 import { get, named } from "./api.js";
-import { counted, duration, h, jobId, moment, nameOf, now, number, svg } from "./dom.js";
+import { counted, duration, h, jobId, moment, nameOf, now, number, reasonOf, svg } from "./dom.js";
 import { gpuMap, gpusByType } from "./gpus.js";
 import { loadChart } from "./load.js";
 import { atRisk, finishText, neededBy, neededByText, queueLink } from "./queue.js";
@@ -32,19 +32,19 @@ export function overview(root, { cluster, session, go }) {
     parts.starting.replaceChildren(list(first(jobs.filter((job) => job.state === "waiting"), (job) => job.predicted_start), (job) => job.predicted_start, (job) => counted(job.gpus, "GPU"), "No start is forecast."));
     parts.finishing.replaceChildren(list(first(jobs.filter((job) => job.grants.length), (job) => job.predicted_p50), (job) => job.predicted_p50, (job) => (job.predicted_p90 > job.predicted_p50 ? `–${moment(job.predicted_p90)}` : ""), "No finish is forecast."));
     parts.shares.replaceChildren(shareBars(jobs, cluster, read.pools));
-    parts.hold.replaceChildren(...forecastsHold(read.load, session.reads));
+    parts.hold.replaceChildren(...forecastsHold(read, session.reads));
     if (session.run || performance.now() - readAt > READ_SECONDS * 1000) refresh();
   };
   const refresh = async () => {
     readAt = performance.now();
-    const known = [get("/v1/load"), session.run ? { jobs: [] } : get(`/v1/jobs?over=true&state=failed&limit=${LISTED}`), session.run ? { pools: [] } : get("/v1/shares")];
-    const [load, failed, shares] = await Promise.all(known).catch(() => []); // the next time, then
+    const known = [get("/v1/load"), session.run ? { jobs: [] } : get(`/v1/jobs?over=true&state=failed&limit=${LISTED}`), session.run ? { pools: [] } : get("/v1/shares"), session.run ? {} : get("/v1/told")];
+    const [load, failed, shares, told] = await Promise.all(known).catch(() => []); // the next time, then
     if (closed || !load) return;
-    read = { load, failed: failed.jobs, pools: shares.pools };
+    read = { load, failed: failed.jobs, pools: shares.pools, told: told.sentence };
     drawLoad();
     drawLook();
     parts.shares.replaceChildren(shareBars([...cluster.jobs.values()], cluster, read.pools));
-    parts.hold.replaceChildren(...forecastsHold(load, session.reads));
+    parts.hold.replaceChildren(...forecastsHold(read, session.reads));
   };
   const observer = new ResizeObserver(drawLoad);
   observer.observe(parts.load);
@@ -100,7 +100,7 @@ function needsALook(jobs, cluster, failed) {
   const found = [
     ...first(jobs.filter(atRisk), (job) => neededBy(job)).map((job) => ["risk", jobLink(job), late(job.predicted_p90 - neededBy(job)), `${neededByText(job)}, P90 ${moment(job.predicted_p90)}.`]),
     ...first(jobs.filter((job) => job.grants.length && job.predicted_p90 && job.predicted_p90 < time - 60), (job) => job.predicted_p90).map((job) => ["late", jobLink(job), late(time - job.predicted_p90), "It runs past its P90."]),
-    ...failed.filter((job) => job.ended > time - 86400).map((job) => ["failed", jobLink(job), moment(job.ended), job.reason]),
+    ...failed.filter((job) => job.ended > time - 86400).map((job) => ["failed", jobLink(job), moment(job.ended), reasonOf(job)]),
     ...(out.length ? [["out", link("#/nodes", `${counted(out.length, "node")} out of use`), "", out.slice(0, 4).map((node) => `${node.name} is ${node.state}`).join(", ")]] : []),
   ];
   if (!found.length) return h("p", { class: "note" }, "Nothing: no guarantee or deadline is at risk, no job failed within a day, and all nodes are in use.");
@@ -124,7 +124,7 @@ function shareBars(jobs, cluster, pools) {
     h("p", { class: "note" }, pools.length ? "Mark: the quota; beyond it borrowed." : "Mark: an even share."));
 }
 
-function forecastsHold(load, reads) {
+function forecastsHold({ load, told }, reads) {
   if (!load) return [];
   const judged = load.p90_held + load.p90_missed;
   if (!judged) return [h("p", { class: "note" }, reads ? "Not known yet: no start that was told has come." : "Not known yet: no job that was told a P90 has ended since the server started. P90 is a guess until 20 jobs have finished.")];
@@ -132,5 +132,5 @@ function forecastsHold(load, reads) {
   return [h("p", {}, h("b", { class: "big" }, `${Math.floor(100 * share)} %`), reads ? " of told starts came by their P90; 90 % is the aim." : " ended by the P90 they were told; 90 % is the aim."),
     svg("svg", { viewBox: "0 0 200 14", preserveAspectRatio: "none", class: "bar", "aria-hidden": "true" }, svg("rect", { width: 200, height: 14, class: "track" }),
       svg("rect", { width: 200 * share, height: 14, class: "held" }), svg("rect", { x: 179, width: 2, height: 14, class: "mark" })),
-    h("p", { class: "note" }, reads ? `${number(judged)} told starts, each at one poll.` : [link("#/history", counted(judged, "job")), " that ended since the server started."])];
+    h("p", { class: "note" }, reads ? told : [link("#/history", counted(judged, "job")), " that ended since the server started."]), ...(told && !reads ? [h("p", { class: "note" }, `Of the latest: ${told}`)] : [])];
 }

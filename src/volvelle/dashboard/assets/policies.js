@@ -11,7 +11,7 @@ const written = (objective, value) => (value === null ? "–" : objective.unit =
 
 // Fronts that the server keeps; and files of this machine, which are sent only where an operator has them kept.
 export function policies(root, { cluster }) {
-  const file = h("input", { type: "file", accept: ".json" }), shown = h("div"), installed = h("section");
+  const file = h("input", { type: "file", accept: ".json" }), shown = h("div"), installed = h("div");
   const kept = h("select", {}, h("option", { value: "" }, "…"));
   const name = h("input", { type: "text", size: 16, required: true, pattern: "[A-Za-z0-9][A-Za-z0-9_\\-]*", title: "letters, digits, - and _" });
   const keep = h("form", { class: "controls", hidden: true }, h("label", { class: "field" }, "Name", name), h("button", { type: "submit" }, "Keep on the server"));

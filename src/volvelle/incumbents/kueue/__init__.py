@@ -4,5 +4,8 @@ Kueue's documentation is the source; where it is silent, the rules are those of 
 (v0.20 in development), which are golden cases (``tests/golden/test_kueue.py``).
 """
 
-PARTS: dict[str, dict[str, str]] = {}
+PARTS: dict[str, dict[str, str]] = {
+    "imports": {"kueue": "site_command:kueue"},
+    "policies": {"kueue": "policy"},
+}
 """The module of each part, by kind and name."""

@@ -12,7 +12,7 @@ from fractions import Fraction
 from functools import cache
 from typing import Any, TypeVar
 
-from msgspec import Struct, ValidationError, convert
+from msgspec import Struct, ValidationError, convert, field
 
 from volvelle.model.problems import Problem
 
@@ -31,7 +31,7 @@ _QUANTITY = re.compile(r"([+-]?(?:\d+\.?\d*|\.\d+))(?:([eE][+-]?\d+)|([KMGTPE]i)
 
 @cache
 def amount(resource: str, written: Quantity) -> int:
-    """Thousandths of a resource's unit, rounded up: to thousandths of a CPU, to whole units of others.
+    """Thousandths of a resource's unit, rounded up.
 
     Raises `Problem` for what is no quantity.
     """
@@ -47,7 +47,12 @@ def amount(resource: str, written: Quantity) -> int:
         if binary
         else Fraction(1000) ** _EXPONENTS[decimal or ""]
     )
-    return math.ceil(value * 1000) if resource == "cpu" else math.ceil(value) * 1000
+    return math.ceil(value * 1000)
+
+
+def is_gpu(resource: str) -> bool:
+    """Whether a resource of Kubernetes is GPUs: ``nvidia.com/gpu``, ``amd.com/gpu``."""
+    return resource.rpartition("/")[2].startswith("gpu")
 
 
 def seconds(written: str | None) -> float:
@@ -200,6 +205,11 @@ class ClusterQueue(Quotas, frozen=True, kw_only=True):
         """Whether a workload that does not fit stops those behind it."""
         return self.queueing_strategy == "StrictFIFO"
 
+    @property
+    def flavors(self) -> frozenset[str]:
+        """The flavours of all of its groups."""
+        return frozenset(one.name for group in self.resource_groups for one in group.flavors)
+
     def group_of(self, resource: str) -> ResourceGroup | None:
         """The group that has a resource."""
         return next(
@@ -312,6 +322,26 @@ class NodeSelectorTerm(Piece, frozen=True):
     match_expressions: list[Requirement] = []
 
 
+class NodeSelector(Piece, frozen=True):
+    """Terms of which one has to hold."""
+
+    node_selector_terms: list[NodeSelectorTerm] = []
+
+
+class NodeAffinity(Piece, frozen=True):
+    """The nodes that a pod requires; those that it prefers decide nothing here."""
+
+    required: NodeSelector = field(
+        name="requiredDuringSchedulingIgnoredDuringExecution", default=NodeSelector()
+    )
+
+
+class Affinity(Piece, frozen=True):
+    """``affinity`` of a pod, as far as it names nodes."""
+
+    node_affinity: NodeAffinity = NodeAffinity()
+
+
 class PodSpec(Piece, frozen=True):
     """The pod that a pod set repeats."""
 
@@ -319,7 +349,7 @@ class PodSpec(Piece, frozen=True):
     init_containers: list[Container] = []
     overhead: dict[str, Quantity] = {}
     node_selector: dict[str, str] = {}
-    affinity: dict[str, Any] = {}
+    affinity: Affinity = Affinity()
     tolerations: list[Toleration] = []
 
     @property
@@ -341,9 +371,7 @@ class PodSpec(Piece, frozen=True):
     @property
     def terms(self) -> list[NodeSelectorTerm]:
         """The terms of node affinity of which one has to hold; none: any node will do."""
-        rule = self.affinity.get("nodeAffinity", {})
-        rule = rule.get("requiredDuringSchedulingIgnoredDuringExecution", {})
-        return convert(rule.get("nodeSelectorTerms", []), list[NodeSelectorTerm])
+        return self.affinity.node_affinity.required.node_selector_terms
 
 
 def added(one: Mapping[str, int], other: Mapping[str, int]) -> dict[str, int]:
@@ -406,6 +434,19 @@ class Condition(Piece, frozen=True):
     last_transition_time: str | None = None
 
 
+class ReclaimablePods(Piece, frozen=True):
+    """Pods of a set that are over, whose quota is free."""
+
+    name: str
+    count: int
+
+
+class AdmissionCheck(Piece, frozen=True):
+    """An admission check of a workload."""
+
+    state: str = ""
+
+
 class Workload(Object, frozen=True, kw_only=True):
     """A job as Kueue sees it."""
 
@@ -418,8 +459,8 @@ class Workload(Object, frozen=True, kw_only=True):
     preemption_gates: list[dict[str, str]] = []
     admission: Admission | None = None
     conditions: list[Condition] = []
-    reclaimable_pods: list[dict[str, Any]] = []
-    admission_checks: list[dict[str, Any]] = []
+    reclaimable_pods: list[ReclaimablePods] = []
+    admission_checks: list[AdmissionCheck] = []
 
     def condition(self, kind: str) -> Condition | None:
         """The condition of a type, if it is true."""
@@ -452,9 +493,10 @@ def read(kind: str, document: object, where: str) -> Any:
             f"{where}: version {version!r} of Kueue's API is not known",
             mend=f"export it as {VERSIONS[-1]}: kubectl get {kind.lower()}s.{VERSIONS[-1]}.kueue.x-k8s.io",
         )
-    flat: dict[str, Any] = {"value": document.get("value", 0)}
+    whole = given(document)
+    flat = {"value": whole.get("value", 0)}
     for part in ("metadata", "spec", "status"):
-        flat |= _given(document.get(part) or {})
+        flat |= whole.get(part, {})
     try:
         return convert(flat, KINDS[kind], strict=False)
     except ValidationError as error:
@@ -462,11 +504,15 @@ def read(kind: str, document: object, where: str) -> Any:
         raise Problem(f"{where}: {kind} {flat.get('name', '')}: {said}") from None
 
 
-def _given(document: Any) -> Any:
+def given(document: dict[str, Any]) -> dict[str, Any]:
     """A document without its nulls, which stand for nothing in the API."""
-    if isinstance(document, dict):
-        return {key: _given(one) for key, one in document.items() if one is not None}
-    return [_given(one) for one in document] if isinstance(document, list) else document
+    return {key: _value(one) for key, one in document.items() if one is not None}
+
+
+def _value(one: Any) -> Any:
+    if isinstance(one, list):
+        return [_value(each) for each in one]
+    return given(one) if isinstance(one, dict) else one
 
 
 Named = TypeVar("Named", bound=Object)

@@ -2,7 +2,7 @@
 
 from bisect import insort
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from volvelle.incumbents.kueue.cycle import Configuration, Entry
 from volvelle.incumbents.kueue.objects import (
@@ -72,8 +72,26 @@ class Site:
 
     def stopped(self, queue: ClusterQueue) -> bool:
         """Whether a queue admits nothing: it is held, or names a flavour that is not there."""
-        flavors = {one.name for group in queue.resource_groups for one in group.flavors}
-        return queue.stop_policy != "None" or not flavors <= self.flavors.keys()
+        return queue.stop_policy != "None" or not queue.flavors <= self.flavors.keys()
+
+    def settled(self) -> "Site":
+        """The site without what changes by itself; of nodes the domains of topologies are left."""
+        levels = {one.get("nodeLabel") for all in self.topologies.values() for one in all.levels}
+        nodes = {
+            name: Node(name=name, labels={k: v for k, v in one.labels.items() if k in levels})
+            for name, one in self.nodes.items()
+            if levels
+        }
+        return replace(self, workloads=(), nodes=nodes)
+
+    def queue_of(self, name: str) -> tuple[ClusterQueue, str] | None:
+        """The ClusterQueue of a name, and the namespace of the LocalQueue if it is that of one."""
+        local = self.local_queues.get(name)
+        if local is None:
+            local = next((one for one in self.local_queues.values() if one.name == name), None)
+        if local is not None and local.cluster_queue in self.queues:
+            return self.queues[local.cluster_queue], local.namespace
+        return (self.queues[name], "") if name in self.queues else None
 
     def waiting(self, ledger: Ledger) -> "Queues":
         """The queues with the workloads that wait in them."""
@@ -97,7 +115,7 @@ class Queues:
             name: [] for name in ledger.queues
         }
         self._aside: dict[str, dict[str, Pending]] = {name: {} for name in ledger.queues}
-        self._first: dict[str, str] = {}
+        self.first: dict[str, str] = {}
         """The workload of a queue for which others are being evicted: it stays at the head."""
 
     def enter(self, one: Pending) -> None:
@@ -109,15 +127,15 @@ class Queues:
         if self._aside[one.queue].pop(one.key, None) is None:
             waiting = self._waiting[one.queue]
             self._waiting[one.queue] = [entry for entry in waiting if entry[1].key != one.key]
-        if self._first.get(one.queue) == one.key:
-            del self._first[one.queue]
+        if self.first.get(one.queue) == one.key:
+            del self.first[one.queue]
 
     def heads(self) -> list[Pending]:
         """The first of each queue."""
         found = []
         for name, waiting in self._waiting.items():
             if waiting and name not in self._stopped:
-                first = self._first.get(name)
+                first = self.first.get(name)
                 found.append(next((one for _, one in waiting if one.key == first), waiting[0][1]))
         return found
 
@@ -140,12 +158,18 @@ class Queues:
                 continue
             if entry.preempting:
                 if not queue.strict:
-                    self._first[one.queue] = one.key
-            elif self._first.get(one.queue) == one.key:
-                del self._first[one.queue]
+                    self.first[one.queue] = one.key
+            elif self.first.get(one.queue) == one.key:
+                del self.first[one.queue]
             if one.foreign or not (queue.strict or entry.at_once):
-                self.leave(one)
-                self._aside[one.queue][one.key] = one
+                alike = [other for other in self.left(one.queue) if one.alike == other.alike != ""]
+                for other in alike or [one]:
+                    self.put_aside(other)
+
+    def put_aside(self, one: Pending) -> None:
+        """Set a workload aside."""
+        self.leave(one)
+        self._aside[one.queue][one.key] = one
 
     def freed(self, name: str) -> None:
         """Quota of a queue was freed: try all that were set aside in its tree again."""

@@ -27,6 +27,9 @@ class Pending:
     priority: int = 0
     queued: float = 0.0
     """Seconds; the moment by which queues order it."""
+    preemptible: bool = True
+    alike: str = ""
+    """The same for workloads of which none fits where one does not; empty: unlike all others."""
     gated: bool = False
     """Whether it may preempt nothing for now."""
     fault: str = ""
@@ -70,7 +73,7 @@ def pending(
     containers = [c for pod in pods for c in (*pod.init_containers, *pod.containers)]
     wrong = foreign or any(one.resources.excessive for one in containers)
     fault = "Misconfigured" if wrong else ""
-    if any(one.get("state") in ("Retry", "Rejected") for one in workload.admission_checks):
+    if any(one.state in ("Retry", "Rejected") for one in workload.admission_checks):
         fault = "PendingEvaluation"
     return Pending(
         workload.key,
@@ -90,7 +93,7 @@ def holder(workload: Workload, classes: Mapping[str, PriorityClass], now: float)
     admission, reserved = workload.admission, workload.condition("QuotaReserved")
     if admission is None or reserved is None or workload.condition("Finished") is not None:
         return None
-    over = {one["name"]: int(one["count"]) for one in workload.reclaimable_pods}
+    over = {one.name: one.count for one in workload.reclaimable_pods}
     usage: Amounts = {}
     for one in admission.pod_set_assignments:
         count = max(one.count, 1)

@@ -5,7 +5,8 @@ limits and reservations), and recorded runs of real daemons are the yardstick.
 """
 
 PARTS: dict[str, dict[str, str]] = {
-    "commands": {"attach": "command:app", "site": "site_command:app"},
+    "commands": {"attach": "command:app"},
+    "imports": {"slurm": "site_command:slurm"},
     "policies": {"slurm": "policy"},
 }
 """The module of each part, by kind and name."""

@@ -7,28 +7,7 @@ import typer
 
 from volvelle.cli import options
 
-app = typer.Typer(no_args_is_help=True)
-imports = typer.Typer(no_args_is_help=True)
-app.add_typer(imports, name="import", help="Write a site's scheduler into one file.")
 
-
-@app.callback()
-def site() -> None:
-    """The site whose scheduler is compared with others.
-
-    volvelle site import slurm --local
-    """
-
-
-@imports.callback()
-def site_import() -> None:
-    """Write a site's scheduler into one file.
-
-    volvelle site import slurm dump
-    """
-
-
-@imports.command()
 def slurm(
     folder: Annotated[
         Path | None,
@@ -54,12 +33,13 @@ def slurm(
     volvelle compare october.txt --cluster site.toml --policy slurm:site=site.toml --policy easy
     """
     from volvelle.cli.output import remark
+    from volvelle.cli.results import free_file, write_text
     from volvelle.incumbents.slurm.ask import Slurm
     from volvelle.incumbents.slurm.read_jobs import read_jobs
     from volvelle.incumbents.slurm.read_site import read_site, texts_of
     from volvelle.incumbents.slurm.site_file import read_site_file, written_site
     from volvelle.incumbents.slurm.unmodelled import jobs_of_sacct, unmodelled
-    from volvelle.model.problems import Problem, cannot_write
+    from volvelle.model.problems import Problem
 
     asked = local or bool(host)
     if asked == (folder is not None):
@@ -70,8 +50,7 @@ def slurm(
             mend="name a folder of answers, or say --local, or --host login01",
             usage=True,
         )
-    if out.exists() and not force:
-        raise Problem(f"{out} is there already", mend="say --force, or name another: --out")
+    free_file(out, force=force)
     if folder is not None:
         texts = texts_of(folder)
     else:
@@ -88,10 +67,7 @@ def slurm(
         said.append(
             "No jobs were read (sacct -P, or scontrol show job): it is not known how many are touched."
         )
-    try:
-        out.write_text(written_site(site, tuple(said)), encoding="utf-8")
-    except OSError as error:
-        raise cannot_write(out, error) from None
+    write_text(out, written_site(site, tuple(said)))
     read_site_file(out)
     gpus = sum(sum(node.gpus.values()) for node in site.nodes)
     print(

@@ -5,7 +5,6 @@ names of its fields; what has its default is left out. ``slurm.config`` holds th
 config`` as Slurm spells them.
 """
 
-import json
 import re
 from collections.abc import Mapping
 from dataclasses import MISSING, fields, is_dataclass, replace
@@ -26,7 +25,7 @@ from volvelle.incumbents.slurm.site import (
 )
 from volvelle.model.cluster import cluster_from
 from volvelle.model.problems import Problem
-from volvelle.model.toml import read_toml
+from volvelle.model.toml import read_toml, toml, toml_key
 from volvelle.model.validation import describe_error, telling
 
 _MB = 1024.0
@@ -117,17 +116,17 @@ def written_site(site: Site, remarks: tuple[str, ...]) -> str:
     ]
     lines += [f"# {remark}" for remark in remarks]
     lines += ["nodes = ["]
-    lines += [f"  {_toml(_cluster_node(node))}," for node in site.nodes]
+    lines += [f"  {toml(_cluster_node(node))}," for node in site.nodes]
     lines += ["]", "", "[slurm]"]
-    lines += [f"{name} = {_toml(value)}" for name, value in tables.items() if _is_plain(value)]
+    lines += [f"{name} = {toml(value)}" for name, value in tables.items() if _is_plain(value)]
     for name, value in tables.items():
         if isinstance(value, dict):
             lines += ["", f"[slurm.{name}]"]
-            lines += [f"{_key(key)} = {_toml(one)}" for key, one in value.items()]
+            lines += [f"{toml_key(key)} = {toml(one)}" for key, one in value.items()]
         elif not _is_plain(value):
             for row in value:
                 lines += ["", f"[[slurm.{name}]]"]
-                lines += [f"{key} = {_toml(one)}" for key, one in row.items()]
+                lines += [f"{key} = {toml(one)}" for key, one in row.items()]
     return "\n".join(lines) + "\n"
 
 
@@ -162,19 +161,3 @@ def _plain(value: Any) -> Any:
     if isinstance(value, frozenset):
         return sorted(value)
     return [_plain(one) for one in value] if isinstance(value, tuple) else value
-
-
-def _key(name: str) -> str:
-    return name if re.fullmatch(r"[A-Za-z0-9_-]+", name) else json.dumps(name)
-
-
-def _toml(value: Any) -> str:
-    """A value as TOML, tables in a line."""
-    if isinstance(value, dict):
-        inside = ", ".join(f"{_key(key)} = {_toml(one)}" for key, one in value.items())
-        return f"{{ {inside} }}" if inside else "{}"
-    if isinstance(value, list):
-        return f"[{', '.join(_toml(one) for one in value)}]"
-    if isinstance(value, float):
-        return repr(int(value)) if value.is_integer() else repr(value)
-    return json.dumps(value, ensure_ascii=False)

@@ -138,9 +138,9 @@ class _Recovery:
 
     def _from_snapshots(self) -> ControllerState | None:
         """The state from the latest snapshot that can be used; None if there is none."""
-        for seq in self._store.snapshot_seqs():
+        for seq in self._store.snapshots.seqs():
             try:
-                stored = self._store.read_snapshot(seq)
+                stored = self._store.snapshots.read(seq)
                 state = self._read(read_snapshot(stored))
             except (Problem, StoreFailed) as problem:
                 self._notices.append(

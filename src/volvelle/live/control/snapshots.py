@@ -163,7 +163,7 @@ class SnapshotWriter:
 
     def _write(self, seq: int, encoded: bytes) -> None:
         try:
-            self._store.write_snapshot(StoredSnapshot(seq, FORMAT, zlib.compress(encoded, 1)))
+            self._store.snapshots.write(StoredSnapshot(seq, FORMAT, zlib.compress(encoded, 1)))
         except (StoreFailed, Superseded) as failure:
             self.problem = f"no snapshot can be stored, the next start takes longer: {failure}"
         else:

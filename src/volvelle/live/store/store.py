@@ -34,16 +34,14 @@ from volvelle.live.store.database import Database, StoreFailed, backend_of, data
 from volvelle.live.store.jobs import JobTable
 from volvelle.live.store.outbox import Outbox
 from volvelle.live.store.pruning import jobs_over, without
-from volvelle.live.store.rows import CycleBatch, StoredEntry, StoredSnapshot
+from volvelle.live.store.rows import CycleBatch, StoredEntry
+from volvelle.live.store.snapshots import SnapshotTable
 from volvelle.live.store.tokens import TokenTable
 from volvelle.live.store.upgrade import upgrade_store
 from volvelle.model.problems import Problem
 
 _PAGE_ROWS = 1000
 """Entries read at a time."""
-
-_SNAPSHOTS = 2
-"""Snapshots that are kept: the latest, and one before it where that is damaged."""
 
 _PRUNED_AT_ONCE = 10_000
 """Entries: the server writes in between."""
@@ -75,6 +73,7 @@ class Store:
         self.jobs = JobTable(self._database)
         self.tokens = TokenTable(self._database)
         self.outbox = Outbox(self._database)
+        self.snapshots = SnapshotTable(self._database, self._check_writer, self._entry_digest)
         self._writer: str | None = None
         self.restored = False
         """Whether it was restored from a backup and not written to since. Known to the writer."""
@@ -335,7 +334,7 @@ class Store:
         until: on the journal's clock. Entries from the earlier snapshot on stay as they are. Returns whether
         there is more to forget. Raises `Superseded` as `append`, and `Problem` where the journal is damaged.
         """
-        earliest = min(self.snapshot_seqs(), default=0)
+        earliest = min(self.snapshots.seqs(), default=0)
         old = takewhile(
             lambda stored: stored.seq < earliest and stored.entry.time < until,
             map(self._entry, self._written_rows(self._last_pruned())),
@@ -361,44 +360,6 @@ class Store:
         header = msgspec.json.decode(body, type=Header)
         header = msgspec.structs.replace(header, format=FORMAT, pruned=until)
         connection.execute(update(schema.header).values(body=self._encode(header).decode()))
-
-    # ------------------------------------------------------------------ snapshots
-
-    def write_snapshot(self, snapshot: StoredSnapshot) -> None:
-        """Store a snapshot, and forget all but the one before. Raises `Superseded` as `append`."""
-        table = schema.snapshots
-        digest = hashlib.sha256(snapshot.body).hexdigest()
-        with self._database.writing() as connection:
-            self._check_writer(connection)
-            kept = select(table.c.seq).order_by(table.c.seq.desc()).limit(_SNAPSHOTS - 1)
-            seqs = connection.scalars(kept.where(table.c.seq < snapshot.seq)).all()
-            connection.execute(delete(table).where(table.c.seq.not_in(seqs)))
-            entry = select(schema.entries.c.digest).where(schema.entries.c.seq == snapshot.seq)
-            row = {
-                "seq": snapshot.seq,
-                "format": snapshot.format,
-                "entry": connection.execute(entry).scalar_one(),
-                "digest": digest,
-                "body": snapshot.body,
-            }
-            connection.execute(insert(table).values(row))
-
-    def snapshot_seqs(self) -> list[int]:
-        """After which entries there are snapshots, the latest first."""
-        table = schema.snapshots
-        with self._database.reading() as connection:
-            return list(connection.scalars(select(table.c.seq).order_by(table.c.seq.desc())))
-
-    def read_snapshot(self, seq: int) -> StoredSnapshot:
-        """The snapshot after entry ``seq``. Raises `Problem` if it is not what was written."""
-        table = schema.snapshots
-        with self._database.reading() as connection:
-            row = connection.execute(select(table).where(table.c.seq == seq)).mappings().one()
-        if hashlib.sha256(row["body"]).hexdigest() != row["digest"]:
-            raise Problem("it is not what was written")
-        if self._entry_digest(seq) != row["entry"]:
-            raise Problem("the journal is another than it was taken of")
-        return StoredSnapshot(seq, row["format"], row["body"])
 
 
 def _replace_pruned(

@@ -10,21 +10,38 @@ goes). A job that is matched with the head of a queue runs:
 - Against starvation only the oldest jobs are matched: a ``share`` of those that wait, but at least as many
   as there are free GPUs. GPUs that are left go to other jobs.
 
-These are the rules of Shockwave's simulator. It picks among equal matchings what its solver gives, we what
-SciPy's gives (extra ``goodput``).
+These are the rules of Shockwave's simulator. Of equally cheap matchings it takes what its solver gives, we
+what `volvelle.systems.allox.matching` gives.
 """
 
-from typing import Annotated, ClassVar
+from collections.abc import Callable
+from typing import Annotated, ClassVar, Self
 
 import numpy as np
-from pydantic import Field, PrivateAttr
+from pydantic import Field, model_validator
 
+from volvelle.core.columns import COUNT, GPUS, SUBMIT
+from volvelle.core.compiled import compiled, kernel
+from volvelle.core.fill import ClusterNow, work_left
 from volvelle.core.policy import Period, policies
-from volvelle.core.view import View
-from volvelle.model.arrays import FloatColumn, Floats, IntColumn
-from volvelle.model.problems import Problem
+from volvelle.core.state import INFINITY
+from volvelle.model.arrays import Floats, Ints
+from volvelle.policies.growth import then_by
+from volvelle.policies.rounds import (
+    FRACTIONS,
+    NOTHING,
+    SHARE,
+    by_number,
+    give,
+    rates_of,
+    set_alone,
+    what_is_due,
+)
+from volvelle.systems.allox.matching import cheapest
 from volvelle.systems.gavel.base import Gavel
-from volvelle.systems.gavel.demand import Demand
+
+_KEPT = COUNT
+"""Own column: 1 + the GPU type that a job of one GPU has until it ends; 0 for none."""
 
 
 @policies.register
@@ -34,68 +51,87 @@ class AlloX(Gavel):
     name: ClassVar[str] = "allox"
     source: ClassVar[str] = "AlloX (EuroSys'20); Shockwave (NSDI'23) 8.2"
     optimises: ClassVar[str] = "mean completion time"
+    columns: ClassVar[int] = 1
 
     round: Period | None = Field(120.0, description="length of a round")
     share: Annotated[float, Field(gt=0, le=1)] = Field(
         0.2, description="share of those that wait, oldest first, that are matched"
     )
 
-    _kept: dict[int, int] = PrivateAttr(default_factory=dict)
-    """By job of one GPU that runs until it ends: the GPU type."""
+    @model_validator(mode="after")
+    def _remember_share(self) -> Self:
+        self._memory[SHARE] = self.share
+        return self
 
-    def fractions(self, view: View, demand: Demand) -> Floats:
-        """1 for those that keep a GPU, 1/s for others at the head of a queue."""
-        count, numbers = len(demand.gpus), view.jobs.number.astype(np.int64)
-        target = np.zeros(demand.rates.shape)
-        free, kept = demand.capacity.copy(), {}
-        for row, number in enumerate(numbers.tolist()):
-            gpu_type = self._kept.get(number, -1)
-            if gpu_type >= 0 and demand.rates[row, gpu_type] > 0.0 and free[gpu_type] >= 1.0:
-                kept[number] = gpu_type
-                target[row, gpu_type] = 1.0
+    @property
+    def decision(self) -> Callable[..., float]:
+        """A round of matched jobs."""
+        return decide
+
+
+@kernel
+def decide(jobs: Floats, cluster: ClusterNow, memory: Floats, out: Floats) -> float:
+    """The decision (`volvelle.core.policy.Kernel`): 1 for jobs that keep a GPU, 1/s for others at a head."""
+    due = what_is_due(jobs, cluster, memory)
+    if due == FRACTIONS:
+        rates = rates_of(jobs, cluster, memory)
+        target, free = np.zeros(rates.shape), cluster.capacity.copy()
+        for row in range(jobs.shape[1]):
+            gpu_type = int(jobs[_KEPT, row]) - 1
+            jobs[_KEPT, row] = 0.0
+            if gpu_type >= 0 and rates[gpu_type, row] > 0.0 and free[gpu_type] >= 1.0:
+                jobs[_KEPT, row], target[gpu_type, row] = 1.0 + gpu_type, 1.0
                 free[gpu_type] -= 1.0
-        waiting = np.flatnonzero(demand.able[:count] & ~target[:count].any(axis=1))
-        waiting = waiting[np.lexsort((numbers[waiting], view.jobs.submit_time[waiting]))]
-        many = max(int(self.share * len(waiting)), int(free.sum()))
-        waiting = waiting[:many]
-        left = np.maximum(view.jobs.remaining_work[waiting], 0.0)
-        rows, types = heads(left[:, None], demand.rates[waiting], np.floor(free).astype(np.int64))
-        for row, gpu_type in zip(waiting[rows].tolist(), types.tolist(), strict=True):
-            target[row, gpu_type] = 1.0 / max(demand.gpus[row], 1.0)
-            if demand.gpus[row] <= 1.0:
-                kept[int(numbers[row])] = gpu_type
-        self._kept = kept
-        return target
+        order = then_by(by_number(jobs), jobs[SUBMIT])
+        order = order[(rates.sum(axis=0) > 0.0)[order] & (target.sum(axis=0) == 0.0)[order]]
+        many = max(int(memory[SHARE] * len(order)), int(free.sum()))
+        matched = order[:many]
+        work = work_left(jobs, jobs.shape[1], cluster.now)[matched]
+        head = heads(work, rates[:, matched], np.floor(free).astype(np.int64))
+        for place, gpu_type in enumerate(head):
+            if gpu_type >= 0:
+                row = matched[place]
+                target[gpu_type, row] = 1.0 / max(jobs[GPUS, row], 1.0)
+                if jobs[GPUS, row] <= 1.0:
+                    jobs[_KEPT, row] = 1.0 + gpu_type
+        set_alone(jobs, cluster.now, memory, target)
+    elif due != NOTHING:
+        return -INFINITY
+    return give(jobs, cluster, memory, out)
 
 
-def heads(work: FloatColumn, rates: Floats, free: IntColumn) -> tuple[IntColumn, IntColumn]:
-    """Heads of queues, by row, and the GPU type of each queue, in the cheapest matching.
+@compiled
+def heads(work: Floats, rates: Floats, free: Ints) -> Ints:
+    """The GPU type at the head of whose queue each job is in the cheapest matching, -1 for none.
 
-    work: (jobs, 1) that is left. rates: (jobs, types), 0 where a job cannot run. free: GPUs of each type.
-    Raises `Problem` where SciPy is not installed.
+    work: of the jobs, that is left. rates: (types, jobs), 0 where a job cannot run. free: GPUs of each type.
     """
-    nobody = np.zeros(0, dtype=np.int64)
-    if not len(work) or not free.any():
-        return nobody, nobody
-    try:
-        from scipy.optimize import linear_sum_assignment  # noqa: PLC0415 - an extra
-    except ImportError:
-        raise Problem(
-            "policy 'allox' matches jobs with GPUs by SciPy, which is not installed",
-            mend="install volvelle with the extra goodput",
-        ) from None
-    able = rates > 0.0
-    seconds = np.divide(work, rates, out=np.zeros(rates.shape), where=able)
-    places = -(-len(work) // int(free.sum())) if (free > 0).sum() == 1 else len(work)
-    gpu = np.repeat(np.arange(int(free.sum())), places)
-    kind = np.repeat(np.arange(len(free)), free)[gpu]
-    place = np.tile(np.arange(1, places + 1), int(free.sum()))
-    never = (float(seconds.max()) + 1.0) * (len(work) + 1) ** 2
-    cost = np.where(able[:, kind], place * seconds[:, kind], never)
-    rows, columns = linear_sum_assignment(cost)
-    fits = able[rows, kind[columns]]
-    rows, columns = rows[fits], columns[fits]
-    first = np.lexsort((rows, -place[columns], gpu[columns]))
-    _, at = np.unique(gpu[columns][first], return_index=True)
-    chosen = first[at]
-    return rows[chosen].astype(np.int64), kind[columns[chosen]].astype(np.int64)
+    jobs, gpus = len(work), int(free.sum())
+    head = np.full(jobs, -1)
+    if jobs == 0 or gpus == 0:
+        return head
+    places = -(-jobs // gpus) if (free > 0).sum() == 1 else jobs
+    kind = np.repeat(np.arange(len(free)), free)
+    longest = 0.0
+    for gpu_type in range(len(free)):
+        for job in range(jobs):
+            if rates[gpu_type, job] > 0.0:
+                longest = max(longest, work[job] / rates[gpu_type, job])
+    cost = np.full((jobs, gpus * places), (longest + 1.0) * (jobs + 1) ** 2)
+    for job in range(jobs):
+        for column in range(gpus * places):
+            rate = rates[kind[column // places], job]
+            if rate > 0.0:
+                cost[job, column] = (column % places + 1) * (work[job] / rate)
+    first, column_of = np.full(gpus, -1), cheapest(cost)
+    for job in range(jobs):
+        column = column_of[job]
+        if column < 0 or rates[kind[column // places], job] == 0.0:
+            continue
+        gpu = column // places
+        if first[gpu] < 0 or column > column_of[first[gpu]]:
+            first[gpu] = job
+    for gpu in range(gpus):
+        if first[gpu] >= 0:
+            head[first[gpu]] = kind[gpu]
+    return head

@@ -11,16 +11,20 @@ GPU types between users and profiling, of which the paper's other half consists,
 types all count alike.
 """
 
+from collections.abc import Callable
 from typing import ClassVar
 
 import numpy as np
 from pydantic import Field
 
+from volvelle.core.columns import WEIGHT
+from volvelle.core.compiled import compiled, kernel
+from volvelle.core.fill import ClusterNow
 from volvelle.core.policy import Period, policies
-from volvelle.core.view import View
-from volvelle.model.arrays import FloatColumn, Floats
+from volvelle.core.state import INFINITY
+from volvelle.model.arrays import Floats
+from volvelle.policies.rounds import FRACTIONS, NOTHING, give, rates_of, set_alone, what_is_due
 from volvelle.systems.gavel.base import Gavel
-from volvelle.systems.gavel.demand import Demand
 
 
 @policies.register
@@ -34,32 +38,44 @@ class GandivaFair(Gavel):
 
     round: Period | None = Field(120.0, description="length of a round")
 
-    def fractions(self, view: View, demand: Demand) -> Floats:
-        """Shares of the time in proportion to tickets, on each GPU type in proportion to its GPUs."""
-        able = demand.able[: len(demand.gpus)]
-        share = np.zeros(len(able))
-        share[able] = shares_by_tickets(view.jobs.weight[able], float(demand.capacity.sum()))
-        types = np.where(demand.rates[: len(able)] > 0.0, demand.capacity, 0.0)
-        whole = np.maximum(types.sum(axis=1), 1e-300)
-        target = np.zeros(demand.rates.shape)
-        target[: len(able)] = share[:, None] * types / whole[:, None]
-        return target
+    @property
+    def decision(self) -> Callable[..., float]:
+        """A round of shares by tickets."""
+        return decide
 
 
-def shares_by_tickets(tickets: FloatColumn, gpus: float) -> FloatColumn:
+@kernel
+def decide(jobs: Floats, cluster: ClusterNow, memory: Floats, out: Floats) -> float:
+    """The decision (`volvelle.core.policy.Kernel`): shares on each GPU type in proportion to its GPUs."""
+    due = what_is_due(jobs, cluster, memory)
+    if due == FRACTIONS:
+        types = rates_of(jobs, cluster, memory)
+        for gpu_type, gpus in enumerate(cluster.capacity):
+            types[gpu_type] = np.where(types[gpu_type] > 0.0, gpus, 0.0)
+        whole = types.sum(axis=0)
+        tickets = np.where(whole > 0.0, jobs[WEIGHT], 0.0)
+        share = shares_by_tickets(tickets, cluster.capacity.sum())
+        set_alone(jobs, cluster.now, memory, share * types / np.maximum(whole, 1e-300))
+    elif due != NOTHING:
+        return -INFINITY
+    return give(jobs, cluster, memory, out)
+
+
+@compiled
+def shares_by_tickets(tickets: Floats, gpus: float) -> Floats:
     """(jobs,) parts of their time, proportional to ``tickets``, at most 1 each.
 
     Together ``gpus``, where jobs can use as many. Users without a ticket have no part.
     """
     share = np.zeros(len(tickets))
-    open_, left = tickets > 0.0, gpus
-    while open_.any() and left > 0.0:
-        offered = left * tickets / tickets[open_].sum()
-        full = open_ & (offered >= 1.0)
+    rising, left = tickets > 0.0, gpus
+    while rising.any() and left > 0.0:
+        offered = left * tickets / tickets[rising].sum()
+        full = rising & (offered >= 1.0)
         if not full.any():
-            share[open_] = offered[open_]
+            share[rising] = offered[rising]
             break
         share[full] = 1.0
-        left -= float(np.count_nonzero(full))
-        open_ &= ~full
+        left -= full.sum()
+        rising &= ~full
     return share

@@ -21,28 +21,32 @@ are filled in an order drawn anew every round (with ``seed``): whoever does not 
 fastest cannot give it away first.
 """
 
-from collections.abc import Iterable, Sequence
-from typing import Annotated, ClassVar, Self
+from collections.abc import Callable, Iterable
+from functools import cache
+from typing import Annotated, Any, ClassVar, Self
 
 import numpy as np
 from pydantic import Field, PrivateAttr, model_validator
 
-from volvelle.core.policy import Allocation, Period, Policy, SolverGaps
+from volvelle.core.compiled import compiled
+from volvelle.core.fill import TARGET, TARGET_REASON, TARGET_TYPE
+from volvelle.core.policy import Allocation, Kernel, Period, Policy, SolverGaps
+from volvelle.core.state import INFINITY
 from volvelle.core.view import View
-from volvelle.model.arrays import Floats
+from volvelle.model.arrays import Floats, IntColumn
 from volvelle.model.cluster import Cluster
 from volvelle.model.job import JobSpec, Truth
 from volvelle.model.problems import Problem
 from volvelle.model.throughput import AnyThroughput, PerBatchSize, PerType
 from volvelle.model.validation import Seconds
-from volvelle.policies.rounds import Claims, Leftovers, Shares
+from volvelle.policies import rounds
 from volvelle.systems.gavel.demand import Demand, demand_of
 
 SOURCE = "Gavel (OSDI'20)"
 
 
 class Gavel(Policy):
-    """Base of Gavel's policies: subclasses give `fractions`."""
+    """Base of Gavel's policies: subclasses give `fractions`, or a `decision` that works them out."""
 
     source: ClassVar[str] = SOURCE
     work_conserving: ClassVar[bool] = False  # an elastic job is not given less than it requests
@@ -62,15 +66,16 @@ class Gavel(Policy):
     )
     seed: int = Field(0, description="of the order of GPU types, where not aware")
 
-    _shares: Shares = PrivateAttr(default_factory=Shares)
-    _solved: bytes = PrivateAttr(default=b"")
-    _solved_at: float = PrivateAttr(default=-np.inf)
-    _wake: float | None = PrivateAttr(default=None)
+    _memory: Floats = PrivateAttr(default_factory=lambda: np.zeros(0))
+    """See `volvelle.policies.rounds`."""
 
     @model_validator(mode="after")
-    def _know_what_is_shared(self) -> Self:
+    def _begin(self) -> Self:
         if self.space_sharing and not self.aware:
             raise ValueError("space_sharing needs aware: who may share depends on the GPU type")
+        last = rounds.BY_TYPE if self.by_type else rounds.LAST
+        leftovers = rounds.NEVER if self.exact else last
+        self._memory = rounds.begin(self.round or 0.0, self.reallocate, leftovers, aware=self.aware)
         return self
 
     @property
@@ -87,50 +92,60 @@ class Gavel(Policy):
         """The share of its time that each job is to spend on each GPU type."""
         raise NotImplementedError
 
+    @property
+    def decision(self) -> Callable[..., float]:
+        """A round as a function of arrays, which yields where Python works out `fractions`."""
+        return rounds.decide
+
+    def kernel(self, *, named: bool) -> Kernel | None:
+        """The `decision`; none where jobs share GPUs, which only `allocate` can say."""
+        return None if self.shares_gpus else Kernel(self.decision, self._memory, yields=True)
+
     def allocate(self, view: View) -> Allocation:
-        """One round: new fractions where something changed, then the jobs by priority."""
-        claims = self._shares.credit(view.jobs)
-        outdated = self._outdated(view)
-        if outdated and (self._rested(view) or not len(claims.rows)):
+        """The same about jobs that may share GPUs."""
+        cluster, many = view.cluster(view.rates()), len(view.jobs)
+        out, ask_at, matrix = np.zeros((rounds.PARTNER + 1, many)), -INFINITY, view.jobs.matrix
+        while ask_at == -INFINITY:
+            ask_at = _loop(self.decision)(matrix, cluster, self._memory, out)
+            if ask_at == -INFINITY:
+                self.refresh(view)
+        with_ = out[rounds.PARTNER].astype(np.int64)
+        partner = np.where(with_ >= 0, view.jobs.number[with_], -1.0) if many else None
+        return Allocation(
+            out[TARGET],
+            out[TARGET_TYPE],
+            out[TARGET_REASON],
+            out[3].astype(np.int64),
+            partner if (with_ >= 0).any() else None,
+            ask_at=ask_at,
+        )
+
+    def refresh(self, view: View) -> tuple[str, ...]:
+        """Work fractions out, draw the order of GPU types, or make room: what the decision needs."""
+        memory, types = self._memory, len(view.capacity)
+        needs = memory[rounds.NEEDS]
+        if needs == rounds.MORE_ROOM:
+            self._make_room(types, len(view.jobs))
+        elif needs == rounds.TYPE_ORDER:
+            number = int(view.now // self.round) if self.round else int(view.now)
+            drawn = np.random.default_rng((self.seed, number)).permutation(range(types))
+            rounds.tables(memory).order[:types] = drawn
+            memory[rounds.DRAWN] = view.now
+        elif needs == rounds.FRACTIONS:
             demand = demand_of(view, aware=self.aware, sharing=self.shares_gpus)
             target = np.zeros(demand.rates.shape)
             if demand.able.any():
                 target = self.fractions(view, demand)
-            half_round = (self.round or 0.0) / 2
-            claims = self._shares.set(view, *_claimed(demand, target), half_round)
-            self._solved = _signature(view)
-            self._solved_at = view.now if view.now > 0 else -np.inf
-            outdated = False
-        leftovers: Leftovers = "never" if self.exact else "by type" if self.by_type else "last"
-        allocation = self._shares.give(view, claims, self._order_of_types(view), leftovers)
-        self._wake = self._next_change(view, allocation, outdated)
-        return allocation
+            rows, beside, target = _claimed(demand, target)
+            self._make_room(types, len(rows))
+            rounds.set_targets(view.jobs.matrix, view.now, self._memory, rows, beside, target.T)
+        return ()
 
-    def next_wake(self, view: View) -> float | None:
-        """The next round, if it may differ from this one; the next allocation, if that must wait."""
-        return self._wake
-
-    def _outdated(self, view: View) -> bool:
-        """Whether there are other jobs, rates or GPUs than at the last allocation."""
-        return self._solved != _signature(view)
-
-    def _rested(self, view: View) -> bool:
-        return view.now - self._solved_at >= self.reallocate
-
-    def _order_of_types(self, view: View) -> Sequence[int]:
-        types = range(len(view.capacity))
-        if self.aware or len(types) == 1:
-            return types
-        number = int(view.now // self.round) if self.round else int(view.now)
-        shuffled: list[int] = np.random.default_rng((self.seed, number)).permutation(types).tolist()
-        return shuffled
-
-    def _next_change(self, view: View, allocation: Allocation, outdated: bool) -> float | None:
-        served = allocation.gpus > 0
-        moves = np.count_nonzero(view.capacity) > 1 or not served.all()
-        if moves and served.any() and not self.exact:
-            return float(np.nextafter(view.now, np.inf))
-        return self._solved_at + self.reallocate if outdated else None
+    def _make_room(self, types: int, claims: int) -> None:
+        fits, room = self._memory[[rounds.TYPES_THAT_FIT, rounds.ROOM]].astype(np.int64).tolist()
+        if types > fits or claims > room:
+            room = room if claims <= room else 2 * claims
+            self._memory = rounds.with_room(self._memory, max(types, fits), room)
 
     def refuse(self, cluster: Cluster, jobs: Iterable[tuple[JobSpec, Truth]]) -> None:
         """Raise `Problem` where it is not known how jobs fare on types that differ, or beside others."""
@@ -176,19 +191,19 @@ class GavelProgram(Gavel):
         return self._gaps
 
 
-def _claimed(demand: Demand, target: Floats) -> tuple[Claims, Floats]:
-    """Claims of all jobs alone, and of those pairs that have a target."""
+def _claimed(demand: Demand, target: Floats) -> tuple[IntColumn, IntColumn, Floats]:
+    """All jobs alone, and those pairs that have a target: rows, rows beside them (-1: alone), targets."""
     jobs, pairs = len(demand.gpus), demand.pairs
-    alone = np.arange(jobs)
     kept = np.flatnonzero(target[jobs:].any(axis=1))
-    rows = np.concatenate([alone, pairs.first[kept]])
+    rows = np.concatenate([np.arange(jobs), pairs.first[kept]])
     beside = np.concatenate([np.full(jobs, -1), pairs.second[kept]])
-    return Claims(rows, beside), np.concatenate([target[:jobs], target[jobs + kept]])
+    return rows, beside, np.concatenate([target[:jobs], target[jobs + kept]])
 
 
-def _signature(view: View) -> bytes:
-    """The input of fractions, but for the work done: the jobs, their rates, the GPUs."""
-    return view.jobs.number.tobytes() + view.rates_basis() + view.capacity.tobytes()
+@cache
+def _loop(decision: Callable[..., float]) -> Callable[..., Any]:
+    """A decision as a loop that Python calls."""
+    return compiled(decision)
 
 
 def knows_types(throughput: AnyThroughput) -> bool:

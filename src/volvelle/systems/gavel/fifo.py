@@ -10,14 +10,29 @@ which both together do most, counted in parts of what each does alone, if that i
 ends at the first that cannot share either.
 """
 
+from collections.abc import Callable
 from typing import ClassVar
 
 import numpy as np
 from pydantic import PrivateAttr
 
+from volvelle.core.columns import GPUS, POOL
+from volvelle.core.compiled import compiled, kernel
+from volvelle.core.fill import ClusterNow
 from volvelle.core.policy import policies
+from volvelle.core.state import INFINITY
 from volvelle.core.view import View
-from volvelle.model.arrays import Floats
+from volvelle.model.arrays import Floats, Ints
+from volvelle.policies import rounds
+from volvelle.policies.rounds import (
+    FRACTIONS,
+    NOTHING,
+    by_number,
+    give,
+    rates_of,
+    set_alone,
+    what_is_due,
+)
 from volvelle.systems.gavel.base import Gavel
 from volvelle.systems.gavel.demand import Demand
 
@@ -33,38 +48,104 @@ class GavelFifo(Gavel):
 
     _type_of: dict[int, int] = PrivateAttr(default_factory=dict)
 
+    @property
+    def decision(self) -> Callable[..., float]:
+        """A round in order of submission; Python draws GPU types, and lets jobs share."""
+        return decide if self.aware and not self.space_sharing else rounds.decide
+
     def fractions(self, view: View, demand: Demand) -> Floats:
         """1 for each job's type, until one does not fit."""
         target = np.zeros((len(demand.gpus) + len(demand.pairs), len(demand.capacity)))
         free, left = demand.capacity.copy(), demand.quota.copy()
-        numbers = view.jobs.number.astype(np.int64)
-        chosen: dict[int, int] = {}
-        order = np.argsort(numbers).tolist()
+        numbers, rates = view.jobs.number.astype(np.int64), demand.rates.T.copy()
+        kept = np.full(len(numbers), _FASTEST if self.aware else _TO_DRAW)
+        order = np.argsort(numbers)
         if not self.aware:  # those that have a type keep it
-            order.sort(key=lambda row: int(numbers[row]) not in self._type_of)
-        for row in order:
-            number, need, pool = int(numbers[row]), demand.gpus[row], int(demand.pool[row])
-            if not demand.rates[row].any() or (pool >= 0 and left[pool] < need):
-                continue
-            fits = np.flatnonzero((demand.rates[row] > 0) & (free >= need))
-            if number in self._type_of:
-                fits = fits[fits == self._type_of[number]]
-            if not len(fits):
-                if self.space_sharing and _share(demand, target, row):
-                    continue
+            for row, number in enumerate(numbers.tolist()):
+                kept[row] = self._type_of.get(number, _TO_DRAW)
+            order = order[np.argsort(kept[order] < 0, kind="stable")]
+        at, alone = 0, np.zeros((len(demand.capacity), len(numbers)))
+        while True:
+            at = serve_in_order(rates, demand.gpus, demand.pool, order, at, kept, free, left, alone)
+            if at == len(order):
                 break
-            gpu_type = int(fits[np.argmax(demand.rates[row, fits])])
-            if not self.aware:
-                if number not in self._type_of:
-                    draw = np.random.default_rng((self.seed, number))
-                    gpu_type = int(fits[draw.integers(len(fits))])
-                chosen[number] = gpu_type
-            target[row, gpu_type] = 1.0
-            free[gpu_type] -= need
-            if pool >= 0:
-                left[pool] -= need
-        self._type_of = chosen
+            row = int(order[at])
+            fits = np.flatnonzero((rates[:, row] > 0) & (free >= demand.gpus[row]))
+            if kept[row] == _TO_DRAW and len(fits):
+                draw = np.random.default_rng((self.seed, int(numbers[row])))
+                kept[row] = fits[draw.integers(len(fits))]
+                continue
+            target[: len(numbers)] += alone.T
+            alone[:] = 0.0
+            if not (self.space_sharing and _share(demand, target, row)):
+                break
+            at += 1
+        target[: len(numbers)] += alone.T
+        if not self.aware:
+            served = target[: len(numbers)].any(axis=1)
+            self._type_of = dict(zip(numbers[served].tolist(), kept[served].tolist(), strict=True))
         return target
+
+
+_FASTEST, _TO_DRAW = -1, -2
+"""In the place of the GPU type that a job keeps."""
+
+
+@kernel
+def decide(jobs: Floats, cluster: ClusterNow, memory: Floats, out: Floats) -> float:
+    """The decision (`volvelle.core.policy.Kernel`) of jobs that take the fastest type that is free."""
+    due = what_is_due(jobs, cluster, memory)
+    if due == FRACTIONS:
+        rates, target = (
+            rates_of(jobs, cluster, memory),
+            np.zeros((len(cluster.capacity), jobs.shape[1])),
+        )
+        kept, pool = np.full(jobs.shape[1], _FASTEST), jobs[POOL].astype(np.int64)
+        order, free, left = by_number(jobs), cluster.capacity.copy(), cluster.quota.copy()
+        serve_in_order(rates, jobs[GPUS], pool, order, 0, kept, free, left, target)
+        set_alone(jobs, cluster.now, memory, target)
+    elif due != NOTHING:
+        return -INFINITY
+    return give(jobs, cluster, memory, out)
+
+
+@compiled
+def serve_in_order(
+    rates: Floats,
+    gpus: Floats,
+    pool: Ints,
+    order: Ints,
+    start: int,
+    kept: Ints,
+    free: Floats,
+    left: Floats,
+    target: Floats,
+) -> int:
+    """Give jobs in ``order``, from place ``start`` on, all their time on one GPU type; in place.
+
+    Returns the place of the first that fits on no type, or whose type is to be drawn; the number of jobs if
+    there is none. rates, target: (types, jobs). kept: the type of each job, or `_FASTEST`, or `_TO_DRAW`.
+    """
+    for at in range(start, len(order)):
+        row = order[at]
+        need, chosen, able = gpus[row], -1, False
+        for gpu_type in range(len(free)):
+            able = able or rates[gpu_type, row] > 0.0
+            if rates[gpu_type, row] <= 0.0 or free[gpu_type] < need:
+                continue
+            if kept[row] >= 0 and kept[row] != gpu_type:
+                continue
+            if chosen < 0 or rates[gpu_type, row] > rates[chosen, row]:
+                chosen = gpu_type
+        if not able or (pool[row] >= 0 and left[pool[row]] < need):
+            continue
+        if chosen < 0 or kept[row] == _TO_DRAW:
+            return at
+        target[chosen, row] = 1.0
+        free[chosen] -= need
+        if pool[row] >= 0:
+            left[pool[row]] -= need
+    return len(order)
 
 
 _WORTH_SHARING = 1.5

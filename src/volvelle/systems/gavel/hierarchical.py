@@ -14,6 +14,7 @@ Departure: which jobs can rise no more is read from the dual values of the progr
 simulator asks a mixed-integer program.
 """
 
+from collections.abc import Callable
 from typing import ClassVar, Literal
 
 import numpy as np
@@ -23,9 +24,16 @@ from volvelle.core.policy import policies
 from volvelle.core.view import View
 from volvelle.model.arrays import BoolColumn, FloatColumn, Floats, IntColumn
 from volvelle.model.tolerances import LEAST_DIVISOR, SAME_SHARE
+from volvelle.policies import rounds
 from volvelle.systems.gavel.base import GavelProgram
 from volvelle.systems.gavel.demand import Demand, raise_together
-from volvelle.systems.gavel.las import normaliser, split_over_types, types_alike, water_level
+from volvelle.systems.gavel.las import (
+    decide,
+    normaliser,
+    split_over_types,
+    types_alike,
+    water_level,
+)
 
 
 @policies.register
@@ -39,6 +47,11 @@ class GavelHierarchical(GavelProgram):
     within: Literal["fairness", "fifo"] = Field(
         "fairness", description="how a pool divides its share among its jobs"
     )
+
+    @property
+    def decision(self) -> Callable[..., float]:
+        """A round by the closed form where it is one; else Python fills by programs."""
+        return rounds.decide if self.space_sharing or self.within == "fifo" else decide
 
     def fractions(self, view: View, demand: Demand) -> Floats:
         """Water filling, or its closed form for one entity on GPUs of one kind."""

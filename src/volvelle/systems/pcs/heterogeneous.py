@@ -28,7 +28,7 @@ import numpy as np
 from pydantic import AfterValidator, Field, PrivateAttr, model_validator
 
 from volvelle.core.columns import COUNT
-from volvelle.core.policy import Allocation, policies
+from volvelle.core.policy import policies
 from volvelle.core.space import Space
 from volvelle.core.view import View
 from volvelle.model.arrays import BoolColumn, FloatColumn, Floats, IntColumn
@@ -105,14 +105,10 @@ class PcsGavel(GavelProgram):
         weights: Floats = np.exp(-np.clip(np.outer(queues, by_type), -600.0, 600.0))
         return weights
 
-    def allocate(self, view: View) -> Allocation:
-        """One round; newcomers take their queue."""
+    def fractions(self, view: View, demand: Demand) -> Floats:
+        """Water filling over the queues, or its closed form; newcomers take their queue."""
         jobs = view.jobs
         join(jobs.matrix, len(jobs), COUNT, view.rates(), self._thresholds)
-        return super().allocate(view)
-
-    def fractions(self, view: View, demand: Demand) -> Floats:
-        """Water filling over the queues, or its closed form."""
         queue = view.jobs.own[_QUEUE].astype(np.int64) - 1
         weights = self.weights(view.gpu_types)
         order = np.argsort(view.jobs.number)

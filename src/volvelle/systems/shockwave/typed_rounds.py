@@ -23,13 +23,12 @@ from volvelle.plan.packing import in_turn, wider_first
 from volvelle.plan.plan import Plan, Window
 from volvelle.plan.programs import Program, Rows, maximise, relative_gap
 from volvelle.systems.shockwave.exchange import exchange
+from volvelle.systems.shockwave.pieces import fill_up, spread_out
 from volvelle.systems.shockwave.rounds import (
     SIDE_BY_SIDE,
     Case,
     RoundJobs,
     RoundShare,
-    fill_up,
-    spread_out,
     with_makespan,
 )
 

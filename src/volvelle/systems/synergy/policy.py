@@ -9,7 +9,7 @@ from pydantic import Field, PrivateAttr, model_validator
 from volvelle.core.demand import Wants, wants_of
 from volvelle.core.events import TrainingReported
 from volvelle.core.parts import KnownJob
-from volvelle.core.policy import Allocation, Period, Policy, SolverGaps, policies
+from volvelle.core.policy import Allocation, Kernel, Period, Policy, SolverGaps, policies
 from volvelle.core.stock import Standing, Stock
 from volvelle.core.view import View
 from volvelle.model.arrays import FloatColumn
@@ -47,6 +47,11 @@ class Synergy(Policy):
         return self
 
     @property
+    def decider(self) -> Policy:
+        """The inner policy; this one, where it divides in that one's order."""
+        return self if self.divides else self._inner
+
+    @property
     def columns(self) -> int:  # type: ignore[override]
         """Columns of the inner policy."""
         return self._inner.columns
@@ -79,6 +84,14 @@ class Synergy(Policy):
     def allocate(self, view: View) -> Allocation:
         """The inner policy's allocation."""
         return self._inner.allocate(view)
+
+    def kernel(self, *, named: bool) -> Kernel | None:
+        """That of the inner policy, likewise."""
+        return None if self.divides else self._inner.kernel(named=named)
+
+    def refresh(self, view: View) -> tuple[str, ...]:
+        """What the kernel of the inner policy needs."""
+        return self._inner.refresh(view)
 
     def next_wake(self, view: View) -> float | None:
         """When the inner policy wants to be asked."""

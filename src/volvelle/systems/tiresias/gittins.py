@@ -21,12 +21,12 @@ from typing import ClassVar, Self
 import numpy as np
 from pydantic import Field, model_validator
 
-from volvelle.core.policy import policies
+from volvelle.core.policy import Kernel, policies
 from volvelle.model.arrays import FloatColumn
 from volvelle.model.job import JobSpec
 from volvelle.model.problems import Problem
 from volvelle.systems.tiresias.policy import Tiresias
-from volvelle.systems.tiresias.queues import LIMITS, PARAMETERS, ROOM, SAMPLES, add_sample
+from volvelle.systems.tiresias.queues import LIMITS, OBSERVES, PARAMETERS, ROOM, SAMPLES, observe
 
 _ROOM = 64
 """For samples, at first."""
@@ -82,6 +82,7 @@ class Gittins(Tiresias):
     def _read(self) -> Self:
         given = np.zeros(0) if self.distribution is None else read_samples(self.distribution)
         self._memory = with_samples(self._memory, given, max(len(given), _ROOM))
+        self._memory[OBSERVES] = self.distribution is None
         return self
 
     @property
@@ -90,14 +91,15 @@ class Gittins(Tiresias):
         own = PARAMETERS + int(self._memory[LIMITS])
         return self._memory[own : own + int(self._memory[SAMPLES])]
 
+    def kernel(self, *, named: bool) -> Kernel:
+        """The decision, and what it learns of ends."""
+        return super().kernel(named=named)._replace(learn=observe)
+
     def learn(self, spec: JobSpec, gpu_seconds: float) -> None:
         """Count a finished job, unless the distribution was given."""
-        if self.distribution is None and gpu_seconds > 0:
-            if self._memory[SAMPLES] == self._memory[ROOM]:
-                room = 2 * int(self._memory[ROOM])
-                self._memory = with_samples(self._memory, self.samples, room)
-            service = gpu_seconds if self.service == "gpu-seconds" else gpu_seconds / spec.gpus
-            add_sample(self._memory, service)
+        if not observe(self._memory, gpu_seconds, spec.gpus):
+            self._memory = with_samples(self._memory, self.samples, 2 * int(self._memory[ROOM]))
+            observe(self._memory, gpu_seconds, spec.gpus)
 
 
 def _positive(text: str) -> float:

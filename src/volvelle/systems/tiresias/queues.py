@@ -39,8 +39,9 @@ OWN_COLUMNS = 4
     LIMITS,  # how many
     SAMPLES,  # of services, how many
     ROOM,  # for samples
+    OBSERVES,  # 1 where jobs that end are samples
     PARAMETERS,
-) = range(11)
+) = range(12)
 """Entries of the memory. Behind them are the limits, the samples, ascending, and the sums before each."""
 
 SERVICE, SECONDS, WAITED, START = range(4)
@@ -219,9 +220,19 @@ def add_sample(memory: Floats, service: float) -> None:
     samples, sums = samples_in(memory), sums_in(memory)
     for place in range(len(samples) - 1, at, -1):
         samples[place] = samples[place - 1]
-    samples[at] = service
-    for place in range(at, len(samples)):
-        sums[place + 1] = sums[place] + samples[place]
+        sums[place + 1] = sums[place] + service
+    samples[at], sums[at + 1] = service, sums[at] + service
+
+
+@kernel
+def observe(memory: Floats, gpu_seconds: float, gpus: float) -> bool:
+    """Count a finished job as a sample, unless they were given; False: there is no room for it."""
+    if memory[OBSERVES] == 0.0 or gpu_seconds <= 0.0:
+        return True
+    if memory[SAMPLES] == memory[ROOM]:
+        return False
+    add_sample(memory, gpu_seconds if memory[BY_GPUS] == 1.0 else gpu_seconds / gpus)
+    return True
 
 
 @compiled

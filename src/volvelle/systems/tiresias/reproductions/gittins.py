@@ -9,9 +9,9 @@ from typing import Annotated, ClassVar, Self
 
 from pydantic import Field, model_validator
 
-from volvelle.core.policy import policies
+from volvelle.core.policy import Kernel, policies
 from volvelle.systems.tiresias.gittins import Gittins
-from volvelle.systems.tiresias.queues import QUANTUM
+from volvelle.systems.tiresias.queues import QUANTUM, observe
 from volvelle.systems.tiresias.reproductions.tiresias import LateQueues
 
 
@@ -30,3 +30,7 @@ class GittinsSimulator(LateQueues, Gittins):
     def _look_ahead(self) -> Self:
         self._memory[QUANTUM] = self.quantum
         return self
+
+    def kernel(self, *, named: bool) -> Kernel:
+        """That of the queues, and what it learns of ends."""
+        return super().kernel(named=named)._replace(learn=observe)

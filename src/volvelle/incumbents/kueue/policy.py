@@ -1,0 +1,229 @@
+"""Kueue's scheduler as a policy: quota decides, as it would with the site's own objects.
+
+A workload that was admitted gets GPUs of one kind of nodes as soon as there are enough of it: where quotas
+and nodes agree, at once. Evicted workloads are gone at once, and wait again a second later.
+"""
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field, PrivateAttr
+
+from volvelle.core.policy import Allocation, Policy, policies
+from volvelle.core.state import INFINITY, Reason
+from volvelle.core.view import View
+from volvelle.incumbents.kueue.books import Books
+from volvelle.incumbents.kueue.cycle import WAITS_FOR_VICTIMS
+from volvelle.incumbents.kueue.flavors import EXCEEDS, NO_MATCH, WAITS
+from volvelle.incumbents.kueue.objects import TopologyRequest
+from volvelle.incumbents.kueue.preemption import (
+    FAIR_SHARING,
+    IN_QUEUE,
+    RECLAMATION,
+    WHILE_BORROWING,
+)
+from volvelle.incumbents.kueue.simulated import (
+    EVERYTHING,
+    kinds_of,
+    listed,
+    places_of,
+    plain,
+    workload_of,
+)
+from volvelle.incumbents.kueue.site_file import site_at
+from volvelle.model.arrays import FloatColumn
+from volvelle.model.cluster import Cluster
+from volvelle.model.job import JobSpec, Truth
+from volvelle.model.problems import Problem
+
+
+@policies.register
+class Kueue(Policy):
+    """Kueue's admission to a site's queues: quotas that are lent, flavours, preemption, fair sharing."""
+
+    name: ClassVar[str] = "kueue"
+    source: ClassVar[str] = (
+        "Kueue's documentation; its scheduler's own tests (v0.20 in development)"
+    )
+    work_conserving: ClassVar[bool] = False
+    needs_durations: ClassVar[bool] = False
+    incumbent: ClassVar[bool] = True
+    borrows: ClassVar[bool] = False
+
+    site: str = Field(
+        "",
+        description="the site: site.toml, or a folder of its objects as YAML or JSON; empty: one queue for"
+        " each pool",
+    )
+
+    required: str = Field(
+        "",
+        description="a level of the site's topology (its label): all pods of a job run in one domain of it",
+    )
+    preferred: str = Field(
+        "", description="the same where there is room, else in a larger domain, or in several"
+    )
+
+    _books: Books | None = PrivateAttr(None)
+    _nodes: int = PrivateAttr(0)
+    """For how many nodes the books were opened."""
+
+    @property
+    def chooses_nodes(self) -> bool:
+        """Where jobs heed a topology."""
+        return bool(self.required or self.preferred)
+
+    def fork(self) -> "Kueue":
+        """A copy with books of its own; the site is shared."""
+        twin = self.model_copy()
+        if self._books is not None:
+            twin._books = self._books.fork()
+        return twin
+
+    def refuse(self, cluster: Cluster, jobs: Iterable[tuple[JobSpec, Truth]]) -> None:
+        """Raise `Problem` where jobs name queues, and none of them is one of the site's."""
+        if not self.site:
+            return
+        site = site_at(Path(self.site))
+        named = {one for spec, _ in jobs for one in (*spec.queues, spec.pool) if one}
+        if named and len(site.queues) > 1 and not any(map(site.queue_of, named)):
+            raise Problem(
+                f"the jobs name queues {listed(named)}, of which {self.site} has none",
+                mend=f"name {listed(site.local_queues or site.queues)} as queue or pool of the jobs",
+            )
+
+    # ------------------------------------------------------------------ decisions
+
+    def allocate(self, view: View) -> Allocation:
+        """Run cycles until nothing changes, and give GPUs to those that were admitted."""
+        books = self._current(view)
+        _follow(view, books, TopologyRequest(self.required, self.preferred))
+        books.schedule(view.now)
+        gpus, types = _placed(view, books)
+        books.note()
+        held, row_of = books.held, view.jobs.row_of
+        reasons = np.full(len(gpus), float(Reason.POLICY))
+        reasons[[row_of[number] for number in held]] = Reason.GPUS
+        reasons[gpus > 0.0] = Reason.NONE
+        first = [row_of[number] for number in held]
+        order = np.concatenate([first, np.setdiff1d(np.arange(len(gpus)), first)]).astype(np.int64)
+        ask_at = min(books.away.values(), default=INFINITY)
+        nodes = _nodes(view, books) if self.chooses_nodes and view.resources.named else None
+        return Allocation(gpus, types, reasons, order, nodes=nodes, ask_at=ask_at)
+
+    def _current(self, view: View) -> Books:
+        """The books; new ones where nodes have joined a cluster whose Kueue is not described."""
+        nodes = len(view.resources.nodes)
+        if self._books is None or (nodes > self._nodes and not self.site):
+            kinds, places = view.resources.kinds, None
+            if self.site:
+                site = site_at(Path(self.site)).settled()
+                bits = kinds_of(site, kinds, self.site)
+                if self.chooses_nodes:
+                    places = places_of(site, self.required or self.preferred, view.resources)
+            else:
+                pools = dict(zip(view.pools, view.quota.tolist(), strict=True))
+                total = float(view.resources.node_gpus.sum())
+                site, bits = plain(total, pools), {EVERYTHING: (1 << len(kinds)) - 1}
+            self._books, self._nodes = Books(site, bits, places=places), nodes
+        return self._books
+
+    def why(self, number: int) -> str:
+        """Kueue's reason, in words."""
+        books = self._books
+        if books is None or number not in books.jobs:
+            return ""
+        if number in books.held:
+            return f"admitted by ClusterQueue {books.jobs[number].queue}, waiting for nodes"
+        reason, queue = books.reasons.get(number, WAITS), books.jobs[number].queue
+        said = f"{reason}: {_WORDS[reason]}" if reason in _WORDS else reason
+        return f"{said} (ClusterQueue {queue})"
+
+
+_WORDS = {
+    WAITS: "others hold the quota that it could use",
+    WAITS_FOR_VICTIMS: "workloads are being evicted for it",
+    EXCEEDS: "it asks for more than its queue can ever have, with all that it may borrow",
+    NO_MATCH: "no flavour of its queue has such nodes",
+    IN_QUEUE: "it was evicted for a workload before it in its queue",
+    RECLAMATION: "it was evicted from quota that it borrowed",
+    WHILE_BORROWING: "it was evicted for a workload of a higher priority that borrows",
+    FAIR_SHARING: "it was evicted from quota of which its queue borrowed more than others",
+    "Misconfigured": "its namespace is none of those that the queue selects",
+}
+
+
+def _follow(view: View, books: Books, request: TopologyRequest) -> None:
+    """Let jobs enter and leave, start and stop in the books as they did in the core."""
+    jobs, resources, places = view.jobs, view.resources, books.places
+    largest = int(resources.node_gpus.max())
+    if places is not None:
+        up = resources.schedulable.tolist()
+        for name, at in resources.index.items():
+            places.gpus[name] = resources.nodes[at].gpus * 1000 if up[at] else 0
+    numbers = jobs.number.astype(np.int64).tolist()
+    for number in sorted(books.jobs.keys() - set(numbers)):
+        books.leave(number)
+    held, priority = jobs.held.tolist(), jobs.priority.astype(np.int64).tolist()
+    kinds, suited = (jobs.column(name).astype(np.int64).tolist() for name in ("type", "types"))
+    for row, number in enumerate(numbers):
+        if number not in books.jobs:
+            one = workload_of(
+                number, view.spec(number), priority[row], books.site, (request, largest)
+            )
+            books.enter(number, one, suited[row], priority[row])
+        elif books.declared[number] != priority[row]:
+            books.prioritise(number, priority[row])
+        runs = number in books.held and books.held[number].kind >= 0
+        if runs and held[row] == 0.0:
+            books.stopped(number)
+        elif not runs and held[row] > 0.0:
+            nodes = held_nodes(view, number) if places is not None else {}
+            books.runs(number, kinds[row], held[row], view.now, nodes)
+
+
+def held_nodes(view: View, number: int) -> dict[str, int]:
+    """GPUs that a job has, by node, in thousandths."""
+    resources = view.resources
+    if not resources.named:
+        return {}
+    there = np.bincount(resources.slot_node[resources.owner == number], minlength=1).tolist()
+    return {resources.nodes[at].name: each * 1000 for at, each in enumerate(there) if each}
+
+
+def _nodes(view: View, books: Books) -> NDArray[np.int64]:
+    """The nodes of those that run: job of the view, node and GPUs there, by job and node."""
+    row_of, index = view.jobs.row_of, view.resources.index
+    places = [
+        (row_of[number], index[name], gpus // 1000)
+        for number, one in books.held.items()
+        if one.kind >= 0
+        for name, gpus in one.holder.nodes.items()
+    ]
+    return np.array(sorted(places), dtype=np.int64).reshape(-1, 3).T.copy()
+
+
+def _placed(view: View, books: Books) -> tuple[FloatColumn, FloatColumn]:
+    """GPUs of each job and the kind of its nodes, in the order in which they were admitted.
+
+    Where nodes are gone, the workloads that were admitted last lose theirs, if they may be stopped.
+    """
+    row_of, left = view.jobs.row_of, view.capacity.copy()
+    gpus, types = np.zeros(len(view.jobs)), np.full(len(view.jobs), -1.0)
+    running = [number for number, one in books.held.items() if one.kind >= 0]
+    running.sort(key=lambda number: books.jobs[number].preemptible)
+    waiting = [number for number, one in books.held.items() if one.kind < 0]
+    for number in [*running, *waiting]:
+        one, row = books.held[number], row_of[number]
+        kinds = [one.kind] if one.kind >= 0 else range(len(left))
+        will_do = books.kinds_for(number) if one.kind < 0 else 1 << one.kind
+        kind = next((k for k in kinds if will_do >> k & 1 and left[k] >= one.gpus), -1)
+        if kind >= 0:
+            left[kind] -= one.gpus
+            gpus[row], types[row] = one.gpus, kind
+        if kind != one.kind:
+            books.place(number, kind)
+    return gpus, types
