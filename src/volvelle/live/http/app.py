@@ -83,7 +83,8 @@ def create_reading_app(
 ) -> FastAPI:
     """The API of a cluster that is attached: what reads, tokens, and sessions.
 
-    store: of the tokens. metrics: in Prometheus' text format. told: the accuracy, in a sentence. owner: the scheduler that decides.
+    store: of the tokens. metrics: in Prometheus' text format. told: the accuracy, in a sentence. owner:
+    the scheduler that decides.
     """
     app = create_routes()
     _show(app, cluster, store, limits, is_closing)
