@@ -36,7 +36,7 @@ from volvelle.core.columns import (
     TYPE,
     TYPES,
 )
-from volvelle.core.compiled import kernel
+from volvelle.core.compiled import compiled, kernel
 from volvelle.core.fill import TARGET, TARGET_REASON, TARGET_TYPE, ClusterNow
 from volvelle.core.state import INFINITY, Reason
 from volvelle.model.arrays import Floats, Ints
@@ -289,7 +289,7 @@ def _credit(jobs: Floats, now: float, memory: Floats) -> None:
     memory[CLAIMS] = kept
 
 
-@kernel
+@compiled
 def set_targets(
     jobs: Floats, now: float, memory: Floats, rows: Ints, beside: Ints, target: Floats
 ) -> None:

@@ -29,11 +29,14 @@ _FIELDS: dict[str, list[tuple[str, Has]]] = {
     ],
     "LocalQueue": [("its weight in admission fair sharing", lambda o: o.get("fairSharing"))],
     "ResourceFlavor": [
-        ("its topology: pods are placed anywhere on its nodes", lambda o: o.get("topologyName"))
+        (
+            "its topology: heeded with kueue:required= or preferred=, for all jobs alike",
+            lambda o: o.get("topologyName"),
+        )
     ],
     "Workload": [
         (
-            "the topology that it requires or prefers",
+            "the level that it requires or prefers itself",
             lambda o: any(p.get("topologyRequest") for p in o.get("podSets") or []),
         ),
         (
