@@ -93,7 +93,8 @@ def test_p50_is_no_later_than_a_guarantee_that_the_forecast_keeps(
     plain, told = foretell(harness, sleeping(100.0, gpus=2)), foretell(harness, request)
     assert told.guarantee is not None
     finish_by = told.guarantee.finish_by
-    assert None not in (plain.p50, told.p50, told.p90, finish_by)
+    assert finish_by is not None
+    assert plain.p50 is not None
     assert told.p50 == finish_by < plain.p50
     assert told.p90 == plain.p90
     number = submit(harness, request)

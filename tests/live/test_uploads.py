@@ -18,6 +18,7 @@ from waiting import until
 
 from volvelle.live import uploads
 from volvelle.live.agent.job_users import give_as_it_is
+from volvelle.live.http import request_limits
 from volvelle.live.messages import Outcome, Stop
 from volvelle.live.uploads import UnusableUploadError, Uploads, digest_of, pack, unpack
 from volvelle.model.problems import Problem
@@ -244,11 +245,15 @@ def test_uploads_of_a_user_that_send_nothing_hold_up_nobody_elses(tmp_path: Path
         asyncio.run(ask())
 
 
-def test_an_upload_of_which_no_part_arrives_is_ended(tmp_path: Path) -> None:
+def test_an_upload_of_which_no_part_arrives_is_ended(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(request_limits, "_PATIENCE", 1e6)  # the whole may take long
+
     async def ask() -> int:
         async def one_part() -> AsyncIterator[bytes]:
             yield b"a"
-            await asyncio.sleep(60.0)
+            await asyncio.sleep(30.0)
 
         headers = {"Authorization": f"Bearer {api.tokens['dana']}"}
         transport = ASGITransport(app=api.app)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from volvelle.metrics.outcomes import Outcomes
-from volvelle.metrics.told import sharpness, told_classes, told_sentence
+from volvelle.metrics.told import Told, told_sentence
 from volvelle.model.cluster import parse_cluster
 from volvelle.report.told import told_side_by_side
 from volvelle.simulate.run import simulate
@@ -24,8 +24,14 @@ def outcomes() -> Outcomes:
     return replace(found, predicted_finish=predicted, predicted_p50=p50, predicted_p90=p90)
 
 
+def told_by(found: Outcomes) -> Told:
+    told = Told.of(found)
+    assert told is not None
+    return told
+
+
 def test_classes_say_where_told_times_hold_and_where_not() -> None:
-    classes = {each.name: each for each in told_classes(outcomes())}
+    classes = {each.name: each for each in told_by(outcomes()).classes}
     assert (classes["all jobs"].jobs, classes["all jobs"].p90) == (500, 50.0)
     assert classes["GPUs: to 1"][1:] == (250, 50.0, 100.0)
     assert classes["GPUs: to 2"][1:] == (250, 0.0, 0.0)
@@ -36,13 +42,13 @@ def test_classes_say_where_told_times_hold_and_where_not() -> None:
 
 def test_a_sentence_names_the_class_that_is_furthest_off_and_how_sharp_p90_is() -> None:
     found = outcomes()
-    assert sharpness(found) == pytest.approx(1.25)
-    assert told_sentence(found) == (
+    assert told_by(found).sharpness == pytest.approx(1.25)
+    assert told_sentence(told_by(found)) == (
         "P90 held for 50 % of 500 jobs, P50 for 25 %; P90 for 85 to 95 % in 0 of 5 classes of observable "
         "state (the furthest off: GPUs: to 2, 0 %). P90 is 1.25 times as far away as the time predicted "
         "(median)."
     )
-    assert told_sentence(replace(found, predicted_p90=None)) == ""
+    assert told_sentence(Told.of(replace(found, predicted_p90=None))) == ""
 
 
 def test_a_comparison_has_a_row_for_each_run_that_told_times() -> None:

@@ -161,7 +161,7 @@ def _print(
 
     from volvelle.cli.figures import run_figures
     from volvelle.cli.output import remark, show
-    from volvelle.metrics.told import told_sentence
+    from volvelle.metrics.told import Told, told_sentence
     from volvelle.notebook.facts import cluster_line, workload_line
     from volvelle.report.table import comparison
 
@@ -179,7 +179,7 @@ def _print(
         print(f"{record.name}: {done}, simulated in {simulation.cpu_seconds:.1f} s")
     columns = comparison({record.name: simulation.outcomes}, metrics) if metrics else None
     show(columns or run_figures(summary, output), output)
-    if output is Form.TABLE and (said := told_sentence(simulation.outcomes)):
+    if output is Form.TABLE and (said := told_sentence(Told.of(simulation.outcomes))):
         print(said)
     if simulation.interrupted:
         remark("interrupted: these are the figures of what was done so far")

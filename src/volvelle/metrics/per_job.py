@@ -126,12 +126,16 @@ def p90_width(outcomes: Outcomes) -> FloatColumn:
 
 
 def _covered(outcomes: Outcomes, bound: FloatColumn | None, *, tie: float = 100.0) -> FloatColumn:
-    """100 where the job finished before ``bound``, 0 where later, ``tie`` just then; NaN without either."""
     if bound is None:
         return np.full(len(outcomes), np.nan)
-    late = outcomes.submit_time + jct(outcomes) - bound
-    covered = np.where(np.abs(late) <= SAME_MOMENT, tie, np.where(late < 0.0, 100.0, 0.0))
-    return np.where(np.isnan(late), np.nan, covered)
+    return covered(outcomes.submit_time + jct(outcomes), bound, tie=tie)
+
+
+def covered(finish: FloatColumn, bound: FloatColumn, *, tie: float = 100.0) -> FloatColumn:
+    """100 where ``finish`` is before ``bound``, 0 where later, ``tie`` just then; NaN without either."""
+    late = finish - bound
+    held = np.where(np.abs(late) <= SAME_MOMENT, tie, np.where(late < 0.0, 100.0, 0.0))
+    return np.where(np.isnan(late), np.nan, held)
 
 
 def relative_error(actual: FloatColumn, predicted: FloatColumn) -> FloatColumn:

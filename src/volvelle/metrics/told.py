@@ -8,6 +8,7 @@ from volvelle.estimate.likeness import ARRIVALS_SECONDS
 from volvelle.estimate.told import STATE_CLASSES
 from volvelle.metrics import per_job
 from volvelle.metrics.outcomes import Outcomes
+from volvelle.model.arrays import BoolColumn, FloatColumn
 
 LEAST = 200
 """Jobs from which a class is judged."""
@@ -34,49 +35,80 @@ class ToldClass(NamedTuple):
         return 85.0 <= self.p90 <= 95.0
 
 
-def told_classes(outcomes: Outcomes) -> list[ToldClass]:
-    """All tracked jobs that were told a P90 and finished, and classes of them by observable state.
+class Told(NamedTuple):
+    """Jobs by submission, and the times that they were told then; seconds on one clock, NaN where unknown.
 
-    The classes are those of `volvelle.estimate.told.STATE_CLASSES`, by predicted time in place of believed
-    service. Empty where no P90 was told.
+    counted: the jobs to be judged, which finished; the others count as jobs in the system until ``finish``.
     """
-    predicted, submit = outcomes.predicted_finish, outcomes.submit_time
-    held50, held90 = per_job.within_p50(outcomes), per_job.within_p90(outcomes)
-    told = outcomes.tracked & ~np.isnan(held90)
-    if predicted is None or not told.any():
-        return []
-    come = np.arange(1.0, len(submit) + 1.0)
-    columns = {
-        "load": come - np.searchsorted(np.sort(outcomes.finish), submit, side="right"),
-        "arrivals": come - np.searchsorted(submit, submit - ARRIVALS_SECONDS),
-        "service": predicted - submit,
-        "width": outcomes.gpus,
-    }
-    members = {"all jobs": told}
-    for attribute, bounds in STATE_CLASSES.items():
-        places = np.searchsorted(bounds, columns[attribute])
-        for place in np.unique(places[told]).tolist():
-            span = f"to {bounds[place]:g}" if place < len(bounds) else f"above {bounds[-1]:g}"
-            members[f"{_TITLES[attribute]}: {span}"] = told & (places == place)
-    return [
-        ToldClass(name, int(mine.sum()), float(held50[mine].mean()), float(held90[mine].mean()))
-        for name, mine in members.items()
-    ]
 
+    submit: FloatColumn
+    finish: FloatColumn
+    predicted: FloatColumn
+    p50: FloatColumn
+    p90: FloatColumn
+    gpus: FloatColumn
+    counted: BoolColumn
 
-def sharpness(outcomes: Outcomes) -> float:
-    """Median, over tracked jobs, of the time until P90 over the time predicted; NaN where none was told."""
-    p90, predicted, submit = outcomes.predicted_p90, outcomes.predicted_finish, outcomes.submit_time
-    if p90 is None or predicted is None:
-        return np.nan
-    wide = per_job.ratio(p90 - submit, predicted - submit)[outcomes.tracked]
-    return float(np.nanmedian(wide)) if not np.isnan(wide).all() else np.nan
+    @classmethod
+    def of(cls, outcomes: Outcomes) -> "Told | None":
+        """The tracked jobs of a run that finished; None where no P90 was told."""
+        predicted, p50, p90 = (
+            outcomes.predicted_finish,
+            outcomes.predicted_p50,
+            outcomes.predicted_p90,
+        )
+        if predicted is None or p50 is None or p90 is None:
+            return None
+        counted = outcomes.tracked & ~np.isnan(per_job.jct(outcomes))
+        gpus = np.asarray(outcomes.gpus, dtype=np.float64)
+        return cls(outcomes.submit_time, outcomes.finish, predicted, p50, p90, gpus, counted)
+
+    @property
+    def judged(self) -> BoolColumn:
+        """The counted jobs that were told a P90."""
+        return self.counted & ~np.isnan(self.p90)
+
+    @property
+    def classes(self) -> list[ToldClass]:
+        """All judged jobs, and classes of them by observable state; empty where there are none.
+
+        The classes are those of `volvelle.estimate.told.STATE_CLASSES`, by predicted time in place of
+        believed service.
+        """
+        told = self.judged
+        if not told.any():
+            return []
+        held50 = per_job.covered(self.finish, self.p50, tie=50.0)
+        held90 = per_job.covered(self.finish, self.p90)
+        come = np.arange(1.0, len(self.submit) + 1.0)
+        columns = {
+            "load": come - np.searchsorted(np.sort(self.finish), self.submit, side="right"),
+            "arrivals": come - np.searchsorted(self.submit, self.submit - ARRIVALS_SECONDS),
+            "service": self.predicted - self.submit,
+            "width": self.gpus,
+        }
+        members = {"all jobs": told}
+        for attribute, bounds in STATE_CLASSES.items():
+            places = np.searchsorted(bounds, columns[attribute])
+            for place in np.unique(places[told]).tolist():
+                span = f"to {bounds[place]:g}" if place < len(bounds) else f"above {bounds[-1]:g}"
+                members[f"{_TITLES[attribute]}: {span}"] = told & (places == place)
+        return [
+            ToldClass(name, int(mine.sum()), float(held50[mine].mean()), float(held90[mine].mean()))
+            for name, mine in members.items()
+        ]
+
+    @property
+    def sharpness(self) -> float:
+        """Median of the time until P90 over the time predicted; NaN where none was told."""
+        wide = per_job.ratio(self.p90 - self.submit, self.predicted - self.submit)[self.counted]
+        return float(np.nanmedian(wide)) if not np.isnan(wide).all() else np.nan
 
 
 class ToldTimes(NamedTuple):
     """How well the told times of a run hold.
 
-    all: all jobs. judged: the classes of at least `LEAST` jobs. sharpness: as `sharpness` says.
+    all: all jobs. judged: the classes of at least `LEAST` jobs. sharpness: as that of `Told`.
     """
 
     all: ToldClass
@@ -95,24 +127,23 @@ class ToldTimes(NamedTuple):
         return None if worst is None or worst.within else worst
 
 
-def told_times(outcomes: Outcomes) -> ToldTimes | None:
-    """The summary of a run; None where no P90 was told."""
-    classes = told_classes(outcomes)
-    if not classes:
+def told_times(told: Told | None) -> ToldTimes | None:
+    """The summary of these jobs; None where no P90 was told."""
+    if told is None or not (classes := told.classes):
         return None
     judged = tuple(each for each in classes[1:] if each.jobs >= LEAST)
-    return ToldTimes(classes[0], judged, sharpness(outcomes))
+    return ToldTimes(classes[0], judged, told.sharpness)
 
 
-def told_sentence(outcomes: Outcomes) -> str:
+def told_sentence(told: Told | None) -> str:
     """How well told times hold, and how sharp they are; empty where none were told."""
-    if (told := told_times(outcomes)) is None:
+    if (times := told_times(told)) is None:
         return ""
-    whole, worst = told.all, told.worst
+    whole, worst = times.all, times.worst
     said = f"P90 held for {whole.p90:.0f} % of {whole.jobs:,} jobs, P50 for {whole.p50:.0f} %"
-    if told.judged:
-        within = f"{told.within} of {len(told.judged)}"
+    if times.judged:
+        within = f"{times.within} of {len(times.judged)}"
         said += f"; P90 for 85 to 95 % in {within} classes of observable state"
     if worst is not None:
         said += f" (the furthest off: {worst.name}, {worst.p90:.0f} %)"
-    return f"{said}. P90 is {told.sharpness:.2f} times as far away as the time predicted (median)."
+    return f"{said}. P90 is {times.sharpness:.2f} times as far away as the time predicted (median)."

@@ -8,7 +8,7 @@ from volvelle.metrics.catalogue import metrics
 from volvelle.metrics.measures import STANDARD
 from volvelle.metrics.outcomes import JobStatus, Outcomes
 from volvelle.metrics.summary import Group, Summary, summarise
-from volvelle.metrics.told import told_sentence
+from volvelle.metrics.told import Told, told_sentence
 from volvelle.report import run_charts
 from volvelle.report.charts import write_pngs
 from volvelle.report.choices import choices
@@ -88,7 +88,11 @@ def write_run_report(
             f'<div class="pair">{figures["jct_cdf"]}{figures["wait_cdf"]}</div>',
         ),
         *([Section("promises", "Promises", _promises_html(outcomes))] if outcomes.promises else []),
-        *([Section("told", "Told times", _told_html(outcomes))] if told_sentence(outcomes) else []),
+        *(
+            [Section("told", "Told times", _told_html(outcomes))]
+            if told_sentence(Told.of(outcomes))
+            else []
+        ),
         Section("load", "The cluster over time", figures["utilisation"] + figures["queue"]),
         *(
             [Section("choices", "What the synthesizer chose", figures["choices"])]
@@ -181,7 +185,7 @@ def _promises_html(outcomes: Outcomes) -> str:
 
 
 def _told_html(outcomes: Outcomes) -> str:
-    return note(told_sentence(outcomes)) + to_html(told_by_state(outcomes))
+    return note(told_sentence(Told.of(outcomes))) + to_html(told_by_state(outcomes))
 
 
 def _groups_html(summary: Summary) -> str:

@@ -3,15 +3,16 @@
 from collections.abc import Mapping
 
 from volvelle.metrics.outcomes import Outcomes
-from volvelle.metrics.told import told_classes, told_times
+from volvelle.metrics.told import Told, told_times
 from volvelle.report.table import Amount, Column, Table
 
 
 def told_by_state(outcomes: Outcomes) -> Table:
     """A row for all jobs, and for each class of observable state."""
+    told = Told.of(outcomes)
     rows = tuple(
         (each.name, each.jobs, Amount(each.p50, "%"), Amount(each.p90, "%"))
-        for each in told_classes(outcomes)
+        for each in (told.classes if told is not None else ())
     )
     heads = ("class", "jobs", "P50 held", "P90 held")
     return Table("Told times", tuple(Column(head, head) for head in heads), rows)
@@ -29,7 +30,7 @@ def told_side_by_side(runs: Mapping[str, Outcomes]) -> list[Table]:
             told.sharpness,
         )
         for name, outcomes in runs.items()
-        if (told := told_times(outcomes)) is not None
+        if (told := told_times(Told.of(outcomes))) is not None
     ]
     columns = (
         Column("policy", "policy"),

@@ -10,8 +10,9 @@ from typer.testing import CliRunner
 from volvelle.cli.main import app
 from volvelle.core.composition import WrittenComposition
 from volvelle.incumbents.kueue.books import Books
-from volvelle.incumbents.kueue.policy import Kueue, pending
+from volvelle.incumbents.kueue.policy import Kueue
 from volvelle.incumbents.kueue.read_site import documents_at, site_of
+from volvelle.incumbents.kueue.simulated import workload_of
 from volvelle.incumbents.kueue.site_file import site_at
 from volvelle.incumbents.kueue.unmodelled import unmodelled
 from volvelle.metrics.outcomes import Outcomes
@@ -243,7 +244,7 @@ def test_a_job_that_waits_says_why(folder: Path) -> None:
         [(6, "words"), (6, "words"), (9, "words"), (4, "images")]
     ):
         one = job("", float(number), gpus, queue)
-        books.enter(number, pending(number, one.spec, 0, books.site), 1, 0)
+        books.enter(number, workload_of(number, one.spec, 0, books.site), 1, 0)
         books.schedule(float(number))
     assert policy.why(1) == (
         "WaitingForQuota: others hold the quota that it could use (ClusterQueue text)"

@@ -140,6 +140,7 @@ def test_metrics_have_the_accuracy_beside_slurm(attached: Attached) -> None:
     load = attached.client("u1").get("/v1/load").json()
     follower = attached.session.follower
     assert follower is not None
+    assert attached.client("u1").get("/v1/told").json()["sentence"] == follower.accuracy.line()
     assert load["p90_held"] + load["p90_missed"] == sum(
         one.polls for one in follower.accuracy.starts
     )

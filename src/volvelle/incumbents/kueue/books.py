@@ -5,10 +5,11 @@ from dataclasses import dataclass, field, replace
 
 from volvelle.incumbents.kueue.cycle import Cycle, Entry
 from volvelle.incumbents.kueue.flavors import Assigner
-from volvelle.incumbents.kueue.objects import PodSet, is_gpu
+from volvelle.incumbents.kueue.objects import Amounts, PodSet, is_gpu
 from volvelle.incumbents.kueue.preemption import Victim
 from volvelle.incumbents.kueue.quota import Holder
 from volvelle.incumbents.kueue.site import Site
+from volvelle.incumbents.kueue.topology import Places
 from volvelle.incumbents.kueue.workloads import Pending
 
 REQUEUED = 1.0
@@ -48,9 +49,14 @@ class Books:
     first: dict[str, int] = field(default_factory=dict)
     away: dict[int, float] = field(default_factory=dict)
     reasons: dict[int, str] = field(default_factory=dict)
+    places: Places | None = None
+    """The nodes, where pods heed a topology."""
 
     def __post_init__(self) -> None:
         self.ledger = self.site.ledger()
+        if self.places is not None:
+            self.places.taken.clear()
+            self.ledger.places = self.places
         self.queues = self.site.waiting(self.ledger)
         for held in self.held.values():
             self.ledger.add(held.holder)
@@ -62,6 +68,7 @@ class Books:
         for queue, number in self.first.items():
             self.queues.first[queue] = self.jobs[number].key
         self.cycle = Cycle(self.ledger, self.site.flavors, self.site.configuration)
+        self.cycle.kinds = lambda workload: self.suited[int(workload.key)]
         self.cycle.assigner = Assigner(
             self.ledger,
             self.site.flavors,
@@ -77,6 +84,8 @@ class Books:
         for name in ("jobs", "suited", "declared", "held", "first", "away", "reasons"):
             setattr(other, name, getattr(self, name).copy())
         other.aside = list(self.aside)
+        if self.places is not None:
+            other.places = replace(self.places, gpus=self.places.gpus.copy(), taken={})
         other.__post_init__()
         return other
 
@@ -131,7 +140,7 @@ class Books:
             self.queues.leave(one)
             self.queues.enter(again)
 
-    def runs(self, number: int, kind: int, gpus: float, now: float) -> None:
+    def runs(self, number: int, kind: int, gpus: float, now: float, nodes: dict[str, int]) -> None:
         """A job that waits runs already: it holds quota of a flavour of its nodes."""
         one = self.jobs[number]
         flavors = self.site.queues[one.queue].flavors
@@ -142,7 +151,7 @@ class Books:
         usage = {(flavor, name): each * count for name, each in requests.items() if flavor}
         self.queues.leave(one)
         self._hold(
-            number, Held(self._holder(one, usage, now), (flavor,) * bool(flavor), gpus, kind)
+            number, Held(self._holder(one, usage, now, nodes), (flavor,) * bool(flavor), gpus, kind)
         )
 
     # ------------------------------------------------------------------ cycles
@@ -173,10 +182,12 @@ class Books:
         (one,) = entry.assignment.sets
         flavors = {choice.flavor for choice in one.flavors.values()}
         gpus = sum(each for name, each in one.requests.items() if is_gpu(name)) / 1000.0
-        holder = self._holder(entry.workload, entry.assignment.requests, now)
+        holder = self._holder(
+            entry.workload, entry.assignment.requests, now, entry.assignment.nodes
+        )
         self._hold(number, Held(holder, tuple(sorted(flavors)), gpus))
 
-    def _holder(self, one: Pending, usage: dict[tuple[str, str], int], now: float) -> Holder:
+    def _holder(self, one: Pending, usage: Amounts, now: float, nodes: dict[str, int]) -> Holder:
         return Holder(
             one.key,
             one.uid,
@@ -185,8 +196,8 @@ class Books:
             one.priority,
             one.queued,
             now,
-            False,
-            one.preemptible,
+            preemptible=one.preemptible,
+            nodes=nodes,
         )
 
     def _hold(self, number: int, held: Held) -> None:
@@ -199,8 +210,10 @@ class Books:
         self.away[number] = now + REQUEUED
         self.reasons[number] = victim.reason
 
-    def places(self, number: int) -> int:
+    def kinds_for(self, number: int) -> int:
         """The kinds of nodes that will do for a workload that holds quota, as bits."""
+        if self.places is not None and (nodes := self.held[number].holder.nodes):
+            return 1 << self.places.kinds[next(iter(nodes))]
         bits = self.suited[number]
         for flavor in self.held[number].flavors:
             bits &= self.kinds[flavor]

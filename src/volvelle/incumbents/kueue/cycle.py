@@ -3,7 +3,7 @@
 Source: Kueue's scheduler.go. Numbers in the text of `Cycle.run` are those of its steps there.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum, auto
 
@@ -13,10 +13,11 @@ from volvelle.incumbents.kueue.fair_sharing import (
     fair_victims,
     first_by_share,
 )
-from volvelle.incumbents.kueue.flavors import WAITS, Assigner, Assignment, Mode
-from volvelle.incumbents.kueue.objects import Amounts, FlavorResource, ResourceFlavor
+from volvelle.incumbents.kueue.flavors import NO_PLACE, WAITS, Assigner, Assignment, Mode
+from volvelle.incumbents.kueue.objects import Amounts, FlavorResource, ResourceFlavor, added, is_gpu
 from volvelle.incumbents.kueue.preemption import Preemptor, Victim, classical_victims
 from volvelle.incumbents.kueue.quota import Holder, Ledger, Node
+from volvelle.incumbents.kueue.topology import Places
 from volvelle.incumbents.kueue.workloads import Pending
 
 WAITS_FOR_VICTIMS = "WaitingForPreemptedWorkloads"
@@ -25,7 +26,7 @@ GATED = "AdmissionGated"
 
 @dataclass(frozen=True, slots=True)
 class Configuration:
-    """What Kueue's Configuration decides."""
+    """The options in Kueue's Configuration that decide."""
 
     fair: bool = False
     strategies: tuple[str, ...] = STRATEGIES
@@ -38,7 +39,7 @@ class Configuration:
 
 
 class Outcome(Enum):
-    """What became of a head in a cycle."""
+    """The fate of a head in a cycle."""
 
     ADMITTED = auto()
     PREEMPTING = auto()
@@ -83,7 +84,9 @@ class Cycle:
     flavors: Mapping[str, ResourceFlavor]
     configuration: Configuration = Configuration()
     assigner: Assigner | None = None
-    _counted: list[tuple[Node, Amounts]] = field(default_factory=list)
+    kinds: Callable[[Pending], int] = lambda _: -1
+    """The kinds of nodes on which a workload may run, as bits."""
+    _counted: list[tuple[Node, Amounts, Mapping[str, int]]] = field(default_factory=list)
     """Usage of heads that were served, for the heads behind them."""
 
     def __post_init__(self) -> None:
@@ -94,7 +97,7 @@ class Cycle:
             )
 
     def run(self, heads: Iterable[Pending]) -> list[Entry]:
-        """What becomes of the heads, in the order in which they were served."""
+        """The fates of the heads, in the order in which they were served."""
         # 3. Requirements of all heads, as if each was alone.
         entries = [Entry(one) for one in heads]
         served = []
@@ -109,8 +112,10 @@ class Cycle:
         for one in self._turns(waiting):
             self._serve(one, gone)
             served.append(one)
-        for queue, usage in self._counted:
+        for queue, usage, nodes in self._counted:
             queue.add(usage, -1)
+            if self.ledger.places is not None:
+                self.ledger.places.take(nodes, -1)
         self._counted.clear()
         return served + [one for one in entries if one.workload.fault]
 
@@ -120,8 +125,7 @@ class Cycle:
         self, workload: Pending, only: Mapping[str, frozenset[str]] | None = None
     ) -> tuple[Assignment, list[Victim]]:
         """The flavours of a workload and the victims that it needs, with fewer pods if it has to."""
-        assert self.assigner is not None
-        whole = self.assigner.assign(workload, only=only)
+        whole = self._assign(workload, (), only)
         victims = self._victims(workload, whole)
         if whole.mode is Mode.FIT or victims:
             return whole, victims
@@ -135,14 +139,60 @@ class Cycle:
         if not assignment.mode.preempts:
             return []
         queue = self.ledger.queues[workload.queue]
-        return self.simulated(queue, workload, assignment.requests, assignment.needed)
+        places = self.ledger.places
+
+        def fits() -> bool:
+            return places is None or self._located(places, workload, assignment) is not None
+
+        return self.simulated(queue, workload, assignment.requests, assignment.needed, fits)
+
+    def _assign(
+        self, workload: Pending, counts: Sequence[int], only: Mapping[str, frozenset[str]] | None
+    ) -> Assignment:
+        """The flavours of a workload, and its nodes where flavours have a topology."""
+        assert self.assigner is not None
+        found = self.assigner.assign(workload, counts, only)
+        places = self.ledger.places
+        if places is None or found.mode is Mode.NO_FIT:
+            return found
+        if found.mode is Mode.FIT:
+            nodes = self._located(places, workload, found)
+            if nodes is None:
+                found.demote(Mode.PREEMPT)
+            else:
+                found.nodes = nodes
+        if found.mode.preempts and self._located(places, workload, found, empty=True) is None:
+            found.demote(Mode.NO_FIT)
+            found.reason = NO_PLACE
+        return found
+
+    def _located(
+        self, places: Places, workload: Pending, assignment: Assignment, *, empty: bool = False
+    ) -> dict[str, int] | None:
+        """GPUs by node for all pods, in thousandths; None where a set finds no place."""
+        found: dict[str, int] = {}
+        for one in assignment.sets:
+            for resource, choice in one.flavors.items():
+                if is_gpu(resource) and one.pods:
+                    size, request = one.requests[resource] // one.pods, one.pod_set.topology_request
+                    bits = self.kinds(workload)
+                    its = places.find(choice.flavor, one.pods, size, request, bits, empty=empty)
+                    if not its:
+                        return None
+                    found = added(found, its)
+        return found
 
     def simulated(
-        self, queue: Node, workload: Pending, usage: Amounts, needed: frozenset[FlavorResource]
+        self,
+        queue: Node,
+        workload: Pending,
+        usage: Amounts,
+        needed: frozenset[FlavorResource],
+        places: Callable[[], bool] = lambda: True,
     ) -> list[Victim]:
         """The victims for so much, where ``needed`` is what there is too little of."""
         key, priority, queued = workload.key, workload.priority, workload.queued
-        preemptor = Preemptor(queue, key, priority, queued, usage, needed)
+        preemptor = Preemptor(queue, key, priority, queued, usage, needed, places)
         if self.configuration.fair:
             return fair_victims(self.ledger, preemptor, self.configuration.strategies)
         return classical_victims(self.ledger, preemptor)
@@ -151,12 +201,11 @@ class Cycle:
         self, workload: Pending, only: Mapping[str, frozenset[str]] | None
     ) -> tuple[Assignment, list[Victim]] | None:
         """Most pods with which a workload can be served, by bisection; None where none is."""
-        assert self.assigner is not None
         deltas = [one.most_left_out for one in workload.pod_sets]
         best, low, high = None, 0, sum(deltas)
         while low <= high:
             middle = (low + high) // 2
-            assignment = self.assigner.assign(workload, _counts(workload, deltas, middle), only)
+            assignment = self._assign(workload, _counts(workload, deltas, middle), only)
             victims = self._victims(workload, assignment)
             if assignment.mode is Mode.FIT or victims:
                 best, high = (assignment, victims), middle - 1
@@ -196,6 +245,9 @@ class Cycle:
         deferred = False
         if self.configuration.recompute and any(v.holder.key in gone for v in one.victims):
             deferred = self._reassign(one, gone)
+        places = self.ledger.places
+        if places is not None and not places.are_free(one.assignment.nodes):
+            self._reassign(one, {})
         mode = one.assignment.mode
         if mode is Mode.NO_FIT:
             one.reason = one.assignment.reason
@@ -204,7 +256,7 @@ class Cycle:
             one.reason = WAITS
             assert queue.queue is not None
             if queue.queue.preemption.reclaim_within_cohort != "Any":
-                self._count(queue, _reserved(one.assignment, queue))
+                self._count(queue, _reserved(one.assignment, queue), {})
             return
         if mode.preempts and one.workload.gated:
             one.reason = GATED
@@ -218,15 +270,17 @@ class Cycle:
             one.skipped_preemption = mode.preempts
             return
         gone |= {victim.key: victim for victim in victims}
-        self._count(queue, one.assignment.usage)
+        self._count(queue, one.assignment.usage, one.assignment.nodes)
         if victims or deferred:
             one.outcome, one.reason = Outcome.PREEMPTING, WAITS_FOR_VICTIMS
         else:
             one.outcome = Outcome.ADMITTED
 
-    def _count(self, queue: Node, usage: Amounts) -> None:
+    def _count(self, queue: Node, usage: Amounts, nodes: Mapping[str, int]) -> None:
         queue.add(usage)
-        self._counted.append((queue, usage))
+        if self.ledger.places is not None:
+            self.ledger.places.take(nodes)
+        self._counted.append((queue, usage, nodes))
 
     def _reassign(self, one: Entry, gone: Mapping[str, Holder]) -> bool:
         """Assign again on the same flavours, earlier victims being gone; whether no other has to go."""

@@ -109,6 +109,18 @@ class Assignment:
     """The height of the smallest subtree that has enough; 0: the queue itself."""
     reason: str = ""
     """Why it does not fit."""
+    nodes: dict[str, int] = field(default_factory=dict)
+    """GPUs in thousandths by node, where flavours have a topology."""
+
+    def demote(self, mode: Mode) -> None:
+        """Let no flavour fit better than so, because pods find no place on its nodes."""
+        self.mode = min(self.mode, mode)
+        self.sets = [
+            one._replace(
+                flavors={n: c._replace(mode=min(c.mode, mode)) for n, c in one.flavors.items()}
+            )
+            for one in self.sets
+        ]
 
     @property
     def needed(self) -> frozenset[FlavorResource]:
@@ -230,7 +242,7 @@ class _Search:
     group: list[tuple[PodSet, int]]
     asked: Mapping[str, int]
     used: Amounts
-    """What the workload's other pod sets use."""
+    """Usage of the workload's other pod sets."""
     reason: str = ""
     """The mildest reason of the flavours that do not fit."""
 

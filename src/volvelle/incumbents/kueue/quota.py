@@ -18,6 +18,7 @@ from volvelle.incumbents.kueue.objects import (
     ResourceGroup,
     amount,
 )
+from volvelle.incumbents.kueue.topology import Places
 from volvelle.model.problems import Problem
 
 
@@ -57,7 +58,7 @@ class Node:
     subtree: Amounts = field(default_factory=dict)
     """Its quota, and that which its children lend."""
     usage: Amounts = field(default_factory=dict)
-    """What counts against its subtree's quota."""
+    """Usage that counts against the quota of its subtree."""
 
     @property
     def path(self) -> Iterator["Node"]:
@@ -221,6 +222,8 @@ class Holder:
     """When it got its quota."""
     evicted: bool = False
     preemptible: bool = True
+    nodes: dict[str, int] = field(default_factory=dict)
+    """GPUs in thousandths by node, where its flavour has a topology."""
 
     def uses(self, needed: Iterable[FlavorResource]) -> bool:
         """Whether it holds one of these."""
@@ -235,6 +238,7 @@ class Ledger:
         self.cohorts: dict[str, Node] = {}
         self.queues: dict[str, Node] = {}
         self.holders: dict[str, dict[str, Holder]] = {}
+        self.places: Places | None = None
         parents: dict[str, str] = {}
         for cohort in cohorts:
             quotas = quotas_of(cohort.resource_groups)
@@ -277,11 +281,15 @@ class Ledger:
         """Let a workload hold quota."""
         self.holders[one.queue][one.key] = one
         self.queues[one.queue].add(one.usage)
+        if self.places is not None:
+            self.places.take(one.nodes)
 
     def remove(self, one: Holder) -> None:
         """Free the quota of a workload."""
         del self.holders[one.queue][one.key]
         self.queues[one.queue].add(one.usage, -1)
+        if self.places is not None:
+            self.places.take(one.nodes, -1)
 
     @contextmanager
     def without(self, some: Iterable[Holder]) -> Iterator[None]:

@@ -75,8 +75,14 @@ class Site:
         return queue.stop_policy != "None" or not queue.flavors <= self.flavors.keys()
 
     def settled(self) -> "Site":
-        """The site without what changes by itself."""
-        return replace(self, workloads=(), nodes={})
+        """The site without what changes by itself; of nodes the domains of topologies are left."""
+        levels = {one.get("nodeLabel") for all in self.topologies.values() for one in all.levels}
+        nodes = {
+            name: Node(name=name, labels={k: v for k, v in one.labels.items() if k in levels})
+            for name, one in self.nodes.items()
+            if levels
+        }
+        return replace(self, workloads=(), nodes=nodes)
 
     def queue_of(self, name: str) -> tuple[ClusterQueue, str] | None:
         """The ClusterQueue of a name, and the namespace of the LocalQueue if it is that of one."""

@@ -37,7 +37,7 @@ def kueue(
     site = site_of(documents)
     nodes, notes = cluster_nodes(site)
     notes = [*notes, *dangling(site), *unmodelled(documents)]
-    write_text(out, written_site(documents, nodes, notes))
+    write_text(out, written_site(documents, site, nodes, notes))
     site_at(out)
     print(
         f"{out}: {len(site.queues)} ClusterQueues, {len(site.cohorts)} Cohorts, {len(site.flavors)}"

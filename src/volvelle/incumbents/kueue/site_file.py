@@ -77,7 +77,10 @@ def _labels(labels: Mapping[str, str]) -> list[str]:
 
 
 def written_site(
-    documents: Iterable[Document], nodes: Iterable[Mapping[str, Any]], remarks: Iterable[str]
+    documents: Iterable[Document],
+    site: Site,
+    nodes: Iterable[Mapping[str, Any]],
+    remarks: Iterable[str],
 ) -> str:
     """The text of a ``site.toml``, with remarks as comments at its top."""
     lines = ["# A site with Kueue, written by volvelle site import kueue. Beside each other:"]
@@ -87,6 +90,10 @@ def written_site(
     lines += [f"# {remark}" for remark in remarks]
     lines += ["nodes = [", *(f"  {toml(dict(node))}," for node in nodes), "]", "", "[kueue]"]
     kept = [one for document in documents if (one := _kept(document))]
+    kept += [
+        {"kind": "Node", "metadata": {"name": one.name, "labels": one.labels}}
+        for one in site.settled().nodes.values()
+    ]
     return "\n".join([*lines, "objects = [", *(f"  {toml(one)}," for one in kept), "]"]) + "\n"
 
 

@@ -14,7 +14,7 @@ _PASSED = {
     "ProvisioningRequestConfig": "nodes are not provisioned",
     "ResourceQuota": "quotas of namespaces are not heeded",
 }
-"""What is not modelled of kinds that would decide."""
+"""Parts of kinds that would decide and are not modelled."""
 
 Has = Callable[[dict[str, Any]], object]
 _FIELDS: dict[str, list[tuple[str, Has]]] = {
@@ -29,11 +29,14 @@ _FIELDS: dict[str, list[tuple[str, Has]]] = {
     ],
     "LocalQueue": [("its weight in admission fair sharing", lambda o: o.get("fairSharing"))],
     "ResourceFlavor": [
-        ("its topology: pods are placed anywhere on its nodes", lambda o: o.get("topologyName"))
+        (
+            "its topology: heeded with kueue:required= or preferred=, for all jobs alike",
+            lambda o: o.get("topologyName"),
+        )
     ],
     "Workload": [
         (
-            "the topology that it requires or prefers",
+            "the level that it requires or prefers itself",
             lambda o: any(p.get("topologyRequest") for p in o.get("podSets") or []),
         ),
         (

@@ -12,6 +12,7 @@ from pydantic.json_schema import SkipJsonSchema
 from starlette.concurrency import run_in_threadpool
 
 from volvelle.dashboard.columns import HoldingRow
+from volvelle.live.forecasts.told_at_submission import told_of
 from volvelle.live.http.authentication import Principal
 from volvelle.live.http.dependencies import (
     AnyPrincipal,
@@ -27,12 +28,14 @@ from volvelle.live.http.responses import (
     LoadTable,
     QueueTable,
     ShareList,
+    ToldTable,
     json_response,
 )
 from volvelle.live.http.shown_cluster import ShownCluster
 from volvelle.live.http.streams import EVENT_STREAM, KEEPALIVE_SECONDS, NO_STORE, may_follow
 from volvelle.live.status.view import LoadPoint
 from volvelle.live.store import Store
+from volvelle.metrics.told import ToldClass, told_sentence
 
 router = APIRouter(prefix="/v1", tags=["cluster"])
 
@@ -133,6 +136,19 @@ async def list_load(principal: AnyPrincipal, cluster: TheCluster) -> Response:
         cluster.status.time, LoadPoint._fields, tuple(cluster.load), held[True], held[False]
     )
     return json_response(table)
+
+
+@router.get("/told", response_model=ToldTable, responses=error_responses())
+async def show_told(request: Request, principal: AnyPrincipal) -> Response:
+    """Whether told times hold: of the latest 1,000 finished jobs and classes of them, told at submission."""
+    return json_response(await run_in_threadpool(request.app.state.told))
+
+
+def told_table(cluster: ShownCluster, store: Store) -> ToldTable:
+    """Whether times told at submission hold, for the latest finished jobs."""
+    view = cluster.status
+    told = told_of(store.jobs, [job.submitted for job in view.jobs.values()])
+    return ToldTable(view.time, told_sentence(told), ToldClass._fields, tuple(told.classes))
 
 
 @router.get("/shares", response_model=ShareList, responses=error_responses())

@@ -167,6 +167,19 @@ class LoadTable:
 
 
 @dataclass(frozen=True)
+class ToldTable:
+    """Whether times told at submission hold: in a sentence, and by what could be observed then, as rows.
+
+    Of the latest finished jobs; rows have the percentages of jobs that kept their P50 and their P90.
+    """
+
+    time: float
+    sentence: str
+    columns: tuple[str, ...]
+    classes: tuple[tuple[Any, ...], ...]
+
+
+@dataclass(frozen=True)
 class UserShare:
     """GPUs that a user holds and waits for. ``gpu_seconds``: within the last day; null: not shown."""
 

@@ -1,0 +1,144 @@
+"""Pods in blocks, racks and nodes: one domain where it is required, the fewest where it is preferred."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from volvelle.cli.main import app
+from volvelle.core.composition import WrittenComposition
+from volvelle.incumbents.kueue.objects import TopologyRequest, read
+from volvelle.incumbents.kueue.topology import Tree, place
+from volvelle.metrics.outcomes import Outcomes
+from volvelle.model.cluster import Cluster
+from volvelle.model.job import Job, JobSpec, Truth
+from volvelle.model.problems import Problem
+from volvelle.simulate.run import Setting, simulate
+from volvelle.workload.workload import Workload
+
+LEVELS = ["block", "rack", "kubernetes.io/hostname"]
+LABELS = {
+    f"{block}{rack}{node}": {"block": block, "rack": f"{block}{rack}"}
+    for block in "ab"
+    for rack in "12"
+    for node in "xy"
+}
+"""Two blocks of two racks of two nodes."""
+
+
+def tree() -> Tree:
+    spec = {"levels": [{"nodeLabel": level} for level in LEVELS]}
+    return Tree.of(read("Topology", {"metadata": {"name": "t"}, "spec": spec}, "here"), LABELS)
+
+
+def placed(room: dict[str, int], count: int, **request: Any) -> dict[str, int]:
+    return place(tree(), room, count, TopologyRequest(**request))
+
+
+@pytest.fixture
+def room() -> dict[str, int]:
+    """Four pods a node, but for a rack with two on each."""
+    return {name: 2 if name.startswith("b1") else 4 for name in LABELS}
+
+
+def test_a_required_level_is_one_domain_or_none(room: dict[str, int]) -> None:
+    assert placed(room, 4, required="rack") == {"b1x": 2, "b1y": 2}, "the tightest that holds all"
+    assert placed(room, 8, required="rack") == {"a1x": 4, "a1y": 4}
+    assert placed(room, 9, required="rack") == {}
+    assert placed(room, 9, required="block") == {"b1x": 1, "b2x": 4, "b2y": 4}
+    assert placed(room, 5, required="kubernetes.io/hostname") == {}
+
+
+def test_a_preferred_level_gives_way_to_larger_domains_and_at_last_to_several(
+    room: dict[str, int],
+) -> None:
+    assert placed(room, 8, preferred="rack") == {"a1x": 4, "a1y": 4}
+    assert placed(room, 12, preferred="rack") == {"b1x": 2, "b1y": 2, "b2x": 4, "b2y": 4}
+    assert sum(placed(room, 20, preferred="rack").values()) == 20
+    assert placed(room, 29, preferred="rack") == {}
+
+
+def test_pods_that_say_nothing_go_where_least_is_free(room: dict[str, int]) -> None:
+    assert placed(room, 3) == {"b1x": 2, "b1y": 1}
+
+
+def test_an_unknown_level_holds_no_pods(room: dict[str, int]) -> None:
+    assert placed(room, 1, required="row") == {}
+
+
+# ---------------------------------------------------------------------- as a policy
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> str:
+    """A site of 8 nodes of 4 GPUs in two blocks of two racks, as a file."""
+
+    def kube(kind: str, name: str, labels: dict[str, str] | None = None, **rest: Any) -> Any:
+        return {"kind": kind, "metadata": {"name": name, "labels": labels or {}}} | rest
+
+    gpu = "nvidia.com/gpu"
+    flavor = {"name": "a100", "resources": [{"name": gpu, "nominalQuota": 32}]}
+    items = [
+        kube("Topology", "racks", spec={"levels": [{"nodeLabel": level} for level in LEVELS]}),
+        kube("ResourceFlavor", "a100", spec={"topologyName": "racks"}),
+        kube(
+            "ClusterQueue",
+            "all",
+            spec={
+                "namespaceSelector": {},
+                "preemption": {"withinClusterQueue": "LowerPriority"},
+                "resourceGroups": [{"coveredResources": [gpu], "flavors": [flavor]}],
+            },
+        ),
+        *(kube("Node", name, has, status={"capacity": {gpu: 4}}) for name, has in LABELS.items()),
+    ]
+    (tmp_path / "objects.json").write_text(json.dumps({"kind": "List", "items": items}))
+    given = [
+        "site",
+        "import",
+        "kueue",
+        str(tmp_path / "objects.json"),
+        "--out",
+        str(tmp_path / "s.toml"),
+    ]
+    result = CliRunner().invoke(app, given)
+    assert result.exit_code == 0, result.output
+    return str(tmp_path / "s.toml")
+
+
+def ran(site: str, asked: str, *jobs: Job) -> Outcomes:
+    policy = f"kueue:site={site}" + (f",{asked}" if asked else "")
+    composition = WrittenComposition(policy, placement="consolidated", estimator="oracle")
+    setting = Setting(cluster=Cluster.of(site), composition=composition)
+    return simulate(Workload(jobs), setting).outcomes
+
+
+def job(name: str, at: float, gpus: int, **spec: Any) -> Job:
+    return Job(JobSpec(id=name, submit_time=at, gpus=gpus, **spec), Truth(work=gpus * 100.0))
+
+
+def test_a_gang_waits_for_a_rack_that_it_requires(site: str) -> None:
+    jobs = [*(job(f"{n}", 0.0, 5) for n in range(4)), job("rack", 1.0, 8, nodes=8)]
+    assert ran(site, "required=rack", *jobs).first_start.tolist() == [0.0] * 4 + [100.0]
+    assert ran(site, "preferred=rack", *jobs).first_start.tolist() == [0.0] * 4 + [1.0]
+
+
+def test_others_are_evicted_for_a_rack_though_quota_is_free(site: str) -> None:
+    jobs = [*(job(f"{n}", float(n), 5) for n in range(4)), job("rack", 10.0, 8, priority=1)]
+    outcomes = ran(site, "required=rack", *jobs)
+    assert outcomes.first_start.tolist() == [0.0, 1.0, 2.0, 3.0, 10.0]
+    assert outcomes.preemptions.tolist() == [0, 0, 0, 1, 0], "the one that was admitted last"
+
+
+def test_a_level_that_the_site_lacks_is_named(site: str) -> None:
+    with pytest.raises(Problem, match=r"has no level 'rak' \(did you mean 'rack'\?\)"):
+        ran(site, "required=rak", job("a", 0.0, 1))
+
+
+def test_a_site_without_topology_is_refused(site: str) -> None:
+    text = Path(site).read_text().replace('topologyName = "racks"', "")
+    Path(site).write_text(text)
+    with pytest.raises(Problem, match="flavour a100 has no topology"):
+        ran(site, "required=rack", job("a", 0.0, 1))
