@@ -12,6 +12,8 @@ thread count of the first solve in a process anyway). Nor does an answer depend 
 """
 
 from dataclasses import dataclass
+from functools import cache
+from threading import get_ident
 from types import ModuleType
 from typing import Any, NamedTuple
 
@@ -25,7 +27,7 @@ from volvelle.model.tolerances import LEAST_DIVISOR
 
 
 class Rows:
-    """Constraints ``lower <= coefficients @ x[variables] <= upper``, collected one by one."""
+    """Constraints ``lower <= coefficients @ x[variables] <= upper``, collected one by one or in blocks."""
 
     def __init__(self) -> None:
         self.lower: list[float] = []
@@ -50,6 +52,21 @@ class Rows:
         self.variables.append(variables)
         self.coefficients.append(coefficients)
         self.start.append(self.start[-1] + len(variables))
+
+    def extend(
+        self,
+        sizes: IntColumn,
+        variables: IntColumn,
+        coefficients: FloatColumn,
+        lower: FloatColumn,
+        upper: FloatColumn,
+    ) -> None:
+        """Constraints of ``sizes`` variables each, one behind the other."""
+        self.lower += lower.tolist()
+        self.upper += upper.tolist()
+        self.variables.append(variables)
+        self.coefficients.append(coefficients)
+        self.start += (self.start[-1] + np.cumsum(sizes)).tolist()
 
 
 class Program(NamedTuple):
@@ -208,11 +225,20 @@ def _load(highspy: Any, program: Program) -> Any:
     model.a_matrix_.start_ = np.array(rows.start, dtype=np.int32)
     model.a_matrix_.index_ = np.concatenate(rows.variables).astype(np.int32)
     model.a_matrix_.value_ = np.concatenate(rows.coefficients)
-    solver = highspy.Highs()
-    solver.setOptionValue("output_flag", False)
-    solver.setOptionValue("threads", 1)
-    if program.whole is not None:
+    if program.whole is None:
+        solver = _linear_solver(highspy, get_ident())
+        solver.resetOptions()
+    else:
+        solver = highspy.Highs()
         kinds = (highspy.HighsVarType.kContinuous, highspy.HighsVarType.kInteger)
         model.integrality_ = [kinds[int(one)] for one in program.whole]
+    solver.setOptionValue("output_flag", False)
+    solver.setOptionValue("threads", 1)
     solver.passModel(model)
     return solver
+
+
+@cache
+def _linear_solver(highspy: Any, thread: int) -> Any:
+    """The solver of linear programs of a thread: making one takes as long as a small program."""
+    return highspy.Highs()

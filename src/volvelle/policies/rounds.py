@@ -36,7 +36,7 @@ from volvelle.core.columns import (
     TYPE,
     TYPES,
 )
-from volvelle.core.compiled import kernel
+from volvelle.core.compiled import compiled, kernel
 from volvelle.core.fill import TARGET, TARGET_REASON, TARGET_TYPE, ClusterNow
 from volvelle.core.state import INFINITY, Reason
 from volvelle.model.arrays import Floats, Ints
@@ -181,7 +181,7 @@ def _believed_rates(jobs: Floats, cluster: ClusterNow) -> Floats:
 
 @kernel
 def what_is_due(jobs: Floats, cluster: ClusterNow, memory: Floats) -> int:
-    """What a round needs before it is decided (`NEEDS`), once; credits what claims received."""
+    """Prepare a round before it is decided (`NEEDS`), once: credit the time that claims received."""
     memory[NEEDS] = _due(jobs, cluster, memory)
     return int(memory[NEEDS])
 
@@ -289,7 +289,7 @@ def _credit(jobs: Floats, now: float, memory: Floats) -> None:
     memory[CLAIMS] = kept
 
 
-@kernel
+@compiled
 def set_targets(
     jobs: Floats, now: float, memory: Floats, rows: Ints, beside: Ints, target: Floats
 ) -> None:

@@ -27,7 +27,7 @@ GATED = "AdmissionGated"
 
 @dataclass(frozen=True, slots=True)
 class Configuration:
-    """What Kueue's Configuration decides."""
+    """The options in Kueue's Configuration that decide."""
 
     fair: bool = False
     strategies: tuple[str, ...] = STRATEGIES
@@ -40,7 +40,7 @@ class Configuration:
 
 
 class Outcome(Enum):
-    """What became of a head in a cycle."""
+    """The fate of a head in a cycle."""
 
     ADMITTED = auto()
     PREEMPTING = auto()
@@ -98,7 +98,7 @@ class Cycle:
             )
 
     def run(self, heads: Iterable[Pending]) -> list[Entry]:
-        """What becomes of the heads, in the order in which they were served."""
+        """The fates of the heads, in the order in which they were served."""
         # 3. Requirements of all heads, as if each was alone.
         entries = [Entry(one) for one in heads]
         served = []

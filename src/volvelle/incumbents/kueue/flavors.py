@@ -239,7 +239,7 @@ class _Search:
     group: list[tuple[PodSet, int]]
     asked: Mapping[str, int]
     used: Amounts
-    """What the workload's other pod sets use."""
+    """Usage of the workload's other pod sets."""
     reason: str = ""
     """The mildest reason of the flavours that do not fit."""
 

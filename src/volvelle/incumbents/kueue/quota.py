@@ -52,7 +52,7 @@ class Node:
     subtree: Amounts = field(default_factory=dict)
     """Its quota, and that which its children lend."""
     usage: Amounts = field(default_factory=dict)
-    """What counts against its subtree's quota."""
+    """Usage that counts against the quota of its subtree."""
 
     @property
     def path(self) -> Iterator["Node"]:

@@ -132,13 +132,15 @@ class Gavel(Policy):
             rounds.tables(memory).order[:types] = drawn
             memory[rounds.DRAWN] = view.now
         elif needs == rounds.FRACTIONS:
-            demand = demand_of(view, aware=self.aware, sharing=self.shares_gpus)
+            rates = rounds.tables(memory).rates[:types, : len(view.jobs)].T
+            demand = demand_of(view, rates, aware=self.aware, sharing=self.shares_gpus)
             target = np.zeros(demand.rates.shape)
             if demand.able.any():
                 target = self.fractions(view, demand)
             rows, beside, target = _claimed(demand, target)
             self._make_room(types, len(rows))
-            rounds.set_targets(view.jobs.matrix, view.now, self._memory, rows, beside, target.T)
+            by_type = np.ascontiguousarray(target.T)
+            rounds.set_targets(view.jobs.matrix, view.now, self._memory, rows, beside, by_type)
         return ()
 
     def _make_room(self, types: int, claims: int) -> None:

@@ -130,14 +130,17 @@ class Demand(NamedTuple):
         )
 
 
-def demand_of(view: View, *, aware: bool, sharing: bool) -> Demand:
-    """The jobs of ``view``. Unless ``aware`` every type is taken to be as fast as the job's first one."""
+def demand_of(view: View, rates: Floats, *, aware: bool, sharing: bool) -> Demand:
+    """The jobs of ``view``. Unless ``aware`` every type is taken to be as fast as the job's first one.
+
+    rates: (jobs, types), units per second on all the GPUs that each job requests.
+    """
     jobs = view.jobs
     gpus = jobs.gpus
     types = len(view.capacity)
     usable = (jobs.column("types").astype(np.int64)[:, None] >> np.arange(types)) & 1 == 1
     usable &= (gpus[:, None] <= view.capacity) & (view.capacity > 0)
-    rates = np.where(usable, _rates_on(view, gpus), 0.0)
+    rates = np.where(usable, rates, 0.0)
     if not aware:
         usable = rates > 0
         rates = usable * rates[np.arange(len(rates)), usable.argmax(axis=1)][:, None]
@@ -152,17 +155,6 @@ def demand_of(view: View, *, aware: bool, sharing: bool) -> Demand:
         np.ones(len(gpus)),
         _pairs_of(view, rates) if sharing else no_pairs(types),
     )
-
-
-def _rates_on(view: View, gpus: FloatColumn) -> Floats:
-    """Units per second on ``gpus`` GPUs of each type, linear between whole numbers of GPUs."""
-    table, curve = view.rates(), view.jobs.curve
-    last = table.shape[2] - 1
-    below = np.minimum(gpus.astype(np.int64), last)
-    above = np.minimum(below + 1, last)
-    low, high = table[curve, :, below], table[curve, :, above]
-    rates: Floats = low + (high - low) * (gpus - np.floor(gpus))[:, None]
-    return rates
 
 
 def _pairs_of(view: View, rates: Floats) -> Pairs:
@@ -255,9 +247,9 @@ class _Variables:
         for each, capacity in enumerate(demand.capacity.tolist()):
             mine = np.flatnonzero(self.gpu_type == each)
             rows.add(mine, self.gpus[mine], upper=capacity)
-        for i in range(len(demand.gpus)):
-            variables = self.variable[self.starts[i] : self.starts[i + 1]]
-            rows.add(variables, np.ones(len(variables)), upper=1.0)
+        jobs, lines = len(demand.gpus), len(self.job)
+        unbound = np.full(jobs, -np.inf)
+        rows.extend(np.diff(self.starts), self.variable, np.ones(lines), unbound, np.ones(jobs))
         for pool, quota in enumerate(demand.quota.tolist()):
             mine = np.flatnonzero(demand.pool[self.job] == pool)
             used: FloatColumn = np.zeros(len(self))
@@ -265,6 +257,12 @@ class _Variables:
             variables = np.flatnonzero(used)
             rows.add(variables, used[variables], upper=quota)
         return rows
+
+    def lines_of(self, jobs: IntColumn) -> tuple[IntColumn, IntColumn]:
+        """The lines of ``jobs``, ascending, one job's behind the other's, and where each job's end."""
+        chosen = np.zeros(len(self.starts) - 1, dtype=np.bool_)
+        chosen[jobs] = True
+        return np.flatnonzero(chosen[self.job]), np.cumsum(np.diff(self.starts)[jobs])
 
     def matrix(self, x: FloatColumn) -> Floats:
         """Fractions by (job or pair, type)."""
@@ -297,10 +295,14 @@ def raise_together(
     first = len(rows)
     worth = variables.rate * scale[variables.job]
     asking = np.flatnonzero((need > 0) | (base > 0))
-    for i in asking.tolist():
-        lines = slice(variables.starts[i], variables.starts[i + 1])
-        mine = np.append(variables.variable[lines], level)
-        rows.add(mine, np.append(worth[lines], -need[i]), lower=base[i])
+    asked, ends = variables.lines_of(asking)
+    rows.extend(
+        np.diff(ends, prepend=0) + 1,
+        np.insert(variables.variable[asked], ends, level),
+        np.insert(worth[asked], ends, -need[asking]),
+        base[asking],
+        np.full(len(asking), np.inf),
+    )
     gain = np.zeros(level + 1)
     gain[level] = 1.0
     upper = np.append(np.ones(level), np.inf)
@@ -345,9 +347,12 @@ def maximise_sum(
     np.add.at(gain, variables.variable, worth * demand.alike[variables.job])
     gain *= by_type[variables.gpu_type]
     rows = variables.rows(demand)
-    for i in np.flatnonzero(floor > 0).tolist():
-        lines = slice(variables.starts[i], variables.starts[i + 1])
-        rows.add(variables.variable[lines], worth[lines], lower=floor[i])
+    held = np.flatnonzero(floor > 0)
+    lines, ends = variables.lines_of(held)
+    unbound = np.full(len(held), np.inf)
+    rows.extend(
+        np.diff(ends, prepend=0), variables.variable[lines], worth[lines], floor[held], unbound
+    )
     most = np.zeros(len(demand.gpus))
     np.maximum.at(most, variables.job, gain[variables.variable])
     answer = maximise(
