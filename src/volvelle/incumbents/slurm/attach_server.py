@@ -55,7 +55,9 @@ def api(session: Session, cluster: AttachedCluster) -> Callable[[Store, IsClosin
     def application(store: Store, is_closing: IsClosing) -> FastAPI:
         store.jobs = cluster.ended
         owner = f"Slurm {follower.site.version}".strip() + f" of {follower.site.cluster}"
-        return create_reading_app(cluster, store, Limits(), metrics, owner, is_closing)
+        return create_reading_app(
+            cluster, store, Limits(), metrics, follower.accuracy.line, owner, is_closing
+        )
 
     return application
 
