@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum, auto
 
+from volvelle.incumbents.kueue.amounts import Amounts, FlavorResource, added, is_gpu
 from volvelle.incumbents.kueue.fair_sharing import (
     STRATEGIES,
     Nominee,
@@ -14,7 +15,7 @@ from volvelle.incumbents.kueue.fair_sharing import (
     first_by_share,
 )
 from volvelle.incumbents.kueue.flavors import NO_PLACE, WAITS, Assigner, Assignment, Mode
-from volvelle.incumbents.kueue.objects import Amounts, FlavorResource, ResourceFlavor, added, is_gpu
+from volvelle.incumbents.kueue.objects import ResourceFlavor
 from volvelle.incumbents.kueue.preemption import Preemptor, Victim, classical_victims
 from volvelle.incumbents.kueue.quota import Holder, Ledger, Node
 from volvelle.incumbents.kueue.topology import Places
