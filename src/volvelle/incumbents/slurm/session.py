@@ -136,7 +136,7 @@ class Session:
         return told
 
     def steps(self, every: float, stop: Event) -> Iterator[list[Told] | Problem]:
-        """What each poll tells, or why it had no answer; ``every``: seconds. The first must have one."""
+        """The answer of each poll, or why there was none; ``every``: seconds. The first must have one."""
         while not stop.is_set():
             began = time.monotonic()
             try:
