@@ -105,7 +105,7 @@ _FRAME = "data frame.csv"
 
 
 def _of_frame(said: str) -> str:
-    """What is said of the file of a data frame, of the frame itself: its first row is row 1."""
+    """The text about a data frame's file, said of the frame itself: its first row is row 1."""
     said = re.sub(
         f"{_FRAME} line (\\d+)", lambda found: f"row {int(found[1]) - 1} of the data frame", said
     )

@@ -7,7 +7,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from volvelle.live.http.errors import ProblemDetails, error_response
 
 _READ = re.compile(
-    r"/v1/(queue|queue/changes|holdings|load|shares|events|nodes|policy|jobs(/\d+(/why|/forecasts)?)?)"
+    r"/v1/(queue|queue/changes|holdings|load|told|shares|events|nodes|policy|jobs(/\d+(/why|/forecasts)?)?)"
 )
 """Paths that are read."""
 _OURS = re.compile(r"/v1/(session|tokens(/\w+)?)")
