@@ -146,6 +146,19 @@ def test_no_packages_import_each_other() -> None:
     assert not rings({one: others - {one} for one, others in edges.items()})
 
 
+NO_NOUNS = ("What", "Whatever", "Who", "Whoever", "Whose", "Those", "There", "Nobody", "Told")
+
+
+def test_no_docstring_begins_with_a_word_that_is_no_noun() -> None:
+    found = [
+        f"{path.relative_to(SOURCE)}:{number}: {line.strip()}"
+        for path in modules().values()
+        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1)
+        if line.lstrip().startswith(tuple(f'"""{word} ' for word in NO_NOUNS))
+    ]
+    assert found == [], "name the thing: 'The answer of ...', not 'What ... answers'"
+
+
 def test_live_names_no_part_of_a_system() -> None:
     brought = {
         name for kind in ("policies", "placements", "estimators") for name in modules_of(kind)

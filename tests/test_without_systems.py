@@ -15,6 +15,9 @@ OF_SYSTEMS = ("systems", "golden", "experiments", "docs")
 QUICK = (
     "core/test_registry.py",
     "core/test_labels.py",
+    "live/test_snapshots.py",
+    "live/test_suggestions.py",
+    "live/test_what_jobs_declare.py",
     "placement",
     "policies",
     "notebook",

@@ -9,9 +9,11 @@ from typing import Any
 
 from msgspec import to_builtins
 
+from volvelle.incumbents.kueue.amounts import Amounts, amount, seconds
+from volvelle.incumbents.kueue.api import by_key, read
 from volvelle.incumbents.kueue.cycle import Configuration, Cycle, Entry
 from volvelle.incumbents.kueue.fair_sharing import STRATEGIES, fair_victims
-from volvelle.incumbents.kueue.objects import Amounts, Namespace, amount, by_key, read, seconds
+from volvelle.incumbents.kueue.objects import Namespace
 from volvelle.incumbents.kueue.preemption import Preemptor, Victim, classical_victims
 from volvelle.incumbents.kueue.quota import Ledger
 from volvelle.incumbents.kueue.site import Site

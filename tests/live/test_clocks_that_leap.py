@@ -86,6 +86,10 @@ def test_the_time_returns_when_a_machine_had_booted_with_a_wrong_clock(
     assert abs(shown_ahead(harness)) < 60.0
     assert harness.controller.health.problems == ()
     assert harness.controller._clock.earliest() < DAY
+    harness.controller.request(Submit("ada", sleeping(100)))
+    harness.step(10)
+    loads = [point.time for point in harness.controller.load]
+    assert loads == sorted(loads)
     after = dates(harness)
     assert after[:2] == before
     assert after[2][0] == pytest.approx(submitted, abs=20.0)

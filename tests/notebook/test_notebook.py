@@ -130,6 +130,10 @@ def test_without_pyarrow_it_is_said_what_is_missing(
         compared.plot()
 
 
+def test_one_policy_may_be_named_without_a_list(trace: Path) -> None:
+    assert list(vv.compare(trace, "1x8", policies="srsf", workers=1)) == ["recorded", "srsf"]
+
+
 def test_simulate_takes_the_keys_of_an_experiment_file(tmp_path: Path) -> None:
     jobs: Jobs = vv.generate("lognormal:jobs=30", seed=3, cluster="2x8")
     run = vv.simulate(jobs, cluster="2x8", placement="consolidated", seed=1, out=tmp_path / "run")
@@ -159,7 +163,7 @@ def test_fewer_policies_are_compared_unasked_where_jobs_are_many() -> None:
 
 def test_a_token_is_not_shown() -> None:
     client = ApiClient("http://127.0.0.1:1", "vv_secret")
-    assert "vv_secret" not in repr(Server(client))
+    assert repr(Server(client)) == "<Server at http://127.0.0.1:1>"
 
 
 def test_a_cluster_can_be_written_as_on_the_command_line() -> None:
@@ -171,6 +175,7 @@ def test_a_cluster_can_be_written_as_on_the_command_line() -> None:
 def test_a_comparison_is_a_mapping_of_runs(compared: Comparison) -> None:
     assert list(compared) == ["recorded", "fifo", "las:round=600"]
     assert len(compared) == 3
+    assert "mean JCT" in repr(compared.tables("jct:mean"))
     assert [compared[name].record.name for name in compared] == list(compared)
 
 
@@ -235,6 +240,8 @@ def test_what_is_wrong_with_a_data_frame_is_said_of_its_rows_and_of_arguments(
     assert said(pyarrow.table(named)).endswith(mend)
     (tmp_path / "t.csv").write_text("submitted,gpu,runtime\n0,1,5\n")
     assert said(tmp_path / "t.csv").endswith(mend)
+    spaced = pyarrow.table({"Requested On": [0], "# of GPUs": [1], "Runtime": [5]})
+    assert "map={'submit_time': 'Requested On', 'gpus': '# of GPUs'" in said(spaced)
     dates = {"submit_time": ["10/13/2026 10:00"], "gpus": [1], "duration": [5]}
     assert said(pyarrow.table(dates)).endswith("dates='%m/%d/%Y %H:%M'.")
 

@@ -193,7 +193,7 @@ def why(number: Number, output: options.Output = Form.TABLE) -> None:
         print(f"It waits for the end of job {found['after']}.")
     for change in found["changes"]:
         print(_describe_change(change, now))
-    if waits and found["complete"] and not found["changes"]:
+    if waits and found["complete"] and not found["changes"] and job["attached"] is None:
         print("No change that was tried would let it finish sooner.")
     if not found["complete"]:
         print("Not all suggestions were tried: with so many jobs that takes too long.")

@@ -82,7 +82,7 @@ def _with_parameters(written: str) -> str:
 
 
 def _show_effect(client: "ApiClient", wanted: dict[str, str | None]) -> None:
-    """What another policy would do at once, and what would become of the jobs that are there."""
+    """Effects of another policy: at once, and on the jobs that are there."""
     from volvelle.cli.formatting import format_jobs
     from volvelle.cli.moments import format_moment, local_now
     from volvelle.model.units import format_duration

@@ -97,7 +97,7 @@ class _Tellings:
         self.open: BoolColumn = np.zeros(slots, dtype=np.bool_)
         self.judged: BoolColumn = np.zeros((len(SHARES), slots), dtype=np.bool_)
         self.bound, self.told = np.zeros((2, len(SHARES), slots))
-        """Told times on the clock, and their scores."""
+        """Bounds that were told, on the clock, and their scores."""
         self.moment, self.expected, self.score, self.weight = np.zeros((4, slots))
         """The moment of telling, and the event as expected now, on the clock."""
         self.raw = np.ones(slots)

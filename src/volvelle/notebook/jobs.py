@@ -105,7 +105,7 @@ _FRAME = "data frame.csv"
 
 
 def _of_frame(said: str) -> str:
-    """What is said of the file of a data frame, of the frame itself: its first row is row 1."""
+    """The text about a data frame's file, said of the frame itself: its first row is row 1."""
     said = re.sub(
         f"{_FRAME} line (\\d+)", lambda found: f"row {int(found[1]) - 1} of the data frame", said
     )
@@ -118,13 +118,14 @@ def _in_python() -> Iterator[None]:
     try:
         yield
     except Problem as problem:
-        mend = re.sub(r"--map (\S+?)(?=[.;,]?(?:\s|$))", _map_argument, problem.mend)
+        mend = re.sub(r"--map ('[^']+'|\S+?)(?=[.;,]?(?:\s|$))", _map_argument, problem.mend)
         mend = mend.replace("--dates ", "dates=").replace("--strict stops", "strict=True stops")
         raise Problem(_of_frame(str(problem.args[0])), mend=mend, usage=problem.usage) from None
 
 
 def _map_argument(found: re.Match[str]) -> str:
-    return f"map={dict(pair.split('=', 1) for pair in found[1].split(','))}"
+    pairs = found[1].strip("'").split(",")
+    return f"map={dict(pair.split('=', 1) for pair in pairs)}"
 
 
 def generate(generator: str, *, seed: int = 0, cluster: Cluster | str | None = None) -> Jobs:

@@ -62,7 +62,7 @@ class Record:
 
 
 def record_of(model: type, answered: Any) -> Record:
-    """What the server answered, as the record of ``model``. Raises `Problem` where it is none."""
+    """The server's answer, as the record of ``model``. Raises `Problem` where it is none."""
     try:
         found: Record = msgspec.convert(answered, record_kind(model), strict=False)
     except msgspec.ValidationError as error:
@@ -113,7 +113,7 @@ def _text(value: Any) -> str:
 
 @dataclass(frozen=True, repr=False)
 class Rows(Columnar):
-    """What the server answered: a record for each job or node, of the class ``kind``."""
+    """The server's answer: a record for each job or node, of the class ``kind``."""
 
     rows: tuple[Record, ...]
     kind: type[Record]

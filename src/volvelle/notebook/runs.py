@@ -62,7 +62,7 @@ def compare(
     jobs: Jobs | Path | str | HasArrow,
     cluster: Cluster | str,
     *,
-    policies: Sequence[Part] = (),
+    policies: Sequence[Part] | str = (),
     price: float | None = None,
     out: Path | str | None = None,
     workers: int | None = None,
@@ -78,7 +78,8 @@ def compare(
     Raises `Problem`, also that with which a run failed.
     """
     there, source = cluster_of(cluster), jobs_of(jobs).source
-    chosen = [*policies] or chosen_policies(len(source.workload))
+    named = [policies] if isinstance(policies, str) else [*policies]
+    chosen = named or chosen_policies(len(source.workload))
     experiment = experiment_of(settings, chosen, out)
     with ExitStack() as stack:
         directory = experiment.out

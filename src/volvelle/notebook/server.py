@@ -14,11 +14,14 @@ from volvelle.live.status.view import JobStatusView, NodeStatusView
 from volvelle.notebook.records import Record, Rows, record_of
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Server:
     """A live cluster's server. Every method raises `Problem` with the server's message."""
 
     client: ApiClient
+
+    def __repr__(self) -> str:
+        return f"<Server at {self.client.url}>"
 
     def submit(self, job: Path | str | Sequence[str], **keys: Any) -> Rows:
         """Submit a job (``volvelle submit``): the path of its file, or the words of its command.

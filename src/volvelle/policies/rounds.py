@@ -181,7 +181,7 @@ def _believed_rates(jobs: Floats, cluster: ClusterNow) -> Floats:
 
 @kernel
 def what_is_due(jobs: Floats, cluster: ClusterNow, memory: Floats) -> int:
-    """What a round needs before it is decided (`NEEDS`), once; credits what claims received."""
+    """Prepare a round before it is decided (`NEEDS`), once: credit the time that claims received."""
     memory[NEEDS] = _due(jobs, cluster, memory)
     return int(memory[NEEDS])
 

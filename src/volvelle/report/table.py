@@ -68,7 +68,7 @@ _PAGE = 120
 """Characters of a line where no terminal says how many fit."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Table:
     """Rows of cells under columns; a missing or NaN number is shown as ``-``.
 
@@ -81,7 +81,7 @@ class Table:
     note: str = ""
     baseline: int | None = None
 
-    def __str__(self) -> str:
+    def __repr__(self) -> str:
         return to_text(self, width=_PAGE)
 
     def text(self, row: int, column: int) -> str:

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from volvelle.model.arrays import FloatColumn
-from volvelle.model.units import DAY, HOUR
+from volvelle.model.units import DAY, HOUR, format_duration
 from volvelle.workload.workload import Workload
 
 QUANTILES = (0.01, 0.05, 0.1, 0.25, 0.5, 0.75, 0.9, 0.95, 0.99)
@@ -153,11 +153,13 @@ class Description:
             f", load {self.load:.3g} of {self.cluster_gpus:,} GPUs" if self.load is not None else ""
         )
         width, seconds = self.gpus.quantile(0.5), self.duration_seconds.quantile(0.5)
-        wide = f"{width:g} GPU{'' if width == 1.0 else 's'} or fewer"
-        middle = f"; half of them ask for {wide} and take {seconds:,.0f} s or less"
+        middle = ""
+        if width is not None and seconds is not None:
+            wide = f"{width:g} GPU{'' if width == 1.0 else 's'} or fewer"
+            middle = f"; half of them ask for {wide} and take {format_duration(seconds)} or less"
         return (
             f"<{self.jobs:,} jobs of {self.name}: {self.users:,} users, {self.gpu_seconds / HOUR:,.0f} "
-            f"GPU-hours in {self.span_seconds / DAY:.3g} days{load}{middle if self.jobs else ''}; "
+            f"GPU-hours in {self.span_seconds / DAY:.3g} days{load}{middle}; "
             "as_json() has it all>"
         )
 

@@ -4,8 +4,9 @@ from typing import Any
 
 import pytest
 
+from volvelle.incumbents.kueue.amounts import amount, seconds
+from volvelle.incumbents.kueue.api import by_key, read
 from volvelle.incumbents.kueue.cycle import Configuration, Cycle, Entry
-from volvelle.incumbents.kueue.objects import amount, by_key, read, seconds
 from volvelle.incumbents.kueue.quota import Ledger, share_of
 from volvelle.incumbents.kueue.site import Site
 from volvelle.model.problems import Problem

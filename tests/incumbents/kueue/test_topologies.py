@@ -9,7 +9,8 @@ from typer.testing import CliRunner
 
 from volvelle.cli.main import app
 from volvelle.core.composition import WrittenComposition
-from volvelle.incumbents.kueue.objects import TopologyRequest, read
+from volvelle.incumbents.kueue.api import read
+from volvelle.incumbents.kueue.pods import TopologyRequest
 from volvelle.incumbents.kueue.topology import Tree, place
 from volvelle.metrics.outcomes import Outcomes
 from volvelle.model.cluster import Cluster

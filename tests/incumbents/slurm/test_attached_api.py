@@ -25,7 +25,11 @@ class Attached:
     def __init__(self, run: Path, folder: Path) -> None:
         self.slurm, self.cluster = RecordedSlurm(run), AttachedCluster()
         self.session = Session(
-            self.slurm, folder / "record", foresee, self.cluster.take, lambda: self.slurm.time
+            self.slurm,
+            folder / "record",
+            foresee,
+            self.cluster.take,
+            clock=lambda: self.slurm.time,
         )
         self.session.step()
         self.store = Store.open(f"sqlite:///{folder}/store.db")
@@ -140,11 +144,10 @@ def test_metrics_have_the_accuracy_beside_slurm(attached: Attached) -> None:
     load = attached.client("u1").get("/v1/load").json()
     follower = attached.session.follower
     assert follower is not None
+    assert attached.client("u1").get("/v1/told").json()["sentence"] == follower.accuracy.line()
     assert load["p90_held"] + load["p90_missed"] == sum(
         one.polls for one in follower.accuracy.starts
     )
-    told = attached.client("u1").get("/v1/told").json()
-    assert told["sentence"] == "", "instants are judged there, not what was told at submission"
 
 
 def test_a_server_that_comes_back_has_the_history(attached: Attached, shared: Path) -> None:

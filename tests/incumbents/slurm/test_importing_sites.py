@@ -26,9 +26,9 @@ JobSubmitPlugins=lua
 NodeName=n[0-1] CPUs=16 RealMemory=64000 Gres=gpu:4 Feature=fast Weight=3
 NodeName=n2 CPUs=16 RealMemory=64000 Gres=gpu:4
 PartitionName=all Nodes=ALL MaxTime=1-0 Default=YES
-PartitionName=fast Nodes=n[0-1] MaxTime=1:00:00 PriorityTier=5 AllowAccounts=vision
+PartitionName=fast Nodes=n[0-1] MaxTime=1:00:00 PriorityTier=5 AllowGroups=vision
 """
-QOS = "Name|Priority|Preempt|MaxTRESPU|MaxWall\nnormal|10||gres/gpu=6|\nhigh|99|normal||2:00:00\n"
+QOS = "Name|Priority|Preempt|MaxTRESPU|GrpTRESMins\nnormal|10||gres/gpu=6|\nhigh|99|normal||gres/gpu=600\n"
 ASSOC = (
     "Cluster|Account|User|ParentName|Share|GrpTRES|QOS|Def QOS\n"
     "lab|root|||1|||\nlab|vision||root|3|gres/gpu=8||\nlab|vision|ada|vision|1||high,normal|normal\n"
@@ -84,8 +84,8 @@ def test_a_site_comes_back_from_its_file(dump: Path) -> None:
 
 def test_what_is_not_modelled_is_named_with_the_jobs_that_it_touches(dump: Path) -> None:
     said = run("site", "import", "slurm", str(dump), "--out", str(dump.parent / "site.toml"))
-    assert "Partition fast: AllowAccounts not heeded (touches 2 of 4 jobs)" in said
-    assert "QOS high: MaxWall not heeded (touches 1 of 4 jobs)" in said
+    assert "Partition fast: AllowGroups not heeded (touches 2 of 4 jobs)" in said
+    assert "QOS high: GrpTRESMins not heeded (touches 1 of 4 jobs)" in said
     assert "JobSubmitPlugins are not run" in said
 
 

@@ -320,3 +320,48 @@ def test_the_tightest_set_of_neighbours_is_taken() -> None:
     controller = controller_of(site_of(4), there, job(2, 1))
     main_pass(controller, 100)
     assert nodes_of(controller, "2") == ["n0"]
+
+
+@pytest.mark.parametrize(
+    ("partition", "limits", "reason"),
+    [
+        ({"allow_accounts": frozenset({"vision"})}, {}, "AccountNotAllowed"),
+        ({"deny_accounts": frozenset({"NLP"})}, {}, "AccountNotAllowed"),
+        ({"allow_qos": frozenset({"high"})}, {}, "QOSNotAllowed"),
+        ({"deny_qos": frozenset({"normal"})}, {}, "QOSNotAllowed"),
+        ({"allow_qos": frozenset({"Normal"}), "deny_qos": frozenset({"normal"})}, {}, ""),
+        ({"min_nodes": 2}, {}, "PartitionNodeLimit"),
+        ({}, {"per_job": {"gres/gpu": 1.0}}, "QOSMaxGRESPerJob"),
+        ({}, {"per_node": {"cpu": 0.5}}, "QOSMaxCPUPerNode"),
+        ({}, {"least": {"gres/gpu": 4.0}}, "QOSMinGRES"),
+        ({}, {"max_seconds": 9 * MINUTE}, "QOSMaxWallDurationPerJobLimit"),
+        ({}, {"max_seconds": 10 * MINUTE, "per_job": {"gres/gpu": 2.0}}, ""),
+    ],
+)
+def test_a_job_that_a_rule_on_single_jobs_keeps_out_never_starts(
+    partition: dict[str, Any], limits: dict[str, Any], reason: str
+) -> None:
+    """slurm.conf(5), ``AllowAccounts``, ``AllowQos``, ``MinNodes``; sacctmgr(1), limits of a job."""
+    site = site_of(
+        1,
+        partitions=(Partition("all", ("n0",), **partition), Partition("own", ("n0",))),
+        qos=(Qos("normal", limits=Limits(**limits)), Qos("free")),
+    )
+    whose: dict[str, Any] = {"account": "nlp", "qos": "normal", "user": "u1"}
+    controller = controller_of(site, job(1, 2, **whose), job(2, 1, user="u2", qos="high"))
+    main_pass(controller, 100)
+    assert entry(controller, "1").reason == reason
+    assert ("1" in started(controller)) == (not reason)
+    if partition and reason:  # of several partitions, one that lets it in serves it
+        both = controller_of(site, job(1, 2, partitions=("all", "own"), **whose))
+        main_pass(both, 100)
+        assert entry(both, "1").partition == "own"
+
+
+def test_a_job_of_a_trace_was_accepted_when_it_came() -> None:
+    site = site_of(1, qos=(Qos("normal", limits=Limits(max_seconds=60.0)),))
+    controller = controller_of(site)
+    one = entry_of(0, job(1, 2, qos="normal"), controller.rules, 0.0)
+    controller.enter(one, accepted=True)
+    main_pass(controller, 100)
+    assert started(controller) == ["1"]

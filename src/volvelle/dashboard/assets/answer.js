@@ -1,6 +1,6 @@
 // What is to be said of a job first: a sentence, and the picture of its plan.
 
-import { counted, duration, h, moment, now, reasonOf, svg, tickLabel, ticks } from "./dom.js";
+import { counted, duration, h, jobId, moment, now, reasonOf, svg, tickLabel, ticks } from "./dom.js";
 import { atRisk, finishText, guaranteeOf, neededBy, neededByText } from "./queue.js";
 
 const WAITS = ["waiting", "held"];
@@ -76,7 +76,7 @@ export function planPicture(job, width) {
 
 // What would help, against what is expected now; `apply` declares anew what a job that waits may.
 export function explanation(found, apply) {
-  const ahead = found.ahead.slice(0, 20).flatMap((each) => [h("a", { href: `#/job/${each}` }, String(each)), " "]);
+  const ahead = found.ahead.slice(0, 20).flatMap((each) => [h("a", { href: `#/job/${each}` }, jobId(each)), " "]);
   const more = found.ahead.length > 20 ? `and ${found.ahead.length - 20} more` : "";
   const rows = found.changes.map((change) => h("tr", {}, h("th", { scope: "row" }, `With ${change.what}`), h("td", {}, moment(change.start)), h("td", {}, moment(change.p50)), h("td", {}, change.sooner ? `${duration(change.sooner)} sooner` : ""), h("td", {}, apply(change))));
   return [
@@ -85,7 +85,7 @@ export function explanation(found, apply) {
     found.after !== null && found.after !== undefined ? h("p", {}, "It waits for the end of job ", h("a", { href: `#/job/${found.after}` }, String(found.after)), ".") : null,
     rows.length ? h("div", { class: "table", tabIndex: 0, role: "region", "aria-label": "What would help" }, h("table", {},
       h("thead", {}, h("tr", {}, ["What would help", "Start", "Finish", "", ""].map((name) => (name ? h("th", { scope: "col" }, name) : h("td"))))), h("tbody", {}, rows))) : null,
-    !rows.length && found.complete && WAITS.includes(found.job.state) ? h("p", {}, "No change that was tried would let it finish sooner.") : null,
+    !rows.length && found.complete && !found.job.attached && WAITS.includes(found.job.state) ? h("p", {}, "No change that was tried would let it finish sooner.") : null,
     found.complete ? null : h("p", { class: "note" }, "Not every change that could help was tried: there was no time."),
   ].filter(Boolean);
 }

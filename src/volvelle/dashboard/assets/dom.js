@@ -70,6 +70,10 @@ export const number = (value) => value.toLocaleString("en", { maximumFractionDig
 
 // "1 node", "2 nodes".
 // `sweep[2]` of an array.
+// A job's number as people write it: "1188_3" for a task of an array of an attached cluster (volvelle.model.job_number).
+const ARRAYS = 2 ** 26;
+export const jobId = (job) => (job < ARRAYS ? String(job) : `${job % ARRAYS}_${Math.floor(job / ARRAYS) - 1}`);
+
 export const nameOf = ({ name, array_index: at }) => (at === null || at === undefined ? name : `${name}[${at}]`);
 
 // Why a job waits or how it ended, without its state, which stands beside it.

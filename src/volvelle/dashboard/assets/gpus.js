@@ -1,7 +1,7 @@
 // Every GPU as a cell, coloured by what becomes of its holder: a column of eight is a node, or a part of one.
 
 import { finishText, atRisk, startOf } from "./queue.js";
-import { counted, h, nameOf, number } from "./dom.js";
+import { counted, h, jobId, nameOf, number } from "./dom.js";
 
 const TALL = 8, GAP = 2;
 const BORROWS = "on GPUs that its pool borrows"; // as the server says it
@@ -93,5 +93,5 @@ function paint(canvas, cells, width, height, wide, high) {
 }
 
 const words = ({ node, gpu, job }) => (job
-  ? `${job.number} ${nameOf(job)}\n${job.user}, ${counted(job.gpus, "GPU")}\n${node.name}, since ${startOf(job)}\nfinishes ${finishText(job)}`
+  ? `${jobId(job.number)} ${nameOf(job)}\n${job.user}, ${counted(job.gpus, "GPU")}\n${node.name}, since ${startOf(job)}\nfinishes ${finishText(job)}`
   : `${node.name}, GPU ${gpu}\n${node.state === "up" ? "free" : node.state}`);

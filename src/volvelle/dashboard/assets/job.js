@@ -3,7 +3,7 @@
 import { answer, explanation, planPicture, progressText } from "./answer.js";
 import { ApiError, get, stream } from "./api.js";
 import { forecastChart } from "./chart.js";
-import { duration, h, moment, nameOf, now, number } from "./dom.js";
+import { duration, h, jobId, moment, nameOf, now, number } from "./dom.js";
 import { askForChange, changeJobs, declare, isOffered, sayError } from "./dialogs.js";
 import { finishText, guaranteeOf, startOf } from "./queue.js";
 
@@ -17,12 +17,12 @@ export function job(root, { cluster, session, path }) {
   const why = h("div"), chart = h("div"), log = h("pre", { class: "log", role: "log", tabIndex: 0, "aria-label": "Log" });
   const request = h("pre", { class: "request", role: "region", tabIndex: 0, "aria-label": "Request" });
   const follow = h("input", { type: "checkbox", checked: true });
-  const title = h("h1", {}, `Job ${wanted}`), lead = h("p", { class: "lead" }), sub = h("p", { class: "sub" }), plan = h("div");
+  const shownId = jobId(wanted), title = h("h1", {}, `Job ${shownId}`), lead = h("p", { class: "lead" }), sub = h("p", { class: "sub" }), plan = h("div");
   const card = (style, name, ...parts) => h("section", { class: `card ${style}` }, h("h2", {}, name), parts);
   const own = [
-    card("most", "Why, and what would help", why, h("button", { type: "button", onclick: () => explain() }, "Ask again")),
+    card("most", session.reads ? "Why" : "Why, and what would help", why, h("button", { type: "button", onclick: () => explain() }, "Ask again")),
     card("most", "How the forecast went", chart),
-    card("rest", "Request", request), card("whole", "Log", h("label", {}, follow, " keep the end in sight"), log)];
+    card("rest", "Request", request), session.reads ? null : card("whole", "Log", h("label", {}, follow, " keep the end in sight"), log)].filter(Boolean);
   for (const part of own) part.hidden = true;
   root.append(h("p", { class: "crumb" }, h("a", { href: "#/queue" }, "Queue")), title, lead, sub, buttons,
     h("div", { class: "cards" }, card("whole", "Plan", plan), own[0], card("rest", "Facts", facts), own.slice(1)));
@@ -73,7 +73,7 @@ export function job(root, { cluster, session, path }) {
       facts.replaceChildren(h("dt", {}, "Not here"), h("dd", {}, "There is no such job, or it is over and another user's."));
       return;
     }
-    title.textContent = present.name ? `Job ${wanted}: ${nameOf(present)}` : `Job ${wanted}`;
+    title.textContent = present.name ? `Job ${shownId}: ${nameOf(present)}` : `Job ${shownId}`;
     facts.replaceChildren(...factsOf({ ...details, ...row }, details).flatMap(([name, text]) => [h("dt", {}, name), h("dd", {}, text)]));
     const over = OVER.includes(present.state), [certain, expected] = answer({ ...details, ...row });
     lead.replaceChildren(certain, " ", h("span", {}, expected));
@@ -81,7 +81,7 @@ export function job(root, { cluster, session, path }) {
     drawPictures();
     if (present.state !== shownState) {
       const act = (action) => (action === "change" ? askForChange(wanted, details.request).then(explain) : changeJobs(action, [wanted]));
-      buttons.replaceChildren(...(!details || over ? [] : ACTIONS[present.state] ?? ["hold", "cancel"]).map((action) =>
+      buttons.replaceChildren(...(!details || over || session.reads ? [] : ACTIONS[present.state] ?? ["hold", "cancel"]).map((action) =>
         h("button", { type: "button", onclick: () => act(action) }, action[0].toUpperCase() + action.slice(1))));
       const changed = shownState !== "";
       shownState = present.state;
@@ -107,7 +107,7 @@ export function job(root, { cluster, session, path }) {
 
   const observer = new ResizeObserver(drawPictures);
   observer.observe(plan);
-  read().then(() => { if (details) readLog(); });
+  read().then(() => { if (details && !session.reads) readLog(); });
   return { update: () => { if (cluster.jobs.has(wanted)) draw(); else if (details && !OVER.includes(shownState)) read(); }, close: () => { stopped.abort(); observer.disconnect(); } };
 }
 
@@ -119,6 +119,9 @@ function factsOf(job, own) {
     ["State", job.reason && !own ? `${job.state}: ${job.reason}` : job.state],
     ["User", job.user],
     ["GPUs", `${number(job.gpus)}${job.grants?.length ? `: ${job.grants.map(([node, gpus]) => `${node} [${gpus.join(", ")}]`).join(", ")}` : ""}`],
+    ["Account, partition, QOS", job.attached ? [job.attached.account, job.attached.partition, job.attached.qos].filter(Boolean).join(", ") : ""],
+    ["Its scheduler says", job.attached ? [job.attached.reason, job.attached.start ? `start ${moment(job.attached.start)}` : job.started ? "" : "no start"].filter(Boolean).join(", ") : ""],
+    ["Starts by (P90)", moment(job.attached?.start_p90)],
     ["Submitted", moment(job.submitted)],
     [job.started || over ? "Started" : "Starts about", startOf(job) || "not known yet"],
     over ? ["Ended", `${moment(job.ended)}, after ${duration(job.ended - job.submitted)}`] : ["Finishes (P50–P90)", finishText(job)],

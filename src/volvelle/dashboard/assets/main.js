@@ -29,7 +29,7 @@ const main = document.getElementById("main");
 let cluster = null, session = null, view = null;
 
 // Views that the session has no answers for.
-const hidden = () => (session.run ? ["submit", "shares", "whatif", "policies"] : session.role === "operator" ? [] : ["whatif", "policies"]);
+const hidden = () => (session.reads ? ["submit", "whatif", "policies"] : session.run ? ["submit", "shares", "whatif", "policies"] : session.role === "operator" ? [] : ["whatif", "policies"]);
 
 const go = (where) => { location.hash = where; };
 
@@ -40,6 +40,7 @@ function show() {
   view?.close?.();
   hideTip();
   main.replaceChildren();
+  if (session.reads) main.append(h("p", { class: "reads", role: "note" }, h("b", {}, "Read only."), ` ${session.reads} decides; Volvelle reads it and changes nothing.`));
   say("");
   view = shown(main, { cluster, session, go, path: rest, query: new URLSearchParams(query) });
   document.title = `${main.querySelector("h1").textContent} – Volvelle`;

@@ -17,7 +17,7 @@ const columns = [
 
 export function nodes(root, { cluster, session, go }) {
   const picture = h("div", { class: "card whole" });
-  const count = h("span", { class: "count" }), operator = session.role === "operator";
+  const count = h("span", { class: "count" }), operator = session.role === "operator" && !session.reads;
   const actions = (operator ? ["drain", "resume"] : []).map((action) =>
     h("button", { type: "button", disabled: true, onclick: () => change(action) }, action[0].toUpperCase() + action.slice(1)));
   const table = new Table({ name: "nodes", label: "Nodes", columns, key: (node) => node.name, select: operator,

@@ -1,14 +1,14 @@
 // The cluster at a glance: a sentence first, then what it goes by.
 
 import { get, named } from "./api.js";
-import { counted, duration, h, moment, nameOf, now, number, reasonOf, svg } from "./dom.js";
+import { counted, duration, h, jobId, moment, nameOf, now, number, reasonOf, svg } from "./dom.js";
 import { gpuMap, gpusByType } from "./gpus.js";
 import { loadChart } from "./load.js";
 import { atRisk, finishText, neededBy, neededByText, queueLink } from "./queue.js";
 
 const READ_SECONDS = 15, LISTED = 6;
 const link = (href, ...text) => h("a", { href }, text);
-const jobLink = (job) => link(`#/job/${job.number}`, `${job.number} ${nameOf(job)}`);
+const jobLink = (job) => link(`#/job/${job.number}`, `${jobId(job.number)} ${nameOf(job)}`);
 
 export function overview(root, { cluster, session, go }) {
   const lead = h("p", { class: "lead" }), sub = h("p", { class: "sub" });
@@ -21,18 +21,19 @@ export function overview(root, { cluster, session, go }) {
   const map = gpuMap(parts.map, cluster, go);
   let read = { load: null, failed: [], pools: [] }, readAt = -Infinity, closed = false;
   const drawLoad = () => { if (read.load && parts.load.clientWidth) parts.load.replaceChildren(...loadChart(named(read.load.columns, read.load.points), cluster, parts.load.clientWidth)); };
+  for (const part of [parts.load, parts.look]) part.append(h("p", { class: "note" }, "Reading …"));
   const drawLook = () => { if (read.load) parts.look.replaceChildren(needsALook([...cluster.jobs.values()], cluster, read.failed)); };
   const draw = () => {
     const jobs = [...cluster.jobs.values()];
     lead.replaceChildren(...leading(jobs, cluster));
-    sub.replaceChildren(...counts(jobs, cluster));
+    sub.replaceChildren(...counts(jobs, cluster, session.reads));
     map.draw();
     drawLoad();
     drawLook();
     parts.starting.replaceChildren(list(first(jobs.filter((job) => job.state === "waiting"), (job) => job.predicted_start), (job) => job.predicted_start, (job) => counted(job.gpus, "GPU"), "No start is forecast."));
     parts.finishing.replaceChildren(list(first(jobs.filter((job) => job.grants.length), (job) => job.predicted_p50), (job) => job.predicted_p50, (job) => (job.predicted_p90 > job.predicted_p50 ? `–${moment(job.predicted_p90)}` : ""), "No finish is forecast."));
     parts.shares.replaceChildren(shareBars(jobs, cluster, read.pools));
-    parts.hold.replaceChildren(...forecastsHold(read));
+    parts.hold.replaceChildren(...forecastsHold(read, session.reads));
     if (session.run || performance.now() - readAt > READ_SECONDS * 1000) refresh();
   };
   const refresh = async () => {
@@ -44,7 +45,7 @@ export function overview(root, { cluster, session, go }) {
     drawLoad();
     drawLook();
     parts.shares.replaceChildren(shareBars([...cluster.jobs.values()], cluster, read.pools));
-    parts.hold.replaceChildren(...forecastsHold(read));
+    parts.hold.replaceChildren(...forecastsHold(read, session.reads));
   };
   const observer = new ResizeObserver(drawLoad);
   observer.observe(parts.load);
@@ -76,7 +77,7 @@ function leading(jobs, cluster) {
 
 const SAYS = { running: ["runs", "run"], starting: ["starts", "start"], stopping: ["is stopping", "are stopping"], waiting: ["waits", "wait"], held: ["is held", "are held"] };
 
-function counts(jobs, cluster) {
+function counts(jobs, cluster, reads) {
   const states = new Map();
   for (const job of jobs) states.set(job.state, (states.get(job.state) ?? 0) + 1);
   const said = Object.keys(SAYS).flatMap((state) => {
@@ -86,7 +87,7 @@ function counts(jobs, cluster) {
   const risky = jobs.filter(atRisk).length;
   return [...said.flatMap((each, at) => (at ? [", ", ...each] : each)), said.length ? ". " : "No job is here. ",
     ...(risky ? [link("#/queue?risk=yes", `${counted(risky, "job")} ${risky === 1 ? "is" : "are"} at risk of being late`), ". "] : []),
-    `Policy ${cluster.policy}${cluster.admission === "accept-all" ? "" : `, admission ${cluster.admission}`}.`];
+    reads ? `${reads} decides.` : `Policy ${cluster.policy}${cluster.admission === "accept-all" ? "" : `, admission ${cluster.admission}`}.`];
 }
 
 const list = (jobs, time, rest, none) => (jobs.length
@@ -124,13 +125,13 @@ function shareBars(jobs, cluster, pools) {
     h("p", { class: "note" }, pools.length ? "Mark: the quota; beyond it borrowed." : "Mark: an even share."));
 }
 
-function forecastsHold({ load, told }) {
-  if (!load) return [];
+function forecastsHold({ load, told }, reads) {
+  if (!load) return [h("p", { class: "note" }, "Reading …")];
   const judged = load.p90_held + load.p90_missed;
-  if (!judged) return [h("p", { class: "note" }, "Not known yet: no job that was told a P90 has ended since the server started. P90 is a guess until 20 jobs have finished.")];
+  if (!judged) return [h("p", { class: "note" }, reads ? "Not known yet: no start that was told has come." : "Not known yet: no job that was told a P90 has ended since the server started. P90 is a guess until 20 jobs have finished.")];
   const share = load.p90_held / judged;
-  return [h("p", {}, h("b", { class: "big" }, `${Math.floor(100 * share)} %`), " ended by the P90 they were told; 90 % is the aim."),
+  return [h("p", {}, h("b", { class: "big" }, `${Math.floor(100 * share)} %`), reads ? " of told starts came by their P90; 90 % is the aim." : " ended by the P90 they were told; 90 % is the aim."),
     svg("svg", { viewBox: "0 0 200 14", preserveAspectRatio: "none", class: "bar", "aria-hidden": "true" }, svg("rect", { width: 200, height: 14, class: "track" }),
       svg("rect", { width: 200 * share, height: 14, class: "held" }), svg("rect", { x: 179, width: 2, height: 14, class: "mark" })),
-    h("p", { class: "note" }, link("#/history", counted(judged, "job")), " that ended since the server started."), ...(told ? [h("p", { class: "note" }, `Of the latest: ${told}`)] : [])];
+    h("p", { class: "note" }, reads ? told : [link("#/history", counted(judged, "job")), " that ended since the server started."]), ...(told && !reads ? [h("p", { class: "note" }, `Of the latest: ${told}`)] : [])];
 }

@@ -1,7 +1,7 @@
 // The queue: filters in the address, columns and order remembered by the browser.
 
 import { progressOf, progressText } from "./answer.js";
-import { counted, h, moment, nameOf, now, number, span } from "./dom.js";
+import { counted, h, jobId, moment, nameOf, now, number, span } from "./dom.js";
 import { changeJobs } from "./dialogs.js";
 import { Table } from "./table.js";
 
@@ -27,7 +27,7 @@ export const neededBy = (job) => guaranteeOf(job) ?? job.due;
 export const neededByText = (job) => `${guaranteeOf(job) ? "Guaranteed by" : "Deadline"} ${moment(neededBy(job))}`;
 
 export const jobColumns = [
-  { name: "number", title: "Job", value: (job) => job.number, link: (job) => `#/job/${job.number}`, plain: true },
+  { name: "number", title: "Job", value: (job) => job.number, text: (job) => jobId(job.number), link: (job) => `#/job/${job.number}`, plain: true },
   { name: "name", title: "Name", value: nameOf, wide: true, plain: true },
   { name: "user", title: "User", value: (job) => job.user, plain: true },
   { name: "gpus", title: "GPUs", value: (job) => job.gpus, number: true },
@@ -46,6 +46,17 @@ const columns = [
   { name: "nodes", title: "Nodes", value: (job) => job.grants.map(([node]) => node).join(" "), wide: true, line: true },
   { name: "reason", title: "Reason", value: (job) => job.reason, wide: true, line: true, plain: true },
 ];
+
+// Of an attached cluster: what only its scheduler knows, and by when a job starts in nine cases of ten.
+const attachedColumns = [
+  { name: "partition", title: "Partition", value: (job) => job.attached.partition },
+  { name: "account", title: "Account", value: (job) => job.attached.account },
+  { name: "qos", title: "QOS", value: (job) => job.attached.qos },
+  { name: "start_p90", title: "Start P90", value: (job) => job.attached.start_p90, text: (job) => moment(job.attached.start_p90) },
+  { name: "site_start", title: "Slurm tells", value: (job) => job.attached.start, text: (job) => moment(job.attached.start) || (job.started ? "" : "none") },
+  { name: "site_reason", title: "Slurm says", value: (job) => job.attached.reason },
+];
+const attachedTo = (site) => attachedColumns.map((column) => ({ ...column, title: column.title.replace("Slurm", site) }));
 
 // The columns that the server titles: numbers that are shown as they stand.
 const titled = (cluster) => Object.entries(cluster.jobTitles).map(([name, title]) => ({ name, title, value: (job) => job[name], number: true }));
@@ -66,10 +77,11 @@ export function queue(root, { cluster, session, query, go }) {
   const actions = ["cancel", "hold", "release"].map((action) =>
     h("button", { type: "button", disabled: true, onclick: () => changeJobs(action, [...table.selected]).then(() => { table.selectAll(false); }) },
       action[0].toUpperCase() + action.slice(1)));
-  const more = titled(cluster);
+  const more = titled(cluster), changes = !session.run && !session.reads;
+  const site = session.reads ? attachedTo(session.reads.split(" ")[0]) : [];
   const table = new Table({
-    name: "queue", label: "Jobs that are not over", columns: [...columns, ...more], key: (job) => job.number, select: !session.run,
-    hidden: ["submitted", "p90", "guaranteed", "due", "nodes", ...more.map(({ name }) => name)],
+    name: session.reads ? "attached" : "queue", label: "Jobs that are not over", key: (job) => job.number, select: changes,
+    columns: [...columns.slice(0, -1), ...site, ...columns.slice(-1), ...more], hidden: ["account", "site_reason", "submitted", "p90", "guaranteed", "due", "nodes", ...more.map(({ name }) => name)],
     open: (job) => go(`#/job/${job.number}`),
     onselect: () => { for (const button of actions) button.disabled = !table.selected.size; tell(); },
   });
@@ -95,11 +107,11 @@ export function queue(root, { cluster, session, query, go }) {
   };
   for (const field of [text, state, user, risk]) field.addEventListener("input", changed);
   root.append(h("h1", {}, "Queue"),
-    h("div", { class: "controls" }, text, state, user, h("label", {}, risk, " at risk"), session.run ? null : [mine, actions], table.tools, count), table.element);
+    h("div", { class: "controls" }, text, state, user, h("label", {}, risk, " at risk"), session.run ? null : mine, changes ? actions : null, table.tools, count), table.element);
   draw();
   return { update: draw };
 }
 
-const matches = (job, words) => String(job.number) === words || nameOf(job).toLowerCase().includes(words) || job.reason.toLowerCase().includes(words);
+const matches = (job, words) => jobId(job.number) === words || nameOf(job).toLowerCase().includes(words) || job.reason.toLowerCase().includes(words);
 
 export const waited = (job) => (job.started ?? now()) - job.submitted;

@@ -3,9 +3,10 @@
 from copy import copy
 from dataclasses import dataclass, field, replace
 
+from volvelle.incumbents.kueue.amounts import Amounts, is_gpu
 from volvelle.incumbents.kueue.cycle import Cycle, Entry
 from volvelle.incumbents.kueue.flavors import Assigner
-from volvelle.incumbents.kueue.objects import Amounts, PodSet, is_gpu
+from volvelle.incumbents.kueue.pods import PodSet
 from volvelle.incumbents.kueue.preemption import Victim
 from volvelle.incumbents.kueue.quota import Holder
 from volvelle.incumbents.kueue.site import Site

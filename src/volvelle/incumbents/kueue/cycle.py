@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum, auto
 
+from volvelle.incumbents.kueue.amounts import Amounts, FlavorResource, added, is_gpu
 from volvelle.incumbents.kueue.fair_sharing import (
     STRATEGIES,
     Nominee,
@@ -14,7 +15,7 @@ from volvelle.incumbents.kueue.fair_sharing import (
     first_by_share,
 )
 from volvelle.incumbents.kueue.flavors import NO_PLACE, WAITS, Assigner, Assignment, Mode
-from volvelle.incumbents.kueue.objects import Amounts, FlavorResource, ResourceFlavor, added, is_gpu
+from volvelle.incumbents.kueue.objects import ResourceFlavor
 from volvelle.incumbents.kueue.preemption import Preemptor, Victim, classical_victims
 from volvelle.incumbents.kueue.quota import Holder, Ledger, Node
 from volvelle.incumbents.kueue.topology import Places
@@ -26,7 +27,7 @@ GATED = "AdmissionGated"
 
 @dataclass(frozen=True, slots=True)
 class Configuration:
-    """What Kueue's Configuration decides."""
+    """The options in Kueue's Configuration that decide."""
 
     fair: bool = False
     strategies: tuple[str, ...] = STRATEGIES
@@ -39,7 +40,7 @@ class Configuration:
 
 
 class Outcome(Enum):
-    """What became of a head in a cycle."""
+    """The fate of a head in a cycle."""
 
     ADMITTED = auto()
     PREEMPTING = auto()
@@ -97,7 +98,7 @@ class Cycle:
             )
 
     def run(self, heads: Iterable[Pending]) -> list[Entry]:
-        """What becomes of the heads, in the order in which they were served."""
+        """The fates of the heads, in the order in which they were served."""
         # 3. Requirements of all heads, as if each was alone.
         entries = [Entry(one) for one in heads]
         served = []

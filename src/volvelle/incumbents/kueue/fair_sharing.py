@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, TypeVar
 
-from volvelle.incumbents.kueue.objects import Amounts
+from volvelle.incumbents.kueue.amounts import Amounts
 from volvelle.incumbents.kueue.preemption import (
     FAIR_SHARING,
     IN_QUEUE,

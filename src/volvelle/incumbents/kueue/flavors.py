@@ -9,17 +9,14 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import NamedTuple
 
+from volvelle.incumbents.kueue.amounts import Amounts, FlavorResource, added
 from volvelle.incumbents.kueue.objects import (
-    Amounts,
     ClusterQueue,
-    FlavorResource,
     Fungibility,
-    PodSet,
-    PodSpec,
     ResourceFlavor,
     ResourceGroup,
-    added,
 )
+from volvelle.incumbents.kueue.pods import PodSet, PodSpec
 from volvelle.incumbents.kueue.preemption import Victim
 from volvelle.incumbents.kueue.quota import Ledger, Node
 from volvelle.incumbents.kueue.workloads import Pending
@@ -242,7 +239,7 @@ class _Search:
     group: list[tuple[PodSet, int]]
     asked: Mapping[str, int]
     used: Amounts
-    """What the workload's other pod sets use."""
+    """Usage of the workload's other pod sets."""
     reason: str = ""
     """The mildest reason of the flavours that do not fit."""
 

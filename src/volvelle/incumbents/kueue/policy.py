@@ -18,7 +18,7 @@ from volvelle.core.view import View
 from volvelle.incumbents.kueue.books import Books
 from volvelle.incumbents.kueue.cycle import WAITS_FOR_VICTIMS
 from volvelle.incumbents.kueue.flavors import EXCEEDS, NO_MATCH, WAITS
-from volvelle.incumbents.kueue.objects import TopologyRequest
+from volvelle.incumbents.kueue.pods import TopologyRequest
 from volvelle.incumbents.kueue.preemption import (
     FAIR_SHARING,
     IN_QUEUE,

@@ -7,7 +7,8 @@ back, the last first. Source: Kueue's documentation on preemption, and its hiera
 from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
-from volvelle.incumbents.kueue.objects import Amounts, FlavorResource, Preemption
+from volvelle.incumbents.kueue.amounts import Amounts, FlavorResource
+from volvelle.incumbents.kueue.objects import Preemption
 from volvelle.incumbents.kueue.quota import Holder, Ledger, Node
 
 IN_QUEUE = "InClusterQueue"

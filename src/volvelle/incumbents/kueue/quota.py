@@ -10,14 +10,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from volvelle.incumbents.kueue.objects import (
-    Amounts,
-    ClusterQueue,
-    Cohort,
-    FlavorResource,
-    ResourceGroup,
-    amount,
-)
+from volvelle.incumbents.kueue.amounts import Amounts, FlavorResource, amount
+from volvelle.incumbents.kueue.objects import ClusterQueue, Cohort, ResourceGroup
 from volvelle.incumbents.kueue.topology import Places
 from volvelle.model.problems import Problem
 
@@ -58,7 +52,7 @@ class Node:
     subtree: Amounts = field(default_factory=dict)
     """Its quota, and that which its children lend."""
     usage: Amounts = field(default_factory=dict)
-    """What counts against its subtree's quota."""
+    """Usage that counts against the quota of its subtree."""
 
     @property
     def path(self) -> Iterator["Node"]:

@@ -6,9 +6,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from volvelle.incumbents.kueue.api import KINDS, by_key, read
 from volvelle.incumbents.kueue.cycle import Configuration
 from volvelle.incumbents.kueue.fair_sharing import STRATEGIES
-from volvelle.incumbents.kueue.objects import KINDS, by_key, read
 from volvelle.incumbents.kueue.site import Site
 from volvelle.model.extras import install
 from volvelle.model.problems import Problem

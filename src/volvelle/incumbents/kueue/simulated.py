@@ -3,22 +3,23 @@
 from collections.abc import Iterable, Mapping, Sequence
 
 from volvelle.core import resources as core
+from volvelle.incumbents.kueue.amounts import Quantity, is_gpu
 from volvelle.incumbents.kueue.objects import (
     ClusterQueue,
     Cohort,
-    Container,
     FlavorQuotas,
-    PodSet,
-    PodSpec,
-    Quantity,
     ResourceFlavor,
     ResourceGroup,
     ResourceQuota,
-    Resources,
     Selector,
+)
+from volvelle.incumbents.kueue.pods import (
+    Container,
+    PodSet,
+    PodSpec,
+    Resources,
     Template,
     TopologyRequest,
-    is_gpu,
 )
 from volvelle.incumbents.kueue.site import Site
 from volvelle.incumbents.kueue.topology import Places, Tree

@@ -14,8 +14,8 @@ from volvelle.incumbents.kueue.objects import (
     PriorityClass,
     ResourceFlavor,
     Topology,
-    Workload,
 )
+from volvelle.incumbents.kueue.pods import Workload
 from volvelle.incumbents.kueue.quota import Ledger
 from volvelle.incumbents.kueue.workloads import Pending, holder, pending, waits
 

@@ -8,7 +8,9 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from volvelle.incumbents.kueue.objects import KINDS, Node, amount, given, is_gpu
+from volvelle.incumbents.kueue.amounts import amount, is_gpu
+from volvelle.incumbents.kueue.api import KINDS, given
+from volvelle.incumbents.kueue.objects import Node
 from volvelle.incumbents.kueue.read_site import Document, documents_at, settings_of, site_of
 from volvelle.incumbents.kueue.site import Site
 from volvelle.model.problems import Problem

@@ -9,7 +9,8 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from volvelle.incumbents.kueue.objects import Topology, TopologyRequest
+from volvelle.incumbents.kueue.objects import Topology
+from volvelle.incumbents.kueue.pods import TopologyRequest
 
 Domain = tuple[str, ...]
 """A domain by the values of its levels' labels, the largest first; the last may be the name of a node."""

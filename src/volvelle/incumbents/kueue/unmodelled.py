@@ -14,7 +14,7 @@ _PASSED = {
     "ProvisioningRequestConfig": "nodes are not provisioned",
     "ResourceQuota": "quotas of namespaces are not heeded",
 }
-"""What is not modelled of kinds that would decide."""
+"""Parts of kinds that would decide and are not modelled."""
 
 Has = Callable[[dict[str, Any]], object]
 _FIELDS: dict[str, list[tuple[str, Has]]] = {

@@ -3,14 +3,9 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from volvelle.incumbents.kueue.objects import (
-    Amounts,
-    PodSet,
-    PriorityClass,
-    Workload,
-    amount,
-    seconds,
-)
+from volvelle.incumbents.kueue.amounts import Amounts, amount, seconds
+from volvelle.incumbents.kueue.objects import PriorityClass
+from volvelle.incumbents.kueue.pods import PodSet, Workload
 from volvelle.incumbents.kueue.quota import Holder
 
 

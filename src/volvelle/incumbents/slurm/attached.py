@@ -43,7 +43,7 @@ from volvelle.model.pool import Pool
 _KEPT = 20_000
 """Jobs that are over, and past holdings, that are kept: the latest."""
 _GUESSED = 20
-"""Told starts until which times are marked as guessed."""
+"""The number of told starts until which times are marked as guessed."""
 _STATES = {
     "PENDING": JobState.WAITING,
     "CONFIGURING": JobState.STARTING,
@@ -259,7 +259,7 @@ class AttachedCluster:
 
     @property
     def forks(self) -> "AttachedCluster":
-        """What works out suggestions."""
+        """The worker that makes suggestions."""
         return self
 
     def suggest(self, job: JobStatusView) -> Suggestions:

@@ -96,8 +96,14 @@ class Controller:
 
     # ------------------------------------------------------------------ jobs come and go
 
-    def enter(self, entry: Entry) -> None:
-        """A job was submitted."""
+    def enter(self, entry: Entry, *, accepted: bool = False) -> None:
+        """A job was submitted. accepted: it ran once, so that no rule on single jobs keeps it."""
+        if not accepted and entry.job.pending:
+            bars = [self.book.bars(entry.job, entry.limit, one) for one in entry.partitions]
+            entry.barred = bars[0] if bars and all(bars) else ""
+            if not entry.barred:
+                allowed = zip(entry.partitions, bars, strict=True)
+                entry.partitions = tuple(one for one, bar in allowed if not bar)
         self.entries[entry.number] = entry
         self.entered += 1
         entry.turn = self.entered
@@ -291,6 +297,8 @@ class Controller:
         job = entry.job
         if entry.held:
             return "JobHeldUser"
+        if entry.barred:
+            return entry.barred
         if entry.eligible > self.now:
             return "BeginTime"
         if any(key in self.keys for key in entry.after) or self._is_not_alone(entry):

@@ -31,9 +31,9 @@ class Entry:
     """A job in the controller. Times are seconds on the run's clock.
 
     limit: seconds. eligible: it does not start before. accrue: from when its age counts. after: jobs that
-    have to end first, by key. turn: the order of entering. allowed: nodes that will do (None: all).
-    priority: by partition. shares: what it holds, None while it waits; cpus: of these. counted: until when
-    they are part of its usage.
+    have to end first, by key. barred: the rule by which it never starts as it stands. turn: the order of
+    entering. allowed: nodes that will do (None: all). priority: by partition. shares: what it holds, None
+    while it waits; cpus: of these. counted: until when they are part of its usage.
     """
 
     number: int
@@ -44,6 +44,7 @@ class Entry:
     accrue: float
     held: bool = False
     after: frozenset[str] = frozenset()
+    barred: str = ""
     turn: int = 0
     allowed: Bools | None = None
     priority: dict[str, float] = field(default_factory=dict)

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
-from volvelle.incumbents.slurm.site import Association, Limits, Qos, Site, Tres
+from volvelle.incumbents.slurm.site import Association, Job, Limits, Partition, Qos, Site, Tres
 
 JOBS = "jobs"
 _WORDS = {"cpu": "CPU", "mem": "Memory", "node": "Node", "billing": "Billing"}
@@ -74,6 +74,31 @@ class Book:
                 return bound.reason.format(_word(name))
         return ""
 
+    def bars(self, job: Job, limit: float, partition: Partition) -> str:
+        """The rule that keeps a job out of a partition whatever ends, in Slurm's words; empty: none.
+
+        Source: slurm.conf(5), ``AllowAccounts`` and the like; sacctmgr(1), ``MaxTRES``, ``MaxTRESPerNode``,
+        ``MinTRES``, ``MaxWall``. limit: seconds. A partition's list of groups is not looked at.
+        """
+        if _is_out(job.account, partition.allow_accounts, partition.deny_accounts):
+            return "AccountNotAllowed"
+        if _is_out(job.qos, partition.allow_qos, partition.deny_qos):
+            return "QOSNotAllowed"
+        if job.most_nodes < partition.min_nodes:
+            return "PartitionNodeLimit"
+        for kind, limits in self._of_one_job(job, partition.name):
+            if reason := _beyond(limits, job, limit):
+                return kind + reason
+        return ""
+
+    def _of_one_job(self, job: Job, partition: str) -> Iterator[tuple[str, Limits]]:
+        """Limits that hold for a job by itself: a QOS names the account's own, a user's those above it."""
+        names = dict.fromkeys((self._partition_qos.get(partition, ""), job.qos))
+        yield from (("QOS", self._qos[name].limits) for name in names if name in self._qos)
+        for place in ((job.account, job.user), (job.account, "")):
+            if place in self._association:
+                yield "Assoc", self._association[place].limits
+
     def counts_jobs(self, user: str, account: str, qos: str, partition: str) -> bool:
         """Whether a limit on numbers of jobs holds for such a job."""
         return any(JOBS in bound.most for bound in self.bounds(user, account, qos, partition))
@@ -106,6 +131,28 @@ class Book:
             if own is None or not _per_user(own):
                 yield from _inherited(one, account, user)
             above = one.parent or ("root" if above != "root" else "")
+
+
+def _is_out(name: str, allowed: frozenset[str] | None, denied: frozenset[str]) -> bool:
+    """Whether lists keep a name out; what allows comes before what denies (slurm.conf(5))."""
+    named = allowed if allowed is not None else denied
+    return (name.lower() in map(str.lower, named)) == (allowed is None)
+
+
+def _beyond(limits: Limits, job: Job, limit: float) -> str:
+    """The limit of one job that a job exceeds, in Slurm's words without their beginning; empty: none."""
+    if limits.max_seconds is not None and limit > limits.max_seconds:
+        return "MaxWallDurationPerJobLimit"
+    nodes = max(job.least_nodes, 1)
+    for name, asked in job.asked.items():
+        if asked > limits.per_job.get(name, asked):
+            return f"Max{_word(name)}PerJob"
+        if asked / nodes > limits.per_node.get(name, asked):
+            return f"Max{_word(name)}PerNode"
+    for name, least in limits.least.items():
+        if job.asked.get(name, 0.0) < least:
+            return f"Min{_word(name)}"
+    return ""
 
 
 def _per_user(one: Association) -> bool:

@@ -152,10 +152,11 @@ class Slurm(Policy):
             entry = controller.entries.get(number)
             if entry is None:
                 spec = view.spec(number)
-                job = self._records.get(spec.id) or job_of_spec(spec, rules)
+                recorded = self._records.get(spec.id)
+                job = recorded or job_of_spec(spec, rules)
                 entry = entry_of(number, job, rules, view.now, dependencies(job, self._records))
                 entry.allowed = (kinds[row] >> node_types) & 1 == 1
-                controller.enter(entry)
+                controller.enter(entry, accepted=recorded is None)
                 if job.running and self._past is not None:
                     start = min(job.start or view.now, view.now)
                     controller.hold(entry, job.partitions[0], on_nodes(entry, controller), start)

@@ -33,6 +33,9 @@ _REQUESTS: dict[str, Touches] = {
     "Jobs of a reservation run as other jobs do where a trace is simulated": (
         lambda job: bool(job.reservation)
     ),
+    "Throttles of arrays (%N) are not known to sacct: all tasks come at once where a trace is simulated": (
+        lambda job: job.array is not None
+    ),
     "Licences are not counted where a trace is simulated": lambda job: bool(job.licences),
     "Features that jobs ask for (--constraint) are not heeded where a trace is simulated": (
         lambda job: bool(job.features)
@@ -89,12 +92,7 @@ _FLAGS = frozenset(
 
 def _of_partition(one: Partition) -> str:
     limits = {
-        "AllowAccounts": one.allow_accounts is not None,
-        "DenyAccounts": bool(one.deny_accounts),
-        "AllowQos": one.allow_qos is not None,
-        "DenyQos": bool(one.deny_qos),
         "AllowGroups": one.allow_groups is not None,
-        "MinNodes": one.min_nodes > 1,
         "MaxCPUsPerNode": one.max_cpus_per_node is not None,
         "GraceTime": one.grace_seconds > 0.0,
     }
@@ -106,10 +104,6 @@ def _of_limits(limits: Limits) -> list[str]:
         "GrpSubmit": limits.group_submit is not None,
         "GrpTRESMins": bool(limits.group_minutes),
         "GrpTRESRunMins": bool(limits.group_run_minutes),
-        "MaxTRES": bool(limits.per_job),
-        "MaxTRESPerNode": bool(limits.per_node),
-        "MaxWall": limits.max_seconds is not None,
-        "MinTRES": bool(limits.least),
     }
     return [name for name, limited in there.items() if limited]
 
@@ -160,6 +154,9 @@ def jobs_of_sacct(text: str) -> Iterator[Job]:
         yield Job(
             key=key,
             id=whole(key) or 0,
+            array=whole(row.get("JobID", "").partition("_")[0])
+            if "_" in row.get("JobID", "")
+            else None,
             submit=0.0,
             user=row.get("User", ""),
             account=row.get("Account", ""),

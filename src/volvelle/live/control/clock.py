@@ -97,7 +97,7 @@ def _are_close(a: float, b: float) -> bool:
 
 
 class _Kept(msgspec.Struct, frozen=True):
-    """What a start keeps: by the clock since this boot, the journal with that epoch began at ``zero``."""
+    """A start's record: by the clock since this boot, the journal with that epoch began at ``zero``."""
 
     boot: str
     epoch: float

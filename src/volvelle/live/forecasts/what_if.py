@@ -175,7 +175,7 @@ class Moves:
 
     @classmethod
     def of(cls, seconds: Mapping[int, float]) -> Self:
-        """Those of the jobs whose number of seconds is positive."""
+        """The jobs whose number of seconds is positive."""
         moved = {number: each for number, each in seconds.items() if each > _MIN_MOVE_SECONDS}
         if not moved:
             return cls(0, 0.0, 0.0, None)

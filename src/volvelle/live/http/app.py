@@ -34,12 +34,14 @@ from volvelle.live.http.quick_submissions import QuickSubmissions
 from volvelle.live.http.quota import JobQuota
 from volvelle.live.http.reads_only import ReadsOnly
 from volvelle.live.http.request_limits import RequestLimits
+from volvelle.live.http.responses import ToldTable
 from volvelle.live.http.session_table import SessionTable
 from volvelle.live.http.shares import Shares
 from volvelle.live.http.shown_cluster import ShownCluster
 from volvelle.live.http.streams import IsClosing, OpenStreams
 from volvelle.live.store import Store
 from volvelle.live.uploads import UPLOADS, Uploads
+from volvelle.metrics.told import ToldClass
 
 
 def create_app(
@@ -58,6 +60,7 @@ def create_app(
     app = create_routes()
     _show(app, controller, store, limits, is_closing)
     app.state.metrics_text = partial(metrics_text, controller)
+    app.state.told = partial(queue.told_table, controller, store)
     app.state.replays = ForecastThreads(limits.replay, threads=1)
     app.state.fronts = FrontFolder(fronts)
     app.state.quota = JobQuota(limits.jobs, limits.jobs_of_a_user, limits.priority)
@@ -74,16 +77,19 @@ def create_reading_app(
     store: Store,
     limits: Limits,
     metrics: Callable[[], bytes],
+    told: Callable[[], str],
     owner: str,
     is_closing: IsClosing = lambda: False,
 ) -> FastAPI:
     """The API of a cluster that is attached: what reads, tokens, and sessions.
 
-    store: of the tokens. metrics: in Prometheus' text format. owner: the scheduler that decides.
+    store: of the tokens. metrics: in Prometheus' text format. told: the accuracy, in a sentence. owner:
+    the scheduler that decides.
     """
     app = create_routes()
     _show(app, cluster, store, limits, is_closing)
     app.state.metrics_text, app.state.owner = metrics, owner
+    app.state.told = lambda: ToldTable(cluster.status.time, told(), ToldClass._fields, ())
     app.add_middleware(ReadsOnly, owner=owner)
     app.add_middleware(RequestLimits, body_bytes=limits.body_bytes, seconds=limits.request)
     return app

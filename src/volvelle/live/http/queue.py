@@ -33,7 +33,7 @@ from volvelle.live.http.responses import (
 )
 from volvelle.live.http.shown_cluster import ShownCluster
 from volvelle.live.http.streams import EVENT_STREAM, KEEPALIVE_SECONDS, NO_STORE, may_follow
-from volvelle.live.status.view import LoadPoint, StatusView
+from volvelle.live.status.view import LoadPoint
 from volvelle.live.store import Store
 from volvelle.metrics.told import ToldClass, told_sentence
 
@@ -139,12 +139,14 @@ async def list_load(principal: AnyPrincipal, cluster: TheCluster) -> Response:
 
 
 @router.get("/told", response_model=ToldTable, responses=error_responses())
-async def show_told(principal: AnyPrincipal, cluster: TheCluster, store: TheStore) -> Response:
-    """Whether times told at submission hold, for the latest 1,000 finished jobs and classes of them."""
-    return json_response(await run_in_threadpool(_told, cluster.status, store))
+async def show_told(request: Request, principal: AnyPrincipal) -> Response:
+    """Whether told times hold: of the latest 1,000 finished jobs and classes of them, told at submission."""
+    return json_response(await run_in_threadpool(request.app.state.told))
 
 
-def _told(view: StatusView, store: Store) -> ToldTable:
+def told_table(cluster: ShownCluster, store: Store) -> ToldTable:
+    """Whether times told at submission hold, for the latest finished jobs."""
+    view = cluster.status
     told = told_of(store.jobs, [job.submitted for job in view.jobs.values()])
     return ToldTable(view.time, told_sentence(told), ToldClass._fields, tuple(told.classes))
 

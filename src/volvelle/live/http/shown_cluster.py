@@ -53,7 +53,7 @@ class ShownCluster(Protocol):
 
     @property
     def forks(self) -> AnswersWhy:
-        """What works out suggestions."""
+        """The worker that makes suggestions."""
 
     def events(self, after: int, timeout: float | None = None) -> list[ChangeEvent] | None:
         """Change events after one, by its number; None where they are not kept any more."""

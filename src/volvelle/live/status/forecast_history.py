@@ -31,6 +31,8 @@ class ForecastHistory:
         if all(map(isnan, times)):
             return
         points = self._live.setdefault(job.number, array("d"))
+        while points and points[-4] > time:  # of a clock that was set back since
+            points = points[:-4]
         if points and not any(
             _differs(time, *pair) for pair in zip(points[-3:], times, strict=True)
         ):

@@ -15,6 +15,8 @@ class LoadHistory:
     def add(self, point: LoadPoint) -> None:
         """Keep the load from ``point.time`` on, if it differs from the last."""
         points, half = self._points, MAX_POINTS // 2
+        while points and points[-1].time > point.time:  # of a clock that was set back since
+            points.pop()
         if points and points[-1][1:] == point[1:]:
             return
         if len(points) == MAX_POINTS:

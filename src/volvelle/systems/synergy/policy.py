@@ -90,7 +90,7 @@ class Synergy(Policy):
         return None if self.divides else self._inner.kernel(named=named)
 
     def refresh(self, view: View) -> tuple[str, ...]:
-        """What the kernel of the inner policy needs."""
+        """The needs of the inner policy's kernel."""
         return self._inner.refresh(view)
 
     def next_wake(self, view: View) -> float | None:

@@ -1,0 +1,179 @@
+"""Workloads as Kueue's API has them: pod sets with their pods, the quota that they hold, their conditions."""
+
+from msgspec import field
+
+from volvelle.incumbents.kueue.amounts import Quantity, added, amount
+from volvelle.incumbents.kueue.objects import Object, Piece, Requirement, Toleration
+
+
+class Resources(Piece, frozen=True):
+    """``resources`` of a container."""
+
+    requests: dict[str, Quantity] = {}
+    limits: dict[str, Quantity] = {}
+
+    @property
+    def asked(self) -> dict[str, int]:
+        """The requests; where one is missing, its limit counts."""
+        return {name: amount(name, one) for name, one in (self.limits | self.requests).items()}
+
+    @property
+    def excessive(self) -> bool:
+        """Whether more is requested of a resource than its limit allows."""
+        asked = self.asked
+        return any(asked[name] > amount(name, one) for name, one in self.limits.items())
+
+
+class Container(Piece, frozen=True):
+    """A container of a pod."""
+
+    resources: Resources = Resources()
+    restart_policy: str = ""
+
+
+class NodeSelectorTerm(Piece, frozen=True):
+    """Expressions of which all have to hold."""
+
+    match_expressions: list[Requirement] = []
+
+
+class NodeSelector(Piece, frozen=True):
+    """Terms of which one has to hold."""
+
+    node_selector_terms: list[NodeSelectorTerm] = []
+
+
+class NodeAffinity(Piece, frozen=True):
+    """The nodes that a pod requires; those that it prefers decide nothing here."""
+
+    required: NodeSelector = field(
+        name="requiredDuringSchedulingIgnoredDuringExecution", default=NodeSelector()
+    )
+
+
+class Affinity(Piece, frozen=True):
+    """``affinity`` of a pod, as far as it names nodes."""
+
+    node_affinity: NodeAffinity = NodeAffinity()
+
+
+class PodSpec(Piece, frozen=True):
+    """The pod that a pod set repeats."""
+
+    containers: list[Container] = []
+    init_containers: list[Container] = []
+    overhead: dict[str, Quantity] = {}
+    node_selector: dict[str, str] = {}
+    affinity: Affinity = Affinity()
+    tolerations: list[Toleration] = []
+
+    @property
+    def requests(self) -> dict[str, int]:
+        """The resources of one pod: its containers together, or its greediest initialisation."""
+        sidecars: dict[str, int] = {}
+        most: dict[str, int] = {}
+        for one in self.init_containers:
+            asked = added(sidecars, one.resources.asked)
+            if one.restart_policy == "Always":
+                sidecars = asked
+            most = {name: max(most.get(name, 0), each) for name, each in (most | asked).items()}
+        total = sidecars
+        for one in self.containers:
+            total = added(total, one.resources.asked)
+        total = {name: max(most.get(name, 0), total.get(name, 0)) for name in most | total}
+        return added(total, {name: amount(name, one) for name, one in self.overhead.items()})
+
+    @property
+    def terms(self) -> list[NodeSelectorTerm]:
+        """The terms of node affinity of which one has to hold; none: any node will do."""
+        return self.affinity.node_affinity.required.node_selector_terms
+
+
+class Template(Piece, frozen=True):
+    """The template of a pod set's pods."""
+
+    spec: PodSpec = PodSpec()
+
+
+class TopologyRequest(Piece, frozen=True):
+    """The level whose domain a pod set requires or prefers, and the sets that are placed with it."""
+
+    required: str = ""
+    preferred: str = ""
+    unconstrained: bool = False
+    pod_set_group_name: str = ""
+
+
+class PodSet(Piece, frozen=True):
+    """Pods that are alike."""
+
+    name: str = "main"
+    count: int = 1
+    min_count: int | None = None
+    template: Template = Template()
+    topology_request: TopologyRequest = TopologyRequest()
+
+    @property
+    def most_left_out(self) -> int:
+        """How many of its pods partial admission may leave out."""
+        return 0 if self.min_count is None else self.count - self.min_count
+
+
+class PodSetAssignment(Piece, frozen=True):
+    """The flavours and the quota of a pod set of an admitted workload."""
+
+    name: str = "main"
+    flavors: dict[str, str] = {}
+    resource_usage: dict[str, Quantity] = {}
+    count: int = 1
+
+
+class Admission(Piece, frozen=True):
+    """The quota that a workload holds."""
+
+    cluster_queue: str
+    pod_set_assignments: list[PodSetAssignment] = []
+
+
+class Condition(Piece, frozen=True):
+    """A condition of a workload."""
+
+    type: str
+    status: str
+    reason: str = ""
+    last_transition_time: str | None = None
+
+
+class ReclaimablePods(Piece, frozen=True):
+    """Pods of a set that are over, whose quota is free."""
+
+    name: str
+    count: int
+
+
+class AdmissionCheck(Piece, frozen=True):
+    """An admission check of a workload."""
+
+    state: str = ""
+
+
+class Workload(Object, frozen=True, kw_only=True):
+    """A job as Kueue sees it."""
+
+    pod_sets: list[PodSet] = []
+    queue_name: str = ""
+    priority: int | None = None
+    priority_class_name: str = ""
+    priority_class_ref: dict[str, str] = {}
+    active: bool = True
+    preemption_gates: list[dict[str, str]] = []
+    admission: Admission | None = None
+    conditions: list[Condition] = []
+    reclaimable_pods: list[ReclaimablePods] = []
+    admission_checks: list[AdmissionCheck] = []
+
+    def condition(self, kind: str) -> Condition | None:
+        """The condition of a type, if it is true."""
+        return next(
+            (one for one in self.conditions if one.type == kind and one.status == "True"), None
+        )

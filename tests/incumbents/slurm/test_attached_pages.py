@@ -1,0 +1,68 @@
+"""The dashboard of an attached cluster in a browser: the pages that read, and no button that changes."""
+
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import uvicorn
+from browsers import DESK, chromium, needs_chromium, violations
+from test_attached_api import Attached
+
+pytestmark = needs_chromium
+
+
+@pytest.fixture(scope="module")
+def served(
+    shared: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[tuple[Attached, str]]:
+    found = Attached(shared / "golden" / "slurm" / "run1", tmp_path_factory.mktemp("pages"))
+    for _ in range(25):
+        found.session.step()
+    server = uvicorn.Server(uvicorn.Config(found.app, port=0, log_level="warning"))
+    thread = threading.Thread(target=server.run)
+    thread.start()
+    while not server.started:
+        time.sleep(0.01)
+    port = server.servers[0].sockets[0].getsockname()[1]
+    yield found, f"http://127.0.0.1:{port}"
+    server.should_exit = True
+    thread.join()
+    found.session.close()
+
+
+def test_pages_show_what_only_slurm_knows_and_change_nothing(
+    served: tuple[Attached, str],
+) -> None:
+    attached, url = served
+    errors: list[str] = []
+    with chromium() as browser:
+        page = browser.new_context(**DESK).new_page()
+        page.on("pageerror", lambda error: errors.append(str(error)))
+        page.on("console", lambda said: errors.extend([said.text] * (said.type == "error")))
+        page.goto(url)
+        page.fill("input[type=password]", attached.tokens["root"])
+        page.keyboard.press("Enter")
+        page.wait_for_selector("nav a")
+        names = [link.inner_text() for link in page.query_selector_all("nav a")]
+        assert names == ["Overview", "Queue", "Timeline", "Nodes", "Shares", "History"]
+        jobs = {one["number"]: one for one in attached.client().get("/v1/jobs").json()["jobs"]}
+        waiting = next(one for one in jobs.values() if one["attached"]["start"] is not None)
+        for view in ("overview", "queue", "timeline", "nodes", "shares", "history"):
+            page.goto(f"{url}/dashboard/#/{view}")
+            page.wait_for_selector("[role=note]")
+            assert "Slurm 26.05.5 of spike decides" in page.inner_text("[role=note]")
+            assert not violations(page)
+            buttons = {button.inner_text() for button in page.query_selector_all("main button")}
+            assert not buttons & {"Cancel", "Hold", "Release", "Drain", "Resume"}
+        page.goto(f"{url}/dashboard/#/queue")
+        page.wait_for_selector("td a")
+        heads = [head.inner_text() for head in page.query_selector_all("th")]
+        assert {"Partition", "QOS", "Start P90", "Slurm tells"} <= set(heads)
+        assert "6_0" in page.inner_text("main")
+        page.goto(f"{url}/dashboard/#/job/{waiting['number']}")
+        page.wait_for_selector("dt")
+        assert waiting["attached"]["reason"] in page.inner_text("dl")
+        assert waiting["reason"] in page.inner_text("main")
+    assert not errors
