@@ -23,7 +23,7 @@ import sys
 import time
 from pathlib import Path
 
-sys.path.append(str(Path(__file__).parent.parent / "tests" / "golden"))
+sys.path.append(str(Path(__file__).parents[1] / "experiments" / "chronus"))
 from chronus_jobs import Figures, chronus_run
 
 BASELINES = ("srsf", "edf", "genie", "yarn-cs", "tiresias", "themis", "easy")

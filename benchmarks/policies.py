@@ -160,7 +160,7 @@ def printed(one: Measured) -> str:
 
 def goal(one: Measured) -> float:
     """Microseconds an event that are to be enough."""
-    return max(GOAL, TIMES_INSIDE * one.get("inside", 0.0))
+    return max(GOAL, TIMES_INSIDE * float(one.get("inside", 0.0)))
 
 
 def main() -> None:

@@ -187,7 +187,8 @@ def main() -> None:
         if line.seconds is not None:
             holds = holds and whole.cpu_seconds <= line.seconds
             figures += f", {whole.cpu_seconds:.1f} s (at most {line.seconds:.0f})"
-        print(f"{label:40}{figures}{verdict(holds)}", flush=True)
+        memory = f", {peak_megabytes():,.0f} MB at most so far"
+        print(f"{label:40}{figures}{memory}{verdict(holds)}", flush=True)
     if options.millions:
         cluster = _cluster(12_500)
         setting = Setting(cluster=cluster, composition=WrittenComposition("srsf"))

@@ -33,7 +33,6 @@ from volvelle.workload.deadlines import DeadlineShares
 from volvelle.workload.workload import Workload
 
 sys.path.append(str(Path(__file__).parents[1]))
-sys.path.append(str(Path(__file__).parents[2] / "tests" / "golden"))
 from chronus_jobs import START, mix2_jobs
 from findings import Claim as Claim  # what all experiments share
 from findings import Report as Report

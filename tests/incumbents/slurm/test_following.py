@@ -23,6 +23,7 @@ class Course:
 
     start: float | None
     end: float | None
+    why: str = ""
 
 
 def at_once(
