@@ -41,6 +41,8 @@ VIEWS = (
     *("overview", "queue", "timeline", "job", "submit"),
     *("nodes", "shares", "history", "whatif", "policies"),
 )
+SHOWN = {"dashboard-overview": "svg.load .was", "dashboard-job": "svg.load .band"}
+"""What is awaited of pages that ask for more once they are open."""
 USERS = ("dana", "kim", "lee")
 NAMES = ("bert", "resnet50", "gpt-small", "t5", "whisper")
 
@@ -83,12 +85,11 @@ def _busy_server(folder: Path) -> Iterator[tuple[str, str, int]]:
             time.sleep(0.1)
         url = str(json.loads(address.read_text())["url"])
         root = (folder / "serve" / "token").read_text().strip()
-        numbers = _submit_jobs(url, root)
-        until = time.monotonic() + 90.0
         subprocess.run(
             [volvelle, *SEARCH, "--out", folder / "serve" / "fronts" / "week"], check=True
         )
-        time.sleep(max(0.0, until - time.monotonic()))
+        numbers = _submit_jobs(url, root)
+        time.sleep(90.0)
         yield url, root, numbers[-1]
         with httpx.Client(base_url=url, headers=_bearer(root), timeout=30.0) as client:
             for number in numbers:
@@ -142,6 +143,8 @@ def _photograph(pages: Mapping[str, str], folder: Path, url: str, token: str) ->
             for name, address in pages.items():
                 page.goto(address)
                 page.wait_for_timeout(1500.0)
+                if name in SHOWN:
+                    page.wait_for_selector(SHOWN[name])
                 if name == "dashboard-timeline":
                     page.get_by_role("button", name="Show everything").click()
                 if name == "dashboard-policies":

@@ -55,6 +55,7 @@ def test_pages_are_accessible_fit_and_complain_of_nothing(
         assert not (found := violations(page)), f"{path}: {found}"
         assert overflow(page) <= 0, f"{path} is wider than the window"
         assert not out_of_reach(page), path
+        assert page.locator("main, body").last.inner_text().count("Drag over a span") <= 1, path
     assert not errors
 
 

@@ -25,7 +25,11 @@ class Attached:
     def __init__(self, run: Path, folder: Path) -> None:
         self.slurm, self.cluster = RecordedSlurm(run), AttachedCluster()
         self.session = Session(
-            self.slurm, folder / "record", foresee, self.cluster.take, lambda: self.slurm.time
+            self.slurm,
+            folder / "record",
+            foresee,
+            self.cluster.take,
+            clock=lambda: self.slurm.time,
         )
         self.session.step()
         self.store = Store.open(f"sqlite:///{folder}/store.db")

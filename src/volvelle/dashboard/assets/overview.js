@@ -21,6 +21,7 @@ export function overview(root, { cluster, session, go }) {
   const map = gpuMap(parts.map, cluster, go);
   let read = { load: null, failed: [], pools: [] }, readAt = -Infinity, closed = false;
   const drawLoad = () => { if (read.load && parts.load.clientWidth) parts.load.replaceChildren(...loadChart(named(read.load.columns, read.load.points), cluster, parts.load.clientWidth)); };
+  for (const part of [parts.load, parts.look]) part.append(h("p", { class: "note" }, "Reading …"));
   const drawLook = () => { if (read.load) parts.look.replaceChildren(needsALook([...cluster.jobs.values()], cluster, read.failed)); };
   const draw = () => {
     const jobs = [...cluster.jobs.values()];
@@ -125,7 +126,7 @@ function shareBars(jobs, cluster, pools) {
 }
 
 function forecastsHold({ load, told }, reads) {
-  if (!load) return [];
+  if (!load) return [h("p", { class: "note" }, "Reading …")];
   const judged = load.p90_held + load.p90_missed;
   if (!judged) return [h("p", { class: "note" }, reads ? "Not known yet: no start that was told has come." : "Not known yet: no job that was told a P90 has ended since the server started. P90 is a guess until 20 jobs have finished.")];
   const share = load.p90_held / judged;

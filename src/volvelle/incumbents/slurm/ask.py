@@ -1,4 +1,4 @@
-"""Asking a running Slurm, here or over ssh, with an ordinary user's rights: nothing is ever written to it."""
+"""Asking a running Slurm, here or over ssh, with an ordinary user's rights; writing comments is apart."""
 
 import os
 import shlex
@@ -49,6 +49,10 @@ class Slurm:
     def poll(self) -> dict[str, str]:
         """Jobs, nodes and reservations, one answer after the other."""
         return {kind: self._ask(("scontrol", "-o", "-a", "show", kind)) for kind in POLLED}
+
+    def comment(self, key: str, text: str) -> None:
+        """Write a job's AdminComment, which takes an operator's rights."""
+        self._ask(("scontrol", "update", f"JobId={key}", f"AdminComment={text}"))
 
     def _ask(self, command: Sequence[str]) -> str:
         given = [f"{key}={value}" for key, value in _ENVIRONMENT.items()]

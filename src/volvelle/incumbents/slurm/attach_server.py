@@ -10,6 +10,7 @@ from volvelle.incumbents.slurm.ask import Slurm
 from volvelle.incumbents.slurm.attached import AttachedCluster
 from volvelle.incumbents.slurm.forecast import foresee
 from volvelle.incumbents.slurm.listing import heading, prometheus
+from volvelle.incumbents.slurm.publish import Publisher
 from volvelle.incumbents.slurm.session import Session
 from volvelle.live.config import Limits, Listen
 from volvelle.live.http.app import create_reading_app
@@ -21,16 +22,22 @@ from volvelle.model.problems import Problem
 
 
 def serve(
-    slurm: Slurm, folder: Path, every: float, listen: Listen, say: Callable[[str], None]
+    slurm: Slurm,
+    folder: Path,
+    every: float,
+    listen: Listen,
+    say: Callable[[str], None],
+    publisher: Publisher | None = None,
 ) -> None:
     """Show a cluster until a signal to stop. Raises `Problem` where the first poll has no answer."""
     cluster = AttachedCluster()
-    session, stop = Session(slurm, folder, foresee, cluster.take), Event()
+    session, stop = Session(slurm, folder, foresee, cluster.take, publisher), Event()
     polls = Thread(target=_poll, args=(session, cluster, every, stop), name="polls")
 
     def ready(url: str) -> None:
         assert session.follower is not None
-        say(f"{heading(session.follower)}\nat {url}; nothing is written to Slurm. Ctrl-C stops.")
+        written = "nothing is written to Slurm" if publisher is None else "comments tell starts"
+        say(f"{heading(session.follower)}\nat {url}; {written}. Ctrl-C stops.")
         say(f"In a browser it asks for a token: {folder / 'token'} has the first operator's.")
 
     try:

@@ -45,6 +45,14 @@ def slurm(
         Path | None,
         typer.Option("--metrics", metavar="FILE", help="Figures for Prometheus, after each poll."),
     ] = None,
+    publish: Annotated[
+        bool,
+        typer.Option(
+            "--publish",
+            help="Write told starts to the AdminComment of waiting jobs, every five minutes at most; removed"
+            " at the end. Takes an operator's rights.",
+        ),
+    ] = False,
     listen: Annotated[
         str,
         typer.Option(
@@ -66,12 +74,14 @@ def slurm(
 
     An ordinary user's rights suffice. Every poll asks scontrol for jobs, nodes and reservations.
     """
+    import signal
     from threading import Event
 
     from volvelle.durations import parse_duration
     from volvelle.incumbents.slurm.ask import Slurm
     from volvelle.incumbents.slurm.forecast import foresee
     from volvelle.incumbents.slurm.listing import prometheus
+    from volvelle.incumbents.slurm.publish import Publisher
     from volvelle.incumbents.slurm.session import Session
     from volvelle.model.problems import Problem
 
@@ -80,13 +90,15 @@ def slurm(
     except ValueError as error:
         raise Problem(f"--every or --timeout: {error}", usage=True) from None
     asks = Slurm(host, patience)
+    publisher = Publisher(asks) if publish else None
     if listen:
         from volvelle.incumbents.slurm.attach_server import serve
 
-        serve(asks, record, seconds, _listen(listen, certificate, key), print)
+        serve(asks, record, seconds, _listen(listen, certificate, key), print, publisher)
         return
 
-    session = Session(asks, record, foresee)
+    session = Session(asks, record, foresee, publisher=publisher)
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # so that comments are removed
     try:
         for told in session.steps(seconds, Event()):
             if isinstance(told, Problem):

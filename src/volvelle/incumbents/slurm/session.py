@@ -8,6 +8,7 @@ from typing import Any, Protocol
 
 from volvelle.incumbents.slurm.accuracy import Told
 from volvelle.incumbents.slurm.follow import Follower, Mechanism
+from volvelle.incumbents.slurm.publish import Publisher
 from volvelle.incumbents.slurm.read_jobs import read_snapshot
 from volvelle.incumbents.slurm.read_site import read_site
 from volvelle.incumbents.slurm.recording import Recording, read
@@ -85,9 +86,10 @@ class Session:
         folder: Path,
         mechanism: Mechanism,
         take: Take | None = None,
+        publisher: Publisher | None = None,
         clock: Callable[[], float] = time.time,
     ) -> None:
-        self._slurm, self._clock, self._take = slurm, clock, take
+        self._slurm, self._clock, self._take, self._publisher = slurm, clock, take, publisher
         self.folder = folder
         known = folder.is_dir() and any(folder.glob("attach.jsonl*"))
         entries = list(read(folder)) if known else []
@@ -129,6 +131,8 @@ class Session:
         self.seen = now
         if self._take is not None:
             self._take(self.follower, told)
+        if self._publisher is not None:
+            self._publisher.publish(self.follower, told)
         return told
 
     def steps(self, every: float, stop: Event) -> Iterator[list[Told] | Problem]:
@@ -146,5 +150,9 @@ class Session:
             stop.wait(max(every - (time.monotonic() - began), 1.0))
 
     def close(self) -> None:
-        """Let another process go on with the recording."""
-        self._recording.close()
+        """Let another process go on with the recording; comments are removed."""
+        try:
+            if self._publisher is not None and self.follower is not None:
+                self._publisher.withdraw(self.follower)
+        finally:
+            self._recording.close()
