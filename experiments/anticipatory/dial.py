@@ -43,7 +43,8 @@ def study(jobs: Jobs, given: Given, learned: Learned) -> None:
         f"{', '.join(map(str, seeds))}; {', '.join(map(str, HARD))} are those on which promises broke, or "
         "most jobs were late, while borrowers went by bins: there 0.01 made 601 of 990 jobs of a pool late "
         "(2045), 0.001 1,558 of 4,220 (2036). What one set of loans makes late is "
-        "beyond the promise: where a queue does not empty, one delay is carried on to all that follow. Predictors were trained on earlier days."
+        "beyond the promise: where a queue does not empty, one delay is carried on to all that follow. "
+        "Predictors were trained on earlier days."
     )
     rows = [("no sharing", "1.00", "0.00%", "0.00%", "-", "-")]
     for name, one in found.items():
