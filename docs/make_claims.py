@@ -293,7 +293,8 @@ CHRONUS = (
         "5.3, figure 8",
         {
             "8 (a)": "the paper's program asks for rounded-up GPUs before it promises; here "
-            "reservations count the GPUs of a gang, whatever the placement. One draw was made",
+            "reservations count the GPUs of a gang unless `rounded=true` is set, with which the page was not "
+            "made. One draw was made",
             "8 (b)": "no reason was looked for; one draw was made",
         },
         f"python experiments/chronus/allocator.py {TRACE}",

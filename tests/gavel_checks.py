@@ -25,6 +25,7 @@ from volvelle.core.policy import policies
 from volvelle.core.view import View
 from volvelle.model.cluster import Cluster
 from volvelle.model.job import Job
+from volvelle.policies.rounds import decide
 from volvelle.systems.gavel.base import Gavel
 from volvelle.systems.gavel.demand import Demand
 from volvelle.systems.gavel.totals import GavelCost, GavelMakespan, read_prices
@@ -88,6 +89,7 @@ def watched(
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(kind, "fractions", spy)
+        patch.setattr(kind, "decision", property(lambda policy: decide))  # asks for all fractions
         yield
     assert next(count), "the policy was asked"
 

@@ -87,7 +87,7 @@ def test_dropped_rows_are_told(volvelle: Volvelle) -> None:
     Path("t.csv").write_text("id,submit_time,gpus,duration\na,0,1,10\nb,1,four,10\n")
     ran = volvelle("simulate", "t.csv", "-c", "1x8")
     assert ran.status == 0
-    assert "1 jobs kept, 1 dropped" in ran.err
+    assert "1 job kept, 1 dropped" in ran.err
     assert "'four'" in ran.err
     strict = volvelle("simulate", "t.csv", "-c", "1x8", "--strict", "--out", "other")
     assert strict.status == 1

@@ -108,9 +108,7 @@ def _preemption(case: Case) -> list[str]:
             if choice["mode"] == 1:
                 needed.add(of)
     queue = ledger.queues[case["targetCQ"]]
-    preemptor = Preemptor(
-        queue, workload.key, workload.priority, workload.queued, usage, frozenset(needed)
-    )
+    preemptor = Preemptor(queue, workload.priority, workload.queued, usage, frozenset(needed))
     if case["kind"] == "fair":
         victims = fair_victims(ledger, preemptor, tuple(case.get("strategies") or STRATEGIES))
     else:

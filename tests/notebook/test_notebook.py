@@ -12,10 +12,12 @@ import pytest
 from volvelle.cli.main import main
 from volvelle.core.policy import policies
 from volvelle.live.http.client import ApiClient
+from volvelle.live.status.view import JobStatusView
 from volvelle.model.cluster import parse_cluster
 from volvelle.model.problems import Problem
 from volvelle.notebook.chosen import MANY_JOBS, chosen_policies
 from volvelle.notebook.jobs import Jobs
+from volvelle.notebook.records import Rows
 from volvelle.notebook.results import Comparison
 from volvelle.notebook.server import Server
 from volvelle.policies.orders import LeastAttainedService
@@ -166,6 +168,27 @@ def test_a_token_is_not_shown() -> None:
     assert repr(Server(client)) == "<Server at http://127.0.0.1:1>"
 
 
+def test_the_first_job_of_a_server_has_a_number() -> None:
+    """Shown is what says something; 0 does where it is a number's."""
+    job = {
+        "number": 0,
+        "name": "a",
+        "user": "ann",
+        "state": "waiting",
+        "gpus": 1,
+        "submitted": 0.0,
+        "request": {},
+    }
+    shown = repr(Rows.of(JobStatusView, [job]))
+    assert shown.split()[:2] == ["number", "name"]
+    assert "attempt" not in shown
+
+
+def test_an_answer_that_is_none_says_what_is_missing_and_the_mend() -> None:
+    with pytest.raises(Problem, match=r"missing required field `number`.*version of Volvelle"):
+        Rows.of(JobStatusView, [{"name": "a"}])
+
+
 def test_a_cluster_can_be_written_as_on_the_command_line() -> None:
     assert vv.Cluster("2x8:a100,1x4") == parse_cluster("2x8:a100,1x4")
     with pytest.raises(Problem, match="cannot read 'eight' as a cluster"):
@@ -240,6 +263,8 @@ def test_what_is_wrong_with_a_data_frame_is_said_of_its_rows_and_of_arguments(
     assert said(pyarrow.table(named)).endswith(mend)
     (tmp_path / "t.csv").write_text("submitted,gpu,runtime\n0,1,5\n")
     assert said(tmp_path / "t.csv").endswith(mend)
+    spaced = pyarrow.table({"Requested On": [0], "# of GPUs": [1], "Runtime": [5]})
+    assert "map={'submit_time': 'Requested On', 'gpus': '# of GPUs'" in said(spaced)
     dates = {"submit_time": ["10/13/2026 10:00"], "gpus": [1], "duration": [5]}
     assert said(pyarrow.table(dates)).endswith("dates='%m/%d/%Y %H:%M'.")
 

@@ -130,7 +130,7 @@ def test_a_header_without_rows_has_no_jobs(tmp_path: Path) -> None:
 
 
 def test_a_trace_whose_rows_are_all_dropped_says_why(tmp_path: Path) -> None:
-    with pytest.raises(Problem, match=r"no jobs: 1 rows.*dropped \(no GPUs 1\)"):
+    with pytest.raises(Problem, match=r"no jobs: 1 row:.*dropped \(no GPUs 1\)"):
         read_trace(trace(tmp_path, "a,0,0,60,ada\n"))
 
 

@@ -142,6 +142,20 @@ def test_milliseconds_are_suspected_where_times_are_impossible(tmp_path: Path) -
     assert len(read_trace(path, columns={"submit_time": "submit_time:ms"})) == 1
 
 
+def test_all_times_that_were_mapped_are_suspected_by_their_own_names(tmp_path: Path) -> None:
+    path = tmp_path / "epoch.csv"
+    path.write_text("created at,begun,over,gpus\n1760000000000,1760000001000,1760000060000,1\n")
+    columns = {"submit_time": "created at", "start_time": "begun", "end_time": "over"}
+    with pytest.raises(Problem) as raised:
+        read_trace(path, columns=columns)
+    mend = "--map 'submit_time=created at:ms,start_time=begun:ms,end_time=over:ms'."
+    assert str(raised.value).endswith(mend)
+    assert (
+        len(read_trace(path, columns={ours: f"{theirs}:ms" for ours, theirs in columns.items()}))
+        == 1
+    )
+
+
 def test_a_name_that_is_near_nothing_is_left_open() -> None:
     assert suggested(["colour", "shape"]) == "--map submit_time=?,gpus=?,duration=?"
 

@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from volvelle.core.columns import (
+    ATTAINED,
     DONE,
     HELD,
     MOST,
@@ -19,6 +20,7 @@ from volvelle.core.columns import (
     REQUEST_RATE,
     SCALE,
     START_GAP,
+    STARTED,
     TOTAL,
     TYPE,
     TYPES,
@@ -228,6 +230,13 @@ def seconds_left(matrix: Floats, now: float) -> Floats:
     rate = np.where(runs, matrix[RATE], matrix[REQUEST_RATE])
     moves = rate > 0.0
     return np.where(moves, gap + left / np.where(moves, rate, 1.0), np.inf)
+
+
+@kernel
+def attained_seconds(matrix: Floats, now: float, row: int) -> float:
+    """Seconds with GPUs held so far."""
+    held_for = max(now - matrix[STARTED, row], 0.0) if matrix[HELD, row] > 0.0 else 0.0
+    return float(held_for + matrix[ATTAINED, row])
 
 
 @kernel

@@ -241,8 +241,12 @@ def goes_by_each_job(key: Key) -> bool:
 
 def goes_by_time(key: Key) -> bool:
     """Whether ``key`` looks at the clock, so that keys of jobs that wait do not stand still."""
-    function: Any = getattr(key, "__func__", key)
-    clock = list(inspect.signature(key).parameters)[1]
+    return _reads_the_clock(getattr(key, "__func__", key), hasattr(key, "__self__"))
+
+
+@cache
+def _reads_the_clock(function: Any, bound: bool) -> bool:
+    clock = list(inspect.signature(function).parameters)[2 if bound else 1]
     return any(
         (step.opname.startswith("LOAD_FAST") and clock in str(step.argval))
         or (step.opname in ("LOAD_ATTR", "LOAD_DEREF") and step.argval in ("now", clock))

@@ -93,6 +93,17 @@ class Kernel(NamedTuple):
     learn: Callable[[Any, float, float], bool] | None = None
 
 
+def by_kernel(policy: "Policy", view: View) -> Allocation:
+    """GPUs for every job in ``view`` as the kernel of ``policy`` decides, refreshed as often as it yields."""
+    while True:
+        kernel = policy.kernel(named=view.resources.named)
+        assert kernel is not None
+        allocation = interpreted(kernel, view)
+        if allocation.ask_at > -INFINITY:
+            return allocation
+        policy.refresh(view)
+
+
 def interpreted(kernel: Kernel, view: View) -> Allocation:
     """GPUs for every job in ``view`` as ``kernel`` decides, interpreted."""
     if kernel.group is not None:

@@ -54,6 +54,17 @@ _BY_DECISION = (REJECTED, CONCLUDED, TIMED_OUT)
 _ENTRIES = 4096
 
 
+def _among(*kinds: int) -> BoolColumn:
+    """Whether a kind is one of ``kinds``, by the kind."""
+    among = np.zeros(1 + _CANCELLED, dtype=np.bool_)
+    among[list(kinds)] = True
+    return among
+
+
+_DECIDES, _TURNS = _among(*_BY_DECISION), _among(SUBMITTED, *_LEFT)
+_CLOSES = _among(*_LEFT, _BACK)
+
+
 class Recorder:
     """Watches a run. Jobs are expected to be numbered in order of submission, from 0.
 
@@ -90,20 +101,20 @@ class Recorder:
         arrived = zip(time[rows].tolist(), number[rows].tolist(), strict=True)
         self._specs += [submission(each, which).spec for each, which in arrived]
         moment = np.repeat(np.arange(len(batch.time)), np.diff(batch.events_end, prepend=0))
-        decided = np.isin(kind, _BY_DECISION)
+        decided = _DECIDES[kind]
         if decided.any():  # decisions follow events
             order = np.argsort(2 * moment + decided, kind="stable")
             kind, number, time = kind[order], number[order], time[order]
             moment, value, attempt = moment[order], batch.value[order], batch.attempt[order]
-            left = number[np.isin(kind, _BY_DECISION)].tolist()
+            left = number[_DECIDES[kind]].tolist()
             self._reasons.update((each, batch.notes.reason(each)) for each in left)
         else:
             value, attempt = batch.value, batch.attempt
-        turns = np.isin(kind, (SUBMITTED, *_LEFT))
+        turns = _TURNS[kind]
         self._kinds.append(kind[turns].astype(np.int8))
         self._numbers.append(number[turns].astype(np.int32))
         self._times.append(time[turns])
-        closes = np.isin(kind, (*_LEFT, _BACK))
+        closes = _CLOSES[kind]
         self._log.extend(batch, moment[closes], number[closes], time[closes])
         late = (kind == BEGAN).nonzero()[0]
         if len(late):

@@ -118,13 +118,14 @@ def _in_python() -> Iterator[None]:
     try:
         yield
     except Problem as problem:
-        mend = re.sub(r"--map (\S+?)(?=[.;,]?(?:\s|$))", _map_argument, problem.mend)
+        mend = re.sub(r"--map ('[^']+'|\S+?)(?=[.;,]?(?:\s|$))", _map_argument, problem.mend)
         mend = mend.replace("--dates ", "dates=").replace("--strict stops", "strict=True stops")
         raise Problem(_of_frame(str(problem.args[0])), mend=mend, usage=problem.usage) from None
 
 
 def _map_argument(found: re.Match[str]) -> str:
-    return f"map={dict(pair.split('=', 1) for pair in found[1].split(','))}"
+    pairs = found[1].strip("'").split(",")
+    return f"map={dict(pair.split('=', 1) for pair in pairs)}"
 
 
 def generate(generator: str, *, seed: int = 0, cluster: Cluster | str | None = None) -> Jobs:

@@ -24,7 +24,6 @@ from typing import NamedTuple
 import numpy as np
 
 from volvelle.core.columns import (
-    ATTAINED,
     CURVE,
     GPUS,
     HELD,
@@ -32,12 +31,11 @@ from volvelle.core.columns import (
     PINNED,
     POOL,
     PREEMPTIBLE,
-    STARTED,
     TYPE,
     TYPES,
 )
 from volvelle.core.compiled import compiled, kernel
-from volvelle.core.fill import TARGET, TARGET_REASON, TARGET_TYPE, ClusterNow
+from volvelle.core.fill import TARGET, TARGET_REASON, TARGET_TYPE, ClusterNow, attained_seconds
 from volvelle.core.state import INFINITY, Reason
 from volvelle.model.arrays import Floats, Ints
 from volvelle.policies.growth import then_by
@@ -242,13 +240,6 @@ def by_number(jobs: Floats) -> Ints:
 
 
 @kernel
-def _attained(jobs: Floats, now: float, row: int) -> float:
-    """Seconds with GPUs held so far."""
-    held_for = max(now - jobs[STARTED, row], 0.0) if jobs[HELD, row] > 0.0 else 0.0
-    return float(held_for + jobs[ATTAINED, row])
-
-
-@kernel
 def _rows(jobs: Floats, memory: Floats) -> Ints:
     """The rows of each claim's jobs, (2, claims): -1 for none, -2 for one that is not there."""
     known, order = tables(memory), by_number(jobs)
@@ -281,7 +272,7 @@ def _credit(jobs: Floats, now: float, memory: Floats) -> None:
                 known.deficit[gpu_type, kept] = known.deficit[gpu_type, claim]
             known.first[kept], known.second[kept] = known.first[claim], known.second[claim]
             known.attained[kept], known.held[kept] = known.attained[claim], known.held[claim]
-        seconds = _attained(jobs, now, rows[0, claim])
+        seconds = attained_seconds(jobs, now, rows[0, claim])
         if known.held[kept] >= 0.0:
             known.received[int(known.held[kept]), kept] += seconds - known.attained[kept]
         known.attained[kept] = seconds
@@ -318,7 +309,7 @@ def set_targets(
                 deficit[gpu_type, place] = known.deficit[gpu_type, at] + owed
     for place, claim in enumerate(order):
         known.first[place], known.second[place] = first[claim], second[claim]
-        known.attained[place] = _attained(jobs, now, rows[claim])
+        known.attained[place] = attained_seconds(jobs, now, rows[claim])
         known.held[place] = -1.0
         for gpu_type in range(len(target)):
             known.target[gpu_type, place] = target[gpu_type, claim]

@@ -67,7 +67,7 @@ def read_trace(
             )
         if value:
             given[key] = value
-    report = ImportReport(path.name, chosen.name)
+    report = ImportReport(path.name, chosen.name, columns=dict(columns or {}))
     ledger = Ledger(report, strict=strict, progress=progress)
     with mistakes_of(f"trace format {chosen.name!r}", f"it read {path.name}"):
         jobs = list(chosen.read(path, ledger, chosen.options(given)))

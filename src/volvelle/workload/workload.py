@@ -23,6 +23,7 @@ class ImportReport:
 
     ``examples`` holds for each reason the first few places (file, line, column, value). ``node_gpus``: the
     most GPUs that a job had on each of its nodes, by GPU type, where the trace says on how many nodes it ran.
+    ``columns``: our names of columns on the file's, as they were given.
     """
 
     source: str = ""
@@ -33,10 +34,12 @@ class ImportReport:
     dropped: Counter[str] = field(default_factory=Counter)
     examples: dict[str, list[str]] = field(default_factory=dict)
     node_gpus: dict[str, float] = field(default_factory=dict)
+    columns: dict[str, str] = field(default_factory=dict)
 
     def __str__(self) -> str:
         """One line: ``41,208 rows: 39,882 jobs kept, 611 repaired (...), 715 dropped (...)``."""
-        parts = [f"{self.rows:,} rows: {self.kept:,} jobs kept"]
+        rows, jobs = ("" if count == 1 else "s" for count in (self.rows, self.kept))
+        parts = [f"{self.rows:,} row{rows}: {self.kept:,} job{jobs} kept"]
         for verb, reasons in (("repaired", self.repaired), ("dropped", self.dropped)):
             if total := reasons.total():
                 listed = ", ".join(f"{reason} {n:,}" for reason, n in reasons.most_common())

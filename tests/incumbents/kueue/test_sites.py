@@ -20,6 +20,7 @@ from volvelle.model.cluster import Cluster
 from volvelle.model.job import Job, JobSpec, Truth
 from volvelle.model.problems import Problem
 from volvelle.simulate.run import Setting, simulate
+from volvelle.testing.policies import runs_of_related_jobs_are_sound
 from volvelle.workload.workload import Workload
 
 GPU = "nvidia.com/gpu"
@@ -275,3 +276,20 @@ def test_flavours_without_nodes_are_refused(folder: Path) -> None:
 def test_without_a_site_it_is_first_come_with_gaps_filled() -> None:
     jobs = [job("a", 0.0, 3), job("b", 1.0, 4), job("c", 2.0, 1)]
     assert ran("", "1x4", *jobs).first_start.tolist() == [0.0, 102.0, 2.0]
+
+
+def test_runs_are_sound_with_preemption_and_a_strict_queue(tmp_path: Path) -> None:
+    """All that policies promise of a run: snapshots, replays, forks, nothing given twice."""
+    group = {
+        "coveredResources": [GPU],
+        "flavors": [{"name": "any", "resources": [{"name": GPU, "nominalQuota": 1000}]}],
+    }
+    spec = {
+        "namespaceSelector": {},
+        "queueingStrategy": "StrictFIFO",
+        "preemption": {"withinClusterQueue": "LowerOrNewerEqualPriority"},
+        "resourceGroups": [group],
+    }
+    items = [kube("ClusterQueue", "all", spec=spec), kube("ResourceFlavor", "any")]
+    (tmp_path / "site.json").write_text(json.dumps({"kind": "List", "items": items}))
+    runs_of_related_jobs_are_sound(f"kueue:site={tmp_path / 'site.json'}")

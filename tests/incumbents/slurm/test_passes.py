@@ -347,7 +347,7 @@ def test_a_job_that_a_rule_on_single_jobs_keeps_out_never_starts(
         partitions=(Partition("all", ("n0",), **partition), Partition("own", ("n0",))),
         qos=(Qos("normal", limits=Limits(**limits)), Qos("free")),
     )
-    whose = {"account": "nlp", "qos": "normal", "user": "u1"}
+    whose: dict[str, Any] = {"account": "nlp", "qos": "normal", "user": "u1"}
     controller = controller_of(site, job(1, 2, **whose), job(2, 1, user="u2", qos="high"))
     main_pass(controller, 100)
     assert entry(controller, "1").reason == reason

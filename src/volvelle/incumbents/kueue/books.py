@@ -5,8 +5,6 @@ from dataclasses import dataclass, field, replace
 
 from volvelle.incumbents.kueue.amounts import Amounts, is_gpu
 from volvelle.incumbents.kueue.cycle import Cycle, Entry
-from volvelle.incumbents.kueue.flavors import Assigner
-from volvelle.incumbents.kueue.pods import PodSet
 from volvelle.incumbents.kueue.preemption import Victim
 from volvelle.incumbents.kueue.quota import Holder
 from volvelle.incumbents.kueue.site import Site
@@ -68,15 +66,16 @@ class Books:
             self.queues.put_aside(self.jobs[number])
         for queue, number in self.first.items():
             self.queues.first[queue] = self.jobs[number].key
-        self.cycle = Cycle(self.ledger, self.site.flavors, self.site.configuration)
-        self.cycle.kinds = lambda workload: self.suited[int(workload.key)]
-        self.cycle.assigner = Assigner(
+        self.cycle = Cycle(
             self.ledger,
             self.site.flavors,
-            self.cycle.simulated,
-            self.site.configuration.fair,
-            self._suits,
+            self.site.configuration,
+            suits=lambda one, flavor: bool(self._suited(one) & self.kinds.get(flavor, 0)),
+            kinds=self._suited,
         )
+
+    def _suited(self, workload: Pending) -> int:
+        return self.suited[int(workload.key)]
 
     def fork(self) -> "Books":
         """A copy that goes its own way."""
@@ -95,9 +94,6 @@ class Books:
         names = self.ledger.queues
         self.aside = [int(one.key) for name in names for one in self.queues.aside(name)]
         self.first = {name: int(key) for name, key in self.queues.first.items()}
-
-    def _suits(self, workload: Pending, pods: PodSet, flavor: str) -> bool:
-        return bool(self.suited[int(workload.key)] & self.kinds.get(flavor, 0))
 
     # ------------------------------------------------------------------ jobs come and go
 

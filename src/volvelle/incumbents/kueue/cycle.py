@@ -84,18 +84,17 @@ class Cycle:
     ledger: Ledger
     flavors: Mapping[str, ResourceFlavor]
     configuration: Configuration = Configuration()
-    assigner: Assigner | None = None
+    suits: Callable[[Pending, str], bool] = lambda *_: True
+    """Whether a workload may run on a flavour, beside labels and taints."""
     kinds: Callable[[Pending], int] = lambda _: -1
     """The kinds of nodes on which a workload may run, as bits."""
     _counted: list[tuple[Node, Amounts, Mapping[str, int]]] = field(default_factory=list)
     """Usage of heads that were served, for the heads behind them."""
+    _assigner: Assigner = field(init=False)
 
     def __post_init__(self) -> None:
-        """Assign by labels and taints alone, unless it is said otherwise."""
-        if self.assigner is None:
-            self.assigner = Assigner(
-                self.ledger, self.flavors, self.simulated, self.configuration.fair
-            )
+        fair = self.configuration.fair
+        self._assigner = Assigner(self.ledger, self.flavors, self.simulated, fair, self.suits)
 
     def run(self, heads: Iterable[Pending]) -> list[Entry]:
         """The fates of the heads, in the order in which they were served."""
@@ -151,8 +150,7 @@ class Cycle:
         self, workload: Pending, counts: Sequence[int], only: Mapping[str, frozenset[str]] | None
     ) -> Assignment:
         """The flavours of a workload, and its nodes where flavours have a topology."""
-        assert self.assigner is not None
-        found = self.assigner.assign(workload, counts, only)
+        found = self._assigner.assign(workload, counts, only)
         places = self.ledger.places
         if places is None or found.mode is Mode.NO_FIT:
             return found
@@ -192,8 +190,7 @@ class Cycle:
         places: Callable[[], bool] = lambda: True,
     ) -> list[Victim]:
         """The victims for so much, where ``needed`` is what there is too little of."""
-        key, priority, queued = workload.key, workload.priority, workload.queued
-        preemptor = Preemptor(queue, key, priority, queued, usage, needed, places)
+        preemptor = Preemptor(queue, workload.priority, workload.queued, usage, needed, places)
         if self.configuration.fair:
             return fair_victims(self.ledger, preemptor, self.configuration.strategies)
         return classical_victims(self.ledger, preemptor)

@@ -147,8 +147,8 @@ class Assigner:
     flavors: Mapping[str, ResourceFlavor]
     simulate: Simulate
     fair: bool
-    suits: Callable[[Pending, PodSet, str], bool] = lambda *_: True
-    """Whether a pod set may run on a flavour, beside labels and taints."""
+    suits: Callable[[Pending, str], bool]
+    """Whether a workload may run on a flavour, beside labels and taints."""
 
     def assign(
         self,
@@ -281,9 +281,10 @@ class _Search:
     def _matches(self, name: str) -> bool:
         """Whether all of the pod sets may run on nodes of a flavour."""
         flavor = self.assigner.flavors.get(name)
-        return flavor is not None and all(
-            _suits(one.template.spec, flavor) and self.assigner.suits(self.workload, one, name)
-            for one, _ in self.group
+        return (
+            flavor is not None
+            and self.assigner.suits(self.workload, name)
+            and all(_suits(one.template.spec, flavor) for one, _ in self.group)
         )
 
     def _holds_one_each(self, flavor: str, resources: ResourceGroup) -> bool:

@@ -109,7 +109,9 @@ class Kueue(Policy):
         reasons[[row_of[number] for number in held]] = Reason.GPUS
         reasons[gpus > 0.0] = Reason.NONE
         first = [row_of[number] for number in held]
-        order = np.concatenate([first, np.setdiff1d(np.arange(len(gpus)), first)]).astype(np.int64)
+        order = np.array(
+            first + [row for row, one in enumerate(reasons) if one == Reason.POLICY], dtype=np.int64
+        )
         ask_at = min(books.away.values(), default=INFINITY)
         nodes = _nodes(view, books) if self.chooses_nodes and view.resources.named else None
         return Allocation(gpus, types, reasons, order, nodes=nodes, ask_at=ask_at)

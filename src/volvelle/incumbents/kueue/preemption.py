@@ -28,7 +28,6 @@ class Preemptor(NamedTuple):
     """A workload that does not fit: its queue, what it would use, and of what there is too little."""
 
     queue: Node
-    key: str
     priority: int
     queued: float
     usage: Amounts

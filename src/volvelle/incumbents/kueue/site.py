@@ -135,8 +135,10 @@ class Queues:
         found = []
         for name, waiting in self._waiting.items():
             if waiting and name not in self._stopped:
-                first = self.first.get(name)
-                found.append(next((one for _, one in waiting if one.key == first), waiting[0][1]))
+                first, head = self.first.get(name), waiting[0][1]
+                if first is not None:
+                    head = next((one for _, one in waiting if one.key == first), head)
+                found.append(head)
         return found
 
     def left(self, name: str) -> list[Pending]:

@@ -172,14 +172,14 @@ async def cancel(
 ) -> Response:
     """End a job for good. Jobs that were to run after its success are rejected, and named."""
     rejected = await _execute(Cancel(number, principal.user), principal, controller, store)
+    if not rejected:
+        return json_response(ChangedJob())
     named = ", ".join(map(str, rejected[:_MOST_NAMED]))
     if len(rejected) > _MOST_NAMED:
         named += f" and {len(rejected) - _MOST_NAMED:,} more"
-    verb = "was" if len(rejected) == 1 else "were"
-    told = f"{named} {verb} to run after its success, and {verb} rejected"
-    return json_response(
-        ChangedJob((f"job{'s' if verb == 'were' else ''} {told}",) if rejected else ())
-    )
+    which, verb = (f"job {named}", "was") if len(rejected) == 1 else (f"jobs {named}", "were")
+    told = f"{which} {verb} to run after its success, and {verb} rejected"
+    return json_response(ChangedJob((told,)))
 
 
 @router.post("/{number}/hold", status_code=204, responses=error_responses(404, 409))

@@ -23,15 +23,12 @@ each node (`volvelle.systems.anticipatory.by_node`), and ``fcfs-pools:locality=t
 only some pools lend, a lender may have to wait for GPUs that it lent. Jobs are gangs and run to their end.
 """
 
-from dataclasses import dataclass, field
 from typing import ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 from pydantic import Field, PrivateAttr
 
 from volvelle.core.columns import (
-    COUNT,
     GPUS,
     HELD,
     NUMBER,
@@ -39,74 +36,53 @@ from volvelle.core.columns import (
     REQUEST_RATE,
     SCALE,
     START_GAP,
-    SUBMIT,
     TOTAL,
 )
-from volvelle.core.compiled import compiled
+from volvelle.core.compiled import compiled, kernel
 from volvelle.core.events import ArrivalsAnnounced
 from volvelle.core.facets import ForeseesArrivals
-from volvelle.core.fill import TARGET, TARGET_REASON, TARGET_TYPE, keep_running, seconds_left
-from volvelle.core.policy import Allocation, Policy, policies
-from volvelle.core.state import Reason
+from volvelle.core.fill import (
+    TARGET,
+    TARGET_REASON,
+    TARGET_TYPE,
+    ClusterNow,
+    keep_running,
+    seconds_left,
+)
+from volvelle.core.policy import Allocation, Kernel, Policy, by_kernel, policies
+from volvelle.core.state import INFINITY, Reason
 from volvelle.core.view import View
 from volvelle.model.arrays import FloatColumn, Floats, Ints
 from volvelle.model.tolerances import SAME_AMOUNT
 from volvelle.policies.profile import add, step_at, write_running
 from volvelle.systems.anticipatory.by_node import NodePlan
 from volvelle.systems.anticipatory.gangs import gang_type
+from volvelle.systems.anticipatory.lending_plan import (
+    BEGINS,
+    BOOKED,
+    BOOKED_BEFORE,
+    FORETOLD,
+    FROM,
+    KEPT,
+    PLACE,
+    START,
+    STARTED,
+    STATE,
+    STEPS,
+    UNKNOWN,
+    UNTIL,
+    LendingPlan,
+    announced,
+    begin,
+    has_plan_room,
+    plan_of,
+    take_in,
+    with_plan_room,
+)
 from volvelle.systems.anticipatory.virtual_clock import VirtualClock
 
 _GPUS_SHORT = int(Reason.GPUS)
 _RESERVED = int(Reason.RESERVED)
-
-STATE, START, FROM, UNTIL, PLACE = range(COUNT, COUNT + 5)
-"""Own columns: the state of a job in the plan, its virtual start, its reservation, its place among announced
-jobs (-1: none)."""
-UNKNOWN, BOOKED, FORETOLD, STARTED = 0.0, 1.0, 2.0, 3.0
-"""`STATE`: new; reserved; to be reserved as soon as the plan reaches so far; without a reservation."""
-
-
-@dataclass
-class LendingPlan:
-    """The reservations, and the announced arrivals.
-
-    times, reserved: minus the GPUs reserved from each time on, the first ``count`` entries
-    (`volvelle.policies.profile`). kept: number, begin, end, GPUs of the reservations of jobs that wait.
-    starts, ends, gpus, numbers: of announced jobs, by virtual start. there: whether a job has not started.
-    Jobs before ``booked`` have their reservations in the profile.
-    """
-
-    clocks: list[VirtualClock] = field(default_factory=list)
-    times: FloatColumn = field(default_factory=lambda: np.zeros(64))
-    reserved: FloatColumn = field(default_factory=lambda: np.zeros(64))
-    count: int = 1
-    kept: NDArray[np.float64] = field(default_factory=lambda: np.zeros((4, 0)))
-    numbers: FloatColumn = field(default_factory=lambda: np.zeros(0))
-    starts: FloatColumn = field(default_factory=lambda: np.zeros(0))
-    ends: FloatColumn = field(default_factory=lambda: np.zeros(0))
-    gpus: FloatColumn = field(default_factory=lambda: np.zeros(0))
-    there: NDArray[np.bool_] = field(default_factory=lambda: np.zeros(0, dtype=np.bool_))
-    places: dict[int, int] = field(default_factory=dict)
-    booked: int = 0
-
-    def foretell(
-        self, numbers: FloatColumn, starts: FloatColumn, seconds: FloatColumn, gpus: FloatColumn
-    ) -> None:
-        """Keep these jobs as the announced arrivals."""
-        known = np.flatnonzero(np.isfinite(starts))
-        by_start = known[np.argsort(starts[known], kind="stable")]
-        self.numbers, self.starts = numbers[by_start], starts[by_start]
-        self.ends, self.gpus = self.starts + seconds[by_start], gpus[by_start]
-        self.there = np.ones(len(by_start), dtype=np.bool_)
-        self.places = {int(number): place for place, number in enumerate(self.numbers.tolist())}
-        self.booked = 0
-
-    def make_room(self, steps: int) -> None:
-        """Make room for so many more steps."""
-        if self.count + steps > len(self.times):
-            more = np.zeros(self.count + steps)
-            self.times = np.concatenate([self.times[: self.count], more])
-            self.reserved = np.concatenate([self.reserved[: self.count], more])
 
 
 @policies.register
@@ -125,7 +101,8 @@ class AnticipatoryVc(Policy, ForeseesArrivals):
     )
 
     _by_node: NodePlan | None = PrivateAttr(None)
-    _plan: LendingPlan = PrivateAttr(default_factory=LendingPlan)
+    _memory: Floats = PrivateAttr(default_factory=begin)
+    """See `volvelle.systems.anticipatory.lending_plan`."""
     _told: ArrivalsAnnounced | None = PrivateAttr(None)
     _wake: float | None = PrivateAttr(None)
 
@@ -142,53 +119,31 @@ class AnticipatoryVc(Policy, ForeseesArrivals):
     def expect(self, arrivals: ArrivalsAnnounced) -> None:
         """Plan with these at the next decision."""
         self._told = arrivals
+        self._memory[BEGINS] = 1.0
 
     def next_wake(self, view: View) -> float | None:
-        """The next virtual start of a job that waits."""
+        """The next virtual start of a job that waits, with a plan for each node."""
         return self._wake
+
+    def kernel(self, *, named: bool) -> Kernel | None:
+        """The decision by counts; none with a plan for each node."""
+        if self.locality and named:
+            return None
+        return Kernel(decide, self._memory, rates=False, yields=True)
 
     def allocate(self, view: View) -> Allocation:
         """Reserve for new jobs, then start jobs that delay no reservation, by virtual start."""
-        matrix, plan = view.jobs.matrix, self._plan
-        seconds = seconds_left(matrix, view.now)
         if self.locality and view.resources.named:
-            return self._allocate_nodes(view, seconds)
-        if not plan.clocks:
-            plan.clocks = [VirtualClock(owned, self.round or 0.0) for owned in view.owned.tolist()]
-        if self._told is not None:
-            self._foretell(view, self._told)
-            self._told = None
-        if (matrix[STATE] == UNKNOWN).any():
-            self._take_in(view, seconds)
-        waiting = int((matrix[HELD] == 0.0).sum())
-        plan.count = forget(plan.times, plan.reserved, plan.count, view.now)
-        self._release_gone(matrix, view.now)
-        reach = furthest(matrix, seconds, view.now)
-        last = int(np.searchsorted(plan.starts, reach))
-        plan.make_room(2 * (4 * waiting + max(last - plan.booked, 0)) + 4)
-        given, plan.count, plan.booked, wake = start_early(
-            matrix,
-            seconds,
-            view.now,
-            view.capacity,
-            view.quota,
-            view.lends,
-            plan.times,
-            plan.reserved,
-            plan.count,
-            plan.starts,
-            plan.ends,
-            plan.gpus,
-            plan.there,
-            plan.booked,
-            last,
-        )
-        self._wake = None if wake == np.inf else wake
-        kept = np.flatnonzero(matrix[STATE] == BOOKED)
-        plan.kept = np.array([matrix[column, kept] for column in (NUMBER, FROM, UNTIL, GPUS)])
-        return Allocation(
-            given[TARGET], given[TARGET_TYPE], given[TARGET_REASON], given[3].astype(np.int64)
-        )
+            return self._allocate_nodes(view, seconds_left(view.jobs.matrix, view.now))
+        return by_kernel(self, view)
+
+    def refresh(self, view: View) -> tuple[str, ...]:
+        """Begin anew with announced arrivals, or make room."""
+        if self._memory[BEGINS] == 1.0:
+            self._foretell(view)
+        else:
+            self._memory = with_plan_room(self._memory, len(view.jobs))
+        return ()
 
     def _allocate_nodes(self, view: View, seconds: FloatColumn) -> Allocation:
         """The same with a plan for each node."""
@@ -200,68 +155,72 @@ class AnticipatoryVc(Policy, ForeseesArrivals):
         answer, self._wake = self._by_node.decide(view, seconds)
         return answer
 
-    def _foretell(self, view: View, told: ArrivalsAnnounced) -> None:
+    def _foretell(self, view: View) -> None:
         """Work out virtual starts of announced arrivals; virtual starts of jobs in the system stay."""
-        matrix, plan = view.jobs.matrix, self._plan
+        matrix, period = view.jobs.matrix, self.round or 0.0
+        clocks = [VirtualClock(owned, period) for owned in view.owned.tolist()]
+        told, self._told = self._told, None
+        known = (matrix[STATE] != UNKNOWN) & (told is not None)
         whole = matrix[START_GAP] + matrix[TOTAL] * matrix[SCALE] / matrix[REQUEST_RATE]
-        known = matrix[STATE] != UNKNOWN
-        plan.clocks = [VirtualClock(owned, self.round or 0.0) for owned in view.owned.tolist()]
-        plan.times[0], plan.reserved[0], plan.count = view.now, 0.0, 1
-        plan.kept = np.zeros((4, 0))
         for row in np.flatnonzero(known).tolist():
             pool, start = int(matrix[POOL, row]), float(matrix[START, row])
             if pool >= 0 and start < np.inf:
-                plan.clocks[pool].occupy(start + float(whole[row]), float(matrix[GPUS, row]))
-                plan.clocks[pool].head = max(plan.clocks[pool].head, start)
+                clocks[pool].occupy(start + float(whole[row]), float(matrix[GPUS, row]))
+                clocks[pool].head = max(clocks[pool].head, start)
             if matrix[STATE, row] != STARTED:  # to be booked anew
                 matrix[STATE, row], matrix[PLACE, row] = STARTED, -1.0
-        known_numbers = matrix[NUMBER, known]
-        columns = [np.array(column, dtype=np.float64) for column in _columns(told)]
-        new = ~np.isin(columns[0], known_numbers)
-        numbers, submit, gpus, lasting, pools = (column[new] for column in columns)
-        starts = np.full(len(numbers), np.inf)
-        for pool, clock in enumerate(plan.clocks):
-            mine = np.flatnonzero(pools == pool)
-            starts[mine] = clock.starts(submit[mine], gpus[mine], lasting[mine])
-        plan.foretell(numbers, starts, lasting, gpus)
-
-    def _release_gone(self, matrix: Floats, now: float) -> None:
-        """Give up the reservations of jobs that left without having started."""
-        plan = self._plan
-        if (matrix[STATE] == BOOKED).sum() == plan.kept.shape[1]:
-            return
-        gone = ~np.isin(plan.kept[0], matrix[NUMBER])
-        plan.make_room(2 * int(gone.sum()))
-        for begin, end, gpus in plan.kept[1:, gone].T.tolist():
-            plan.count = add(
-                plan.times, plan.reserved, plan.count, max(begin, now), max(end, now), gpus
+        columns: list[FloatColumn] = [np.zeros(0)] * 4
+        if told is not None:
+            numbers, submit, gpus, lasting, pools = (
+                np.array(column, dtype=np.float64) for column in _columns(told)
             )
-
-    def _take_in(self, view: View, seconds: FloatColumn) -> None:
-        """Find the virtual starts of jobs that are new."""
-        matrix, plan = view.jobs.matrix, self._plan
-        for row in np.flatnonzero(matrix[STATE] == UNKNOWN).tolist():
-            pool, gpus = int(matrix[POOL, row]), float(matrix[GPUS, row])
-            place = plan.places.get(int(matrix[NUMBER, row]), -1)
-            matrix[PLACE, row] = place
-            if matrix[HELD, row] > 0.0:  # it ran before this policy came
-                matrix[STATE, row], matrix[START, row] = STARTED, view.now
-                if pool >= 0:
-                    plan.clocks[pool].occupy(view.now + float(seconds[row]), gpus)
-            elif place >= 0:
-                matrix[STATE, row], matrix[START, row] = FORETOLD, plan.starts[place]
-            else:
-                start = np.full(1, np.inf)
-                if pool >= 0:
-                    submit = max(float(matrix[SUBMIT, row]), view.now)
-                    start = plan.clocks[pool].starts(
-                        np.array([submit]), np.array([gpus]), seconds[row : row + 1]
-                    )
-                matrix[STATE, row], matrix[START, row] = STARTED, start[0]  # to be booked
+            new = ~np.isin(numbers, matrix[NUMBER, known])
+            starts = np.full(len(numbers), np.inf)
+            for pool, clock in enumerate(clocks):
+                mine = np.flatnonzero(new & (pools == pool))
+                starts[mine] = clock.starts(submit[mine], gpus[mine], lasting[mine])
+            columns = [column[new] for column in (numbers, starts, lasting, gpus)]
+        self._memory = announced(view.now, period, clocks, len(view.jobs), *columns)
 
 
 def _columns(told: ArrivalsAnnounced) -> tuple[tuple[float, ...], ...]:
     return told.numbers, told.submit, told.gpus, told.seconds, told.pools
+
+
+@kernel
+def decide(jobs: Floats, cluster: ClusterNow, memory: Floats, out: Floats) -> float:
+    """The decision (`volvelle.core.policy.Kernel`); it yields to begin, and for room."""
+    now = cluster.now
+    if memory[BEGINS] == 1.0 or not has_plan_room(memory, jobs.shape[1]):
+        return -INFINITY
+    plan, seconds = plan_of(memory), seconds_left(jobs, now)
+    take_in(jobs, seconds, now, memory)
+    memory[STEPS] = forget(plan.times, plan.reserved, int(memory[STEPS]), now)
+    _release_gone(jobs, plan, now, memory)
+    reach = furthest(jobs, seconds, now)
+    last = int(np.searchsorted(plan.starts, reach))
+    wake = start_early(jobs, seconds, now, cluster, plan, last, memory, out)
+    kept = 0
+    for row in range(jobs.shape[1]):
+        if jobs[STATE, row] == BOOKED:
+            plan.kept[0, kept], plan.kept[1, kept] = jobs[NUMBER, row], jobs[FROM, row]
+            plan.kept[2, kept], plan.kept[3, kept] = jobs[UNTIL, row], jobs[GPUS, row]
+            kept += 1
+    memory[KEPT] = kept
+    return wake
+
+
+@kernel
+def _release_gone(jobs: Floats, plan: LendingPlan, now: float, memory: Floats) -> None:
+    """Give up the reservations of jobs that left without having started."""
+    if (jobs[STATE] == BOOKED).sum() == memory[KEPT]:
+        return
+    steps = int(memory[STEPS])
+    for at in range(int(memory[KEPT])):
+        if not (jobs[NUMBER] == plan.kept[0, at]).any():
+            start, end = max(plan.kept[1, at], now), max(plan.kept[2, at], now)
+            steps = add(plan.times, plan.reserved, steps, start, end, plan.kept[3, at])
+    memory[STEPS] = steps
 
 
 @compiled
@@ -289,34 +248,26 @@ def start_early(
     matrix: Floats,
     seconds: Floats,
     now: float,
-    capacity: Floats,
-    quota: Floats,
-    lends: NDArray[np.bool_],
-    times: Floats,
-    reserved: Floats,
-    count: int,
-    starts: Floats,
-    ends: Floats,
-    gpus: Floats,
-    there: NDArray[np.bool_],
-    booked: int,
+    cluster: ClusterNow,
+    plan: LendingPlan,
     last: int,
-) -> tuple[Floats, int, int, float]:
-    """One decision. Own columns, the profile and ``there`` are changed in place.
+    memory: Floats,
+    given: Floats,
+) -> float:
+    """One decision. Own columns, the plan and ``given``, (4, jobs), are changed in place.
 
-    times, reserved, count: the profile of reservations. starts, ends, gpus, there: of the announced jobs;
-    jobs before ``booked`` are in the profile, jobs before ``last`` will be. Returns (4, jobs) as
-    `volvelle.core.fill.fill` does with the order of starts, the profile's steps, how many jobs are booked,
-    and the next virtual start of a job that waits.
+    Announced jobs before `BOOKED_BEFORE` are in the profile, jobs before ``last`` will be. Returns the next
+    virtual start of a job that waits.
     """
-    jobs = matrix.shape[1]
-    given = np.zeros((4, jobs))
-    free, left = capacity.copy(), quota.copy()
+    times, reserved, count = plan.times, plan.reserved, int(memory[STEPS])
+    starts, ends, booked = plan.starts, plan.ends, int(memory[BOOKED_BEFORE])
+    free, left = cluster.capacity.copy(), cluster.quota.copy()
     keep_running(matrix, free, left, given)
     for place in range(booked, last):
-        if there[place]:
-            count = add(times, reserved, count, starts[place], ends[place], -gpus[place])
+        if plan.there[place] == 1.0:
+            count = add(times, reserved, count, starts[place], ends[place], -plan.gpus[place])
     booked = max(booked, last)
+    memory[BOOKED_BEFORE] = booked
     waits, runs = np.flatnonzero(matrix[HELD] == 0.0), np.flatnonzero(matrix[HELD] > 0.0)
     fitting = np.zeros(len(waits), dtype=np.bool_)
     for at, row in enumerate(waits):
@@ -329,7 +280,8 @@ def start_early(
     order = tried[np.argsort(matrix[START][tried], kind="mergesort")]
     given[3] = np.concatenate((order, runs, waits[~fitting]))
     if len(order) == 0:
-        return given, count, booked, _next_start(matrix, given, waits, now)
+        memory[STEPS] = count
+        return float(_next_start(matrix, given, waits, now))
     room = len(runs) + 2 * len(order) + 2
     until, idle = np.zeros(room), np.zeros(room)
     unheld = free.sum()
@@ -340,7 +292,7 @@ def start_early(
         may = chosen >= 0 and (pool < 0 or need <= left[pool] + SAME_AMOUNT)
         if may and start > now:
             end = min(now + seconds[row], start)
-            may = pool < 0 or lends[pool]
+            may = pool < 0 or cluster.lends[pool] > 0.0
             may = may and has_room(until, idle, steps, times, reserved, count, now, end, need)
             given[TARGET_REASON, row] = _RESERVED
         if not may:
@@ -354,10 +306,11 @@ def start_early(
                 times, reserved, count, max(matrix[FROM, row], now), matrix[UNTIL, row], need
             )
         elif matrix[STATE, row] == FORETOLD:
-            there[int(matrix[PLACE, row])] = False
+            plan.there[int(matrix[PLACE, row])] = 0.0
         matrix[STATE, row] = STARTED
         steps = add(until, idle, steps, now, now + seconds[row], -need)
-    return given, count, booked, _next_start(matrix, given, waits, now)
+    memory[STEPS] = count
+    return float(_next_start(matrix, given, waits, now))
 
 
 @compiled

@@ -30,7 +30,10 @@ Beside these ``user_share`` and ``pool_share`` limit what promised jobs of one u
 (section 3.3.2 worries about users who abuse deadlines); who is over it is told so.
 
 With true estimates, and where placements never refuse, no failures and no node changes, no promise is
-broken. Estimates may be wrong. How long the believed seconds of a job take is seen while it runs, and what is
+broken. Placement ``round-up`` refuses gangs for which there is no cell: with ``rounded`` gangs are counted as
+it counts them (Eq. 6), in reservations and among jobs that start, and with ``move`` it finds their places.
+
+Estimates may be wrong. How long the believed seconds of a job take is seen while it runs, and what is
 reserved for it follows; for jobs that did not run yet, all but the share ``broken`` of those that did count.
 Beside that there is a ``margin`` that adapts: it grows with each broken promise and shrinks with each that is
 kept, so that in the long run at most the share ``broken`` of promises is (Gibbs and Candès, NeurIPS'21).

@@ -4,6 +4,7 @@ What decisions remember of each other is `Memory`; the rules are those of `volve
 """
 
 import copy
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -17,11 +18,13 @@ from volvelle.core.promises import LEAST_SLACK, Margin, keeps, over_share
 from volvelle.core.state import Reason
 from volvelle.model.arrays import BoolColumn, FloatColumn, IntColumn
 from volvelle.model.job import JobSpec
+from volvelle.model.tolerances import SAME_AMOUNT
 from volvelle.systems.chronus.look import LAST, PACE, ROW, SEEN, TOO_LARGE, Look
 from volvelle.systems.chronus.recent import RecentWork
 from volvelle.systems.chronus.reservations import Reservations
 from volvelle.systems.chronus.selection import select
 from volvelle.systems.chronus.terms import Terms
+from volvelle.systems.hived.cells import round_up
 
 _PACES, _ENOUGH = 1000, 20
 """Jobs of which the pace is remembered, and from how many on it says something about others."""
@@ -61,6 +64,15 @@ class Cycle:
         self.policy, self.memory, self.look = policy, memory, look
         self.book, self.view = memory.book, look.view
         self.told: list[Promise] = []
+        self.counted = self._counted()
+        """GPUs that each gang is counted with."""
+
+    def _counted(self) -> FloatColumn:
+        gpus: FloatColumn = self.look.matrix[GPUS]
+        if not self.policy.rounded or not len(gpus):
+            return gpus
+        largest = int(self.view.resources.node_gpus.max())
+        return np.array([float(round_up(math.ceil(wide), largest)) for wide in gpus.tolist()])
 
     # ------------------------------------------------------------------ what is promised already
 
@@ -261,7 +273,7 @@ class Cycle:
     def _offer(self, at: int, spec: JobSpec) -> None:
         """Tell a job by when it could be through, or promise that if it accepts it."""
         look, book, number = self.look, self.book, self.look.number(at)
-        gap, gpus = look.gap[at] + self.memory.wait, float(look.matrix[GPUS, at])
+        gap, gpus = look.gap[at] + self.memory.wait, float(self.counted[at])
         earliest = np.inf
         for gpu_type in look.types(at):
             start, need = self._first_slot(at), self._need_of(gpu_type, at)
@@ -293,7 +305,7 @@ class Cycle:
 
     def _enter(self, at: int) -> int:
         matrix = self.look.matrix
-        return self.book.enter(self.look.number(at), float(matrix[GPUS, at]), int(matrix[POOL, at]))
+        return self.book.enter(self.look.number(at), float(self.counted[at]), int(matrix[POOL, at]))
 
     def select(self) -> None:
         """An SLO lease ended: promise something to jobs that were promised nothing, as a program says."""
@@ -330,7 +342,7 @@ class Cycle:
         most[waiting & (matrix[CHECKPOINT] > self.memory.wait)] = 0.0
         needs = self._need_this_slot()
         given, order = self._filled(most, needs, anew)
-        while self._started_for_good(given, most):
+        while self._started_for_good(given, most) or self._beyond_cells(given, order, most, anew):
             given, order = self._filled(most, needs, anew)
         reason = np.where(given[TARGET_REASON] == 0.0, _ORDER, given[TARGET_REASON])
         reason = np.where(given[TARGET] > 0.0, 0.0, reason)
@@ -408,6 +420,23 @@ class Cycle:
         )
         turns: IntColumn = np.lexsort((look.matrix[NUMBER], service, rank))
         return turns
+
+    def _beyond_cells(
+        self, given: FloatColumn, order: IntColumn, most: FloatColumn, anew: bool
+    ) -> bool:
+        """Let gangs start only as far as all fit as counted (Eq. 6); whether some of ``most`` changed."""
+        if not self.policy.rounded:
+            return False
+        room, beyond = self.view.capacity.copy(), False
+        stays = ~self.look.waiting & (~self.look.gangs | (not anew))
+        turns = order[np.argsort(~stays[order], kind="stable")]
+        for at in turns[given[TARGET, turns] > 0.0].tolist():
+            gpu_type = int(given[TARGET_TYPE, at])
+            if stays[at] or self.counted[at] <= room[gpu_type] + SAME_AMOUNT:
+                room[gpu_type] -= self.counted[at]
+            else:
+                most[at], beyond = 0.0, True
+        return beyond
 
     def _started_for_good(self, given: FloatColumn, most: FloatColumn) -> bool:
         """Let jobs that may not be preempted start only where they can run to their end.

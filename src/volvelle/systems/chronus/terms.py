@@ -31,3 +31,7 @@ class Terms(Policy):
     broken: Annotated[float, Field(gt=0, lt=1)] = Field(
         0.01, description="share of promises that may be broken where estimates are wrong"
     )
+    rounded: bool = Field(
+        False,
+        description="gangs count as 1, 2, 4, ... GPUs or whole nodes, as for placement round-up (Eq. 6)",
+    )

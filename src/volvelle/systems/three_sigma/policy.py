@@ -30,6 +30,8 @@ import numpy as np
 from pydantic import Field, PrivateAttr
 
 from volvelle.core.columns import (
+    DEADLINE,
+    FULL_RATE,
     GPUS,
     HELD,
     NUMBER,
@@ -38,17 +40,26 @@ from volvelle.core.columns import (
     SCALE,
     TOTAL,
 )
-from volvelle.core.fill import TARGET, TARGET_REASON, TARGET_TYPE, fill
+from volvelle.core.compiled import compiled
+from volvelle.core.fill import (
+    TARGET,
+    TARGET_REASON,
+    TARGET_TYPE,
+    attained_seconds,
+    fill,
+    seconds_left,
+)
 from volvelle.core.policy import Allocation, Period, SolverGaps, policies
 from volvelle.core.state import Reason
 from volvelle.core.view import View
-from volvelle.model.arrays import BoolColumn, FloatColumn, Floats, IntColumn
+from volvelle.model.arrays import BoolColumn, FloatColumn, Floats, IntColumn, Ints
 from volvelle.model.job import JobSpec
 from volvelle.model.problems import Problem
 from volvelle.model.tolerances import SAME_AMOUNT, SAME_END
 from volvelle.model.validation import Seconds
 from volvelle.plan.programs import Program, Rows, maximise, relative_gap
 from volvelle.policies.deadline_orders import DeadlineOrder
+from volvelle.policies.growth import then_by
 
 _QUANTILES, _ENOUGH, _REMEMBERED = 10, 20, 1000
 """Values by which a distribution is told; jobs from which on the past says something; those remembered."""
@@ -104,7 +115,9 @@ class ThreeSigma(DeadlineOrder):
         stays = running & (may_keep | (matrix[PREEMPTIBLE] == 0.0))
         wanted = ~running & may_keep
         others = ~stays & ~wanted
-        case = _Case.of(view, due, left, stays, wanted, others, self.ahead / self.slots, self.slots)
+        mean = left.mean(axis=1)
+        slot_seconds = self.ahead / self.slots
+        case = _Case.of(view, left, mean, stays, wanted, others, slot_seconds, self.slots)
         starts, goes, gap = case.solved()
         if gap is not None:
             self._gaps.note(gap)
@@ -113,7 +126,7 @@ class ThreeSigma(DeadlineOrder):
         self._holds_back = bool(held_back.any())
         rank = np.select([stays, wanted], [0.0, 1.0], 3.0)
         rank[goes] = 2.0
-        service = np.where(others, left.mean(axis=1) * matrix[GPUS], 0.0)
+        service = np.where(others, mean * matrix[GPUS], 0.0)
         order: IntColumn = np.lexsort((matrix[NUMBER], service, rank))
         gpus = matrix[GPUS]
         most = np.where(held_back, 0.0, gpus)
@@ -144,17 +157,7 @@ class ThreeSigma(DeadlineOrder):
             if len(self._factors) >= _ENOUGH:
                 shares = (np.arange(_QUANTILES) + 0.5) / _QUANTILES
                 self._quantiles = np.quantile(np.array(self._factors), shares)
-        jobs, factors = view.jobs, self._quantiles
-        believed = jobs.seconds_to_end
-        believed = np.where(np.isfinite(believed), believed, jobs.total_seconds)
-        ran = jobs.attained_seconds[:, None]
-        left = (ran + believed[:, None]) * factors - ran
-        # what did not happen is left out: the quantiles that are not over yet stand for it
-        left = np.sort(np.where(left > 0.0, left, np.nan), axis=1)
-        some = np.count_nonzero(left > 0.0, axis=1)
-        takes = np.arange(len(factors)) % np.maximum(some, 1)[:, None]
-        told: Floats = np.take_along_axis(left, takes, axis=1)
-        return np.where(some[:, None] > 0, told, ran)
+        return seconds_by_quantile(view.jobs.matrix, view.now, self._quantiles)
 
 
 class _Case(NamedTuple):
@@ -177,8 +180,8 @@ class _Case(NamedTuple):
     def of(
         cls,
         view: View,
-        due: FloatColumn,
         left: Floats,
+        mean: FloatColumn,
         stays: BoolColumn,
         wanted: BoolColumn,
         others: BoolColumn,
@@ -186,28 +189,21 @@ class _Case(NamedTuple):
         slots: int,
     ) -> "_Case":
         """The program of this moment."""
-        gpus = view.jobs.matrix[GPUS]
-        begins = np.arange(slots + 1) * slot_seconds
-        runs = np.mean(left[:, :, None] > begins[None, None, :slots], axis=1)
-        runs[:, 0] = 1.0
-        needs = gpus[:, None] * runs
-        latest = due - view.now - left.mean(axis=1)
+        matrix = view.jobs.matrix
+        gpus, due = matrix[GPUS], matrix[DEADLINE]
         first = np.flatnonzero(wanted)
-        first = first[np.argsort(latest[first], kind="stable")][:_MOST]
-        in_time = np.mean(
-            view.now + begins[None, :, None] + left[first][:, None, :]
-            <= due[first][:, None, None] + SAME_END,
-            axis=2,
+        latest = (due - view.now - mean)[first]
+        first = first[np.argsort(latest, kind="stable")][:_MOST]
+        needs, in_time, taken = expectations(
+            matrix, left, view.now, slot_seconds, slots, first, np.flatnonzero(stays)
         )
-        specs = [view.spec(number) for number in view.jobs.number[first].astype(np.int64).tolist()]
+        specs = [view.spec(number) for number in matrix[NUMBER, first].astype(np.int64).tolist()]
         value = np.array([max(reward.value for reward in spec.rewards) for spec in specs])
         worth = value.reshape(-1, 1) * in_time * (1.0 - _SOONER * np.arange(slots + 1))
         rest = np.flatnonzero(others)
-        mean = left[rest].mean(axis=1)
-        gain = slot_seconds / np.maximum(mean, slot_seconds)
-        gain = np.where(view.jobs.matrix[HELD, rest] > 0.0, 1.5, 1.0) * gain
-        free = view.gpus - needs[stays].sum(axis=0)
-        return cls(first, worth, needs[first], rest, gpus[rest], gain, np.maximum(free, 0.0))
+        gain = slot_seconds / np.maximum(mean[rest], slot_seconds)
+        gain = np.where(matrix[HELD, rest] > 0.0, 1.5, 1.0) * gain
+        return cls(first, worth, needs, rest, gpus[rest], gain, np.maximum(view.gpus - taken, 0.0))
 
     def solved(self) -> tuple[IntColumn, IntColumn, float | None]:
         """Jobs that start now, others that run (places); the gap, None where nothing was solved."""
@@ -222,11 +218,11 @@ class _Case(NamedTuple):
             except Problem:  # no solver
                 pass
         x = shares[:count].reshape(self.worth.shape)
-        starts, used, value = self._rounded(x)
-        goes, more = self._filled(shares[count:], used)
+        starts, used, value = rounded(x, self.worth, self.needs, self.free)
+        goes, more = filled(shares[count:], self.gain, self.gpus, float(self.free[0] - used))
         told = np.isfinite(bound) and value + more > 0.0  # nothing is to be relative to a gain of 0
         gap = relative_gap(value + more, bound) if told else None
-        return starts, goes, gap
+        return self.wanted[starts], self.others[goes], gap
 
     def _program(self) -> Program:
         """As HiGHS takes it: a start for each job and slot, then who of the others runs."""
@@ -234,8 +230,8 @@ class _Case(NamedTuple):
         slots, count = columns - 1, many * columns
         place = np.arange(count).reshape(many, columns)
         rows = Rows()
-        for job in range(many):
-            rows.add(place[job], np.ones(columns), upper=1.0)
+        sizes, unbound = np.full(many, columns), np.full(many, -np.inf)
+        rows.extend(sizes, place.ravel(), np.ones(count), unbound, np.ones(many))
         also = count + np.arange(len(self.others))
         for slot in range(slots):
             mine = place[:, : slot + 1].ravel()
@@ -246,33 +242,101 @@ class _Case(NamedTuple):
         gain = np.concatenate([self.worth.ravel(), self.gain])
         return Program(gain, np.ones(len(gain)), rows)
 
-    def _rounded(self, x: Floats) -> tuple[IntColumn, FloatColumn, float]:
-        """Let each job start in the slot that has most of it and where it fits, those that are surest first.
 
-        Jobs that start now, the GPUs used by slot, and the value.
-        """
-        used, value, starts = np.zeros(len(self.free)), 0.0, []
-        slots = len(self.free)
-        for job in np.argsort(-x.max(axis=1, initial=0.0), kind="stable").tolist():
-            for slot in np.lexsort((-self.worth[job], -x[job])).tolist():
-                if self.worth[job, slot] <= 0.0:
-                    continue
-                needs = self.needs[job, : slots - slot]
-                if (used[slot:] + needs <= self.free[slot:] + SAME_AMOUNT).all():
-                    used[slot:] += needs
-                    value += float(self.worth[job, slot])
-                    if slot == 0:
-                        starts.append(int(self.wanted[job]))
-                    break
-        return np.array(starts, dtype=np.int64), used, value
+@compiled
+def seconds_by_quantile(matrix: Floats, now: float, factors: Floats) -> Floats:
+    """(jobs, quantiles) seconds until each job ends, if it had its GPUs from ``now`` on.
 
-    def _filled(self, y: FloatColumn, used: FloatColumn) -> tuple[IntColumn, float]:
-        """Others that run on the rest of the first slot, by their shares in the program."""
-        free, value = float(self.free[0] - used[0]), 0.0
-        chosen = []
-        for at in np.lexsort((-self.gain, -y)).tolist():
-            if self.gpus[at] <= free + SAME_AMOUNT:
-                free -= float(self.gpus[at])
-                value += float(self.gain[at])
-                chosen.append(int(self.others[at]))
-        return np.array(chosen, dtype=np.int64), value
+    factors: ascending, of the believed run time. Quantiles that are over stand for nothing: those that are
+    not take their place.
+    """
+    jobs, many, believed = matrix.shape[1], len(factors), seconds_left(matrix, now)
+    left = np.empty((jobs, many))
+    for row in range(jobs):
+        ran, seconds, some = attained_seconds(matrix, now, row), believed[row], 0
+        if not np.isfinite(seconds):
+            seconds = matrix[TOTAL, row] * matrix[SCALE, row] / matrix[FULL_RATE, row]
+        for factor in factors:
+            after = (ran + seconds) * factor - ran
+            if after > 0.0:
+                left[row, some] = after
+                some += 1
+        for at in range(some, many):
+            left[row, at] = left[row, at % some] if some > 0 else ran
+    return left
+
+
+@compiled
+def expectations(
+    matrix: Floats,
+    left: Floats,
+    now: float,
+    slot_seconds: float,
+    slots: int,
+    first: Ints,
+    stays: Ints,
+) -> tuple[Floats, Floats, Floats]:
+    """The expectations of the jobs ``first`` and of those that stay.
+
+    Returns (jobs, slots) GPUs that each of ``first`` holds so many slots after its start, (jobs, slots + 1)
+    chances that it ends in time by its start, and (slots,) GPUs that all that stay hold.
+    """
+    many = left.shape[1]
+    needs, in_time = np.empty((len(first), slots)), np.empty((len(first), slots + 1))
+    taken = np.zeros(slots)
+    for at, row in enumerate(first):
+        for slot in range(slots + 1):
+            runs, ends = 0, 0
+            for seconds in left[row]:
+                runs += slot == 0 or seconds > slot * slot_seconds
+                ends += now + slot * slot_seconds + seconds <= matrix[DEADLINE, row] + SAME_END
+            if slot < slots:
+                needs[at, slot] = matrix[GPUS, row] * (runs / many)
+            in_time[at, slot] = ends / many
+    for row in stays:
+        for slot in range(slots):
+            runs = 0
+            for seconds in left[row]:
+                runs += slot == 0 or seconds > slot * slot_seconds
+            taken[slot] += matrix[GPUS, row] * (runs / many)
+    return needs, in_time, taken
+
+
+@compiled
+def rounded(x: Floats, worth: Floats, needs: Floats, free: Floats) -> tuple[Ints, float, float]:
+    """Let each job start in the slot that has most of it and where it fits, those that are surest first.
+
+    Jobs that start now, the GPUs that they use in the first slot, and the value of all.
+    """
+    jobs, slots = x.shape[0], len(free)
+    used, value, surest = np.zeros(slots), 0.0, np.zeros(jobs)
+    starts, many = np.empty(jobs, np.int64), 0
+    for job in range(jobs):
+        surest[job] = max(x[job].max(), 0.0)
+    for job in np.argsort(-surest, kind="mergesort"):
+        for slot in then_by(np.argsort(-worth[job], kind="mergesort"), -x[job]):
+            fits = worth[job, slot] > 0.0
+            for at in range(slot, slots):
+                fits = fits and used[at] + needs[job, at - slot] <= free[at] + SAME_AMOUNT
+            if fits:
+                for at in range(slot, slots):
+                    used[at] += needs[job, at - slot]
+                value += worth[job, slot]
+                if slot == 0:
+                    starts[many] = job
+                    many += 1
+                break
+    return starts[:many], used[0], value
+
+
+@compiled
+def filled(y: Floats, gain: Floats, gpus: Floats, free: float) -> tuple[Ints, float]:
+    """Others that run on the ``free`` GPUs of the first slot, by their shares in the program."""
+    value, chosen, many = 0.0, np.empty(len(y), np.int64), 0
+    for at in then_by(np.argsort(-gain, kind="mergesort"), -y):
+        if gpus[at] <= free + SAME_AMOUNT:
+            free -= gpus[at]
+            value += gain[at]
+            chosen[many] = at
+            many += 1
+    return chosen[:many], value

@@ -6,7 +6,6 @@ What a promotion made not count is kept in the policy's own columns, parameters 
 import numpy as np
 
 from volvelle.core.columns import (
-    ATTAINED,
     ATTAINED_GPU,
     COUNT,
     FIRST_START,
@@ -18,7 +17,7 @@ from volvelle.core.columns import (
     STARTED,
 )
 from volvelle.core.compiled import compiled, kernel
-from volvelle.core.fill import TARGET, ClusterNow, fill, give_all
+from volvelle.core.fill import TARGET, ClusterNow, attained_seconds, fill, give_all
 from volvelle.core.state import INFINITY
 from volvelle.model.arrays import Floats, Ints
 from volvelle.model.tolerances import SAME_MOMENT
@@ -56,7 +55,7 @@ def attained(jobs: Floats, now: float, memory: Floats) -> Floats:
     """Measures that decide the jobs' queues now, (4, jobs); own columns learn of first starts."""
     counts = np.empty((4, jobs.shape[1]))
     for row in range(jobs.shape[1]):
-        seconds, gpu_seconds = _seconds(jobs, now, row), _gpu_seconds(jobs, now, row)
+        seconds, gpu_seconds = attained_seconds(jobs, now, row), _gpu_seconds(jobs, now, row)
         start = jobs[FIRST_START, row]
         if jobs[PROMOTED, row] == 1.0:
             seconds -= jobs[PAST_SECONDS, row]
@@ -73,12 +72,6 @@ def attained(jobs: Floats, now: float, memory: Floats) -> Floats:
 
 
 @kernel
-def _seconds(jobs: Floats, now: float, row: int) -> float:
-    held_for = max(now - jobs[STARTED, row], 0.0) if jobs[HELD, row] > 0.0 else 0.0
-    return float(held_for + jobs[ATTAINED, row])
-
-
-@kernel
 def _gpu_seconds(jobs: Floats, now: float, row: int) -> float:
     held_for = max(now - jobs[STARTED, row], 0.0)
     return float(held_for * jobs[HELD, row] + jobs[ATTAINED_GPU, row])
@@ -88,7 +81,7 @@ def _gpu_seconds(jobs: Floats, now: float, row: int) -> float:
 def count_anew(jobs: Floats, now: float, counts: Floats, row: int) -> None:
     """Promote the job in ``row``: what it attained so far counts no more."""
     jobs[PROMOTED, row] = 1.0
-    jobs[PAST_SECONDS, row] = _seconds(jobs, now, row)
+    jobs[PAST_SECONDS, row] = attained_seconds(jobs, now, row)
     jobs[PAST_GPU_SECONDS, row] = _gpu_seconds(jobs, now, row)
     jobs[PROMOTED_START, row] = now if jobs[HELD, row] > 0.0 else np.nan
     counts[:, row] = 0.0

@@ -147,8 +147,12 @@ def suggested_dates(texts: Iterable[str]) -> str:
 def import_hint(report: ImportReport) -> str:
     """An option with which more rows of a table may be read, as a sentence; empty where none is known."""
     column = next((r.removeprefix(_LARGE) for r in report.dropped if r.startswith(_LARGE)), "")
-    if column:  # most often it is in milliseconds
-        return f"if it is in milliseconds, say so: --map {column}={column}:ms"
+    if column:  # most often it is in milliseconds, and so are other times
+        mapped = dict(report.columns)
+        for ours in {column, *(mapped.keys() & TIMES if column in TIMES else ())}:
+            mapped[ours] = f"{mapped.get(ours, ours).partition(':')[0]}:ms"
+        written = ",".join(f"{ours}={theirs}" for ours, theirs in mapped.items())
+        return f"if it is in milliseconds, say so: --map {shlex.quote(written)}"
     unread = [_UNREADABLE + one for one in TIMES]
     if sum(report.dropped[reason] for reason in unread) < report.kept:
         return ""  # a few are mistakes, not another form
