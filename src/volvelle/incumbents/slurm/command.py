@@ -127,8 +127,11 @@ def _listen(written: str, certificate: Path | None, key: Path | None) -> "Listen
     try:
         return Listen(**values, key=key)
     except ValidationError as error:
+        said = describe_validation(error, Listen).partition(": give certificate")[0]
         raise Problem(
-            f"--listen {written}: {describe_validation(error, Listen)}", usage=True
+            f"--listen {written}: {said}",
+            mend="write --listen 8421, or an address with --certificate and --key",
+            usage=True,
         ) from None
 
 
