@@ -10,6 +10,7 @@ number that a controller gave twice (it lost its state) is another job.
 """
 
 from bisect import bisect_left
+from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import log2
@@ -28,6 +29,7 @@ _CUT_SHORT = frozenset(
 _JUMP = 60.0
 """Seconds that a clock may go back between polls before what was told earlier is dropped."""
 
+_KEPT = 100_000
 _FOLLOWED = 1000
 """Jobs that are told one by one, and learned from; of more an even part, and the others as those alike."""
 _STEPS = 8
@@ -85,6 +87,8 @@ class Follower:
         self.accuracy = Accuracy()
         self.snapshot = Snapshot(time=0.0)
         self.remarks: list[str] = []
+        self.over = deque[Job](maxlen=_KEPT)
+        """Jobs whose end was seen, the latest last: Slurm shows them for minutes only."""
         self.why: dict[str, str] = {}
         """The cause that keeps a job waiting, by its key, as of the last time told."""
 
@@ -122,6 +126,7 @@ class Follower:
         if track is None:
             self._tracks[job.key] = _Track(job, over=not (job.pending or job.running))
             if self._tracks[job.key].over:
+                self.over.append(job)
                 self._learn(job, job.start, job.end, job.state in _BY_THEMSELVES)
             return
         last = track.job
@@ -151,6 +156,7 @@ class Follower:
             self._learn(last, last.start, job.submit, False)
 
     def _over(self, job: Job) -> None:
+        self.over.append(job)
         itself = job.state in _BY_THEMSELVES
         self._learn(job, job.start, job.end, itself)
         if itself and job.end is not None:
