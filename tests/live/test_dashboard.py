@@ -405,7 +405,7 @@ def test_an_operator_puts_a_point_of_a_front_in_place(site: Site, tmp_path: Path
     page.get_by_label("Kept by the server").select_option("front")
     page.wait_for_selector("circle.pick")
     assert not violations(page)
-    page.get_by_role("row", name="fastest").get_by_role("button").click()
+    page.get_by_role("row", name=re.compile("^fastest ")).get_by_role("button").click()
     page.get_by_role("dialog").get_by_role("button", name="Use it").click()
     page.wait_for_selector("#status:has-text('srsf with accept-all decides from now on')")
     assert site.api.get("/v1/policy").json()["policy"] == "srsf"
@@ -433,7 +433,7 @@ def test_a_run_is_shown_at_any_moment(site: Site) -> None:
 
 def test_an_array_shows_its_elements_and_a_failed_job_says_so_once(site: Site) -> None:
     submit(site.api, name="sweep", array=2, gpus=1)
-    broken = {"command": ["false"], "name": "broken", "retries": 0, "priority": 5}
+    broken = {"command": ["false"], "name": "broken", "retries": 0, "priority": 5, "estimate": 1}
     number = site.api.post("/v1/jobs", json=broken).json()["numbers"][0]
     until(lambda: site.api.get(f"/v1/jobs/{number}").json()["state"] == "failed")
     page = site.page("root", **DESK)
