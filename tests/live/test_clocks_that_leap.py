@@ -6,7 +6,9 @@ from pathlib import Path
 import pytest
 from fake_cluster import ControllerHarness, sleeping
 
+from volvelle.live.control.clock import Dates
 from volvelle.live.control.requests import Submit
+from volvelle.live.records import ClockSet
 from volvelle.live.status.view import JobStatusView
 from volvelle.model.units import DAY
 
@@ -99,6 +101,15 @@ def test_the_time_returns_when_a_machine_had_booted_with_a_wrong_clock(
     assert dates(harness) == after
     assert harness.controller._clock.earliest() < DAY
     assert_in_order(harness)
+
+
+@pytest.mark.parametrize("days", [31, -31])
+def test_a_date_is_found_in_the_journal_after_the_clock_was_set(days: int) -> None:
+    """The clock, ahead of the time that passed since 100 (or behind), was set right at 31 days (or then)."""
+    dates, now = Dates(1e9), 100.0 + max(days, 0) * DAY
+    dates.set(ClockSet(since=100.0, epoch=1e9 - days * DAY))
+    for moment in (0.0, 50.0, 100.0, now + 1.0, now + 500.0):
+        assert dates.time(dates.date(moment)) == moment
 
 
 @pytest.mark.parametrize("days", [40, -400])

@@ -35,7 +35,7 @@ class Publisher:
         self._slurm = slurm
         self._at = -EVERY
         self._told: dict[str, Told] = {}
-        """What the comments say, of jobs whose comment this process wrote."""
+        """The times that comments say, of jobs whose comment this process wrote."""
 
     def publish(self, follower: Follower, told: Sequence[Told]) -> None:
         """Write what changed, if a round is due. Raises `Problem` where Slurm refuses a comment."""

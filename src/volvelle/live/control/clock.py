@@ -72,6 +72,12 @@ class Dates:
         epochs = (each.epoch for each in reversed(self.settings) if time > each.since)
         return time + next(epochs, self.first)
 
+    def time(self, date: float) -> float:
+        """The moment that had a date: of several, the earliest."""
+        ends = (*(each.since for each in self.settings), math.inf)
+        times = ((date - each.epoch, end) for each, end in zip(self._all, ends, strict=True))
+        return next(time for time, end in times if time <= end)
+
     def set(self, setting: ClockSet) -> Callable[[float], float]:
         """Take over a setting. Returns what dates of the past become that were of the one before.
 

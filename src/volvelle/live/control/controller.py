@@ -14,7 +14,7 @@ from typing import Any
 
 from volvelle.core.composition import Composition
 from volvelle.core.journal import Header
-from volvelle.live.control.clock import Clock, JournalClock
+from volvelle.live.control.clock import Clock, Dates, JournalClock
 from volvelle.live.control.config_drift import config_drift
 from volvelle.live.control.cycle import ControlCycle, PreparedCycle
 from volvelle.live.control.fork_queries import ForkQueries
@@ -239,6 +239,11 @@ class Controller:
     def status(self) -> StatusView:
         """The latest status view."""
         return self._cycle.publisher.view
+
+    @property
+    def dates(self) -> Dates:
+        """The dates of the journal's moments."""
+        return self._cycle.state.dates
 
     @property
     def holdings(self) -> list[HoldingView]:

@@ -1,4 +1,4 @@
-"""What finished jobs were told at submission, from the store, to be judged as those of a simulated run."""
+"""The times that finished jobs were told at submission, from the store, judged as those of a run."""
 
 from collections.abc import Iterable
 

@@ -49,9 +49,7 @@ async def forecast_past(
     end = time.monotonic() + threads.seconds
 
     def work() -> Counterfactual:
-        found = store.header()
-        assert found is not None
-        epoch = found[1]
+        dates = controller.dates
         with TemporaryDirectory(prefix="volvelle-") as folder:
             journal = Path(folder) / "journal.jsonl"
             store.write_journal(journal)
@@ -59,8 +57,8 @@ async def forecast_past(
                 journal,
                 request.policy,
                 request.admission,
-                question.since - epoch,
-                question.until - epoch,
+                dates.time(question.since),
+                dates.time(question.until),
                 lambda: time.monotonic() > end,
             )
 

@@ -276,7 +276,7 @@ def expectations(
     first: Ints,
     stays: Ints,
 ) -> tuple[Floats, Floats, Floats]:
-    """What is expected of the jobs ``first`` and of those that stay.
+    """The expectations of the jobs ``first`` and of those that stay.
 
     Returns (jobs, slots) GPUs that each of ``first`` holds so many slots after its start, (jobs, slots + 1)
     chances that it ends in time by its start, and (slots,) GPUs that all that stay hold.
