@@ -12,10 +12,12 @@ import pytest
 from volvelle.cli.main import main
 from volvelle.core.policy import policies
 from volvelle.live.http.client import ApiClient
+from volvelle.live.status.view import JobStatusView
 from volvelle.model.cluster import parse_cluster
 from volvelle.model.problems import Problem
 from volvelle.notebook.chosen import MANY_JOBS, chosen_policies
 from volvelle.notebook.jobs import Jobs
+from volvelle.notebook.records import Rows
 from volvelle.notebook.results import Comparison
 from volvelle.notebook.server import Server
 from volvelle.policies.orders import LeastAttainedService
@@ -164,6 +166,27 @@ def test_fewer_policies_are_compared_unasked_where_jobs_are_many() -> None:
 def test_a_token_is_not_shown() -> None:
     client = ApiClient("http://127.0.0.1:1", "vv_secret")
     assert repr(Server(client)) == "<Server at http://127.0.0.1:1>"
+
+
+def test_the_first_job_of_a_server_has_a_number() -> None:
+    """Shown is what says something; 0 does where it is a number's."""
+    job = {
+        "number": 0,
+        "name": "a",
+        "user": "ann",
+        "state": "waiting",
+        "gpus": 1,
+        "submitted": 0.0,
+        "request": {},
+    }
+    shown = repr(Rows.of(JobStatusView, [job]))
+    assert shown.split()[:2] == ["number", "name"]
+    assert "attempt" not in shown
+
+
+def test_an_answer_that_is_none_says_what_is_missing_and_the_mend() -> None:
+    with pytest.raises(Problem, match=r"missing required field `number`.*version of Volvelle"):
+        Rows.of(JobStatusView, [{"name": "a"}])
 
 
 def test_a_cluster_can_be_written_as_on_the_command_line() -> None:

@@ -346,11 +346,12 @@ def test_a_record_of_a_part_of_the_load_is_said_first_and_no_baseline() -> None:
         recorded._replace(outcomes=replace(recorded.outcomes, capacity=larger)),
         *(run._replace(outcomes=replace(run.outcomes, capacity=larger)) for run in others),
     ]
-    part, *rest = verdict(Grid.of(runs))
+    part, *_ = in_short(Grid.of(runs))
+    rest = verdict(Grid.of(runs))
     assert isinstance(part, PartOfTheLoad)
     assert part.gpus == 160.0
     assert part.peak == 16.0
     assert part.beside_idle == pytest.approx(part.waited)
     assert all(one.baseline != RECORDED for one in rest if isinstance(one, Best | Loses | Costs))
     assert baseline_of(Grid.of(runs)) != RECORDED
-    assert not any(isinstance(one, PartOfTheLoad) for one in verdict(with_record()))
+    assert not any(isinstance(one, PartOfTheLoad) for one in in_short(with_record()))

@@ -122,6 +122,7 @@ def _compare(
     price: float | None,
     png: bool,
 ) -> None:
+    from volvelle.cli.formatting import counted
     from volvelle.cli.output import progress, remark_on_placements
     from volvelle.cli.reading import read_workloads, remark_on_record
     from volvelle.notebook.runs import make_comparison, planned_runs
@@ -135,7 +136,7 @@ def _compare(
     remark_on_placements(run.setting.composition for run in runs if not run.is_recorded)
     began = time.monotonic()
     quick = _QuickFirst([run.name for run in runs], began)
-    with progress(f"simulating {_plural(len(runs), 'run')}") as update:
+    with progress(f"simulating {counted(len(runs), 'run')}") as update:
         comparison = make_comparison(
             runs,
             sources,
@@ -171,13 +172,14 @@ class _QuickFirst:
 
     def tell(self, over: "Sequence[ComparedRun]", read: "Callable[[], Comparison]") -> None:
         """Print it on standard error, once, where the comparison has taken ``_QUICK_SECONDS``."""
+        from volvelle.cli.formatting import counted
         from volvelle.cli.output import remark, terminal
         from volvelle.report.table import to_text
 
         left = self._wanted - {run.name for run in over if run.status.value == "finished"}
         if left or not self._wanted or time.monotonic() - self._began < _QUICK_SECONDS:
             return
-        remark(f"\nThe quick policies first; {_plural(self._others, 'other')} to follow:")
+        remark(f"\nThe quick policies first; {counted(self._others, 'other')} to follow:")
         for table in read().tables():
             remark(to_text(table, width=terminal()[0]))
         self._wanted = set()
@@ -203,6 +205,8 @@ def _headline(cluster: "Cluster", sources: "dict[WorkloadKey, Source]", demo: bo
 
 
 def _simulated(finished: "Sequence[ComparedRun]", experiment: "Experiment") -> str:
+    from volvelle.cli.formatting import counted
+
     reused = sum(result.reused for result in finished)
     varied = (
         experiment.placements,
@@ -215,12 +219,7 @@ def _simulated(finished: "Sequence[ComparedRun]", experiment: "Experiment") -> s
     only_policies = all(len(choices) == 1 for choices in varied)
     noun = "policy" if only_policies else "run"
     kept = f", {reused} of them earlier," if reused else ""
-    return f"simulated {_plural(len(finished), noun)}{kept}"
-
-
-def _plural(count: int, noun: str) -> str:
-    several = noun.removesuffix("y") + "ies" if noun.endswith("y") else noun + "s"
-    return f"{count} {noun if count == 1 else several}"
+    return f"simulated {counted(len(finished), noun)}{kept}"
 
 
 def _print_results(

@@ -54,15 +54,16 @@ def description_facts(
     description: "Description", workload: "Workload", types: "Sequence[SeenType]"
 ) -> list[str]:
     """The contents of a trace, in a few lines, the last of them a cluster for its GPU ``types``."""
+    from volvelle.cli.formatting import counted
     from volvelle.model.units import format_duration
     from volvelle.report.table import format_number
 
     d = description
     report = workload.report
     named = f"{report.source} ({report.format}): {report}" if report else d.name
-    jobs = _counted(d.jobs, "job")
-    jobs += f" of {_counted(d.users, 'user')}" if d.users else ""
-    jobs += f" in {_counted(d.pools, 'pool')}" if d.pools else ""
+    jobs = counted(d.jobs, "job")
+    jobs += f" of {counted(d.users, 'user')}" if d.users else ""
+    jobs += f" in {counted(d.pools, 'pool')}" if d.pools else ""
     kinds = d.classes if len(d.classes) > 1 else {}
     kinds = kinds | {"elastic": d.elastic, "with fractions of GPUs": d.fractional}
     special = ", ".join(f"{count:,} {name}" for name, count in kinds.items() if count)
@@ -86,12 +87,9 @@ def description_facts(
     return lines
 
 
-def _counted(count: int, noun: str) -> str:
-    return f"{count:,} {noun}{'' if count == 1 else 's'}"
-
-
 def _cluster_seen(types: "Sequence[SeenType]") -> str:
     """Types and widths of jobs, and a cluster that would do."""
+    from volvelle.cli.formatting import counted
     from volvelle.report.table import format_number
     from volvelle.workload.proposing import proposed_cluster
 
@@ -102,7 +100,7 @@ def _cluster_seen(types: "Sequence[SeenType]") -> str:
             widths += f" to {one.widths[-1]:g}"
         kind = f" {one.gpu_type}" if one.gpu_type else " of any type" if len(types) > 1 else ""
         gpus = "GPU" if widths == "1" else "GPUs"
-        seen.append(f"{_counted(one.jobs, 'job')} of {widths} {gpus}{kind}")
+        seen.append(f"{counted(one.jobs, 'job')} of {widths} {gpus}{kind}")
     if len(types) > _MOST_TYPES:
         seen.append(f"{format_number(len(types) - _MOST_TYPES)} types more")
     line = proposed_cluster(types)

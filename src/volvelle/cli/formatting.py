@@ -1,5 +1,6 @@
 """Formats jobs of a server for people: when they start and finish, and how they ended."""
 
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
@@ -10,6 +11,8 @@ from volvelle.model.units import format_duration
 
 Job = dict[str, Any]
 
+_NAMED = 5
+"""Jobs that are named by their numbers where there are many."""
 OVER = ("finished", "failed", "cancelled", "rejected")
 """Final states of jobs."""
 
@@ -19,9 +22,16 @@ def format_gpus(count: float) -> str:
     return f"{count:g} GPU{'' if count == 1 else 's'}"
 
 
-def format_jobs(count: int) -> str:
-    """``1 job``, ``1,200 jobs``."""
-    return f"{count:,} job{'' if count == 1 else 's'}"
+def counted(count: int, noun: str) -> str:
+    """``1 job``, ``1,200 jobs``, ``3 policies``."""
+    several = noun.removesuffix("y") + "ies" if noun.endswith("y") else noun + "s"
+    return f"{count:,} {noun if count == 1 else several}"
+
+
+def format_numbers(numbers: Sequence[int]) -> str:
+    """The first of some jobs: ``1, 2, 3, 4, 5 and 7 more``."""
+    shown = ", ".join(map(str, numbers[:_NAMED]))
+    return shown + (f" and {len(numbers) - _NAMED:,} more" if len(numbers) > _NAMED else "")
 
 
 def format_start(job: Job, now: datetime) -> str:

@@ -171,8 +171,8 @@ def why(number: Number, output: options.Output = Form.TABLE) -> None:
     reason = f": {found['reason']}" if found["reason"] else f" is {job['state']}"
     print(f"{formatting.format_job(job)}{reason}.")
     if found["ahead"]:
-        count, numbers = formatting.format_jobs(len(found["ahead"])), _list_jobs(found["ahead"])
-        print(f"{count} waiting before it: {numbers}.")
+        count, numbers = formatting.counted(len(found["ahead"]), "job"), found["ahead"]
+        print(f"{count} waiting before it: {formatting.format_numbers(numbers)}.")
     if job["attached"] is not None:
         print(f"{formatting.format_attached(job['attached'], now)}.")
     forecast = {key: job[f"predicted_{key}"] for key in ("start", "p50", "p90")}
@@ -239,11 +239,6 @@ def _print_measured(found: Row) -> None:
 
     if found["measured"]:
         print(f"Measured on jobs of its name: {formatting.format_measured(found['measured'])}.")
-
-
-def _list_jobs(numbers: list[int]) -> str:
-    shown = ", ".join(map(job_name, numbers[:5]))
-    return f"{shown} and {len(numbers) - 5:,} more" if len(numbers) > 5 else shown
 
 
 def _describe_change(change: Row, now: "datetime") -> str:

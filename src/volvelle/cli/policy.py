@@ -83,14 +83,18 @@ def _with_parameters(written: str) -> str:
 
 def _show_effect(client: "ApiClient", wanted: dict[str, str | None]) -> None:
     """Effects of another policy: at once, and on the jobs that are there."""
-    from volvelle.cli.formatting import format_jobs
+    from volvelle.cli.formatting import counted, format_numbers
     from volvelle.cli.moments import format_moment, local_now
     from volvelle.model.units import format_duration
 
     now = local_now()
     effect = client.post("/v1/policy/forecast", wanted)
     done = (("stop", "stops"), ("start", "starts"), ("resize", "resizes"))
-    parts = [f"{verb} {_jobs(effect[key])}" for verb, key in done if effect[key]]
+    parts = [
+        f"{verb} {counted(len(numbers), 'job')} ({format_numbers(numbers)})"
+        for verb, key in done
+        if (numbers := effect[key])
+    ]
     print(f"would {', '.join(parts)} at once" if parts else "would change nothing at once")
     found = client.post("/v1/forecast/cluster", wanted)
     for when in ("earlier", "later"):
@@ -98,7 +102,7 @@ def _show_effect(client: "ApiClient", wanted: dict[str, str | None]) -> None:
             mean, most = format_duration(moves["mean"]), format_duration(moves["most"])
             which = f", most job {moves['job']}, by {most}" if moves["jobs"] > 1 else ""
             average = " on average" if which else ""
-            print(f"{format_jobs(moves['jobs'])} would finish {when}, by {mean}{average}{which}")
+            print(f"{counted(moves['jobs'], 'job')} would finish {when}, by {mean}{average}{which}")
     if not found["jobs"]:
         print("no job that is there would finish at another time")
         return
@@ -119,9 +123,3 @@ def _show_effect(client: "ApiClient", wanted: dict[str, str | None]) -> None:
     show_rows(found["jobs"][:_SHOWN], heads, (), Form.TABLE, "")
     if len(found["jobs"]) > _SHOWN:
         print("(those that move most)")
-
-
-def _jobs(numbers: list[int]) -> str:
-    shown = ", ".join(map(str, numbers[:5]))
-    more = f" and {len(numbers) - 5:,} more" if len(numbers) > 5 else ""
-    return f"{len(numbers):,} job{'' if len(numbers) == 1 else 's'} ({shown}{more})"

@@ -339,7 +339,7 @@ def _print_forecast(forecast: dict[str, Any], request: "JobRequest", output: For
     text = formatting.format_forecast(forecast, now, estimated=request.estimate is not None)
     print(text + _format_deadline(forecast["deadline_share"], request, now.timestamp()))
     if forecast["reason"]:
-        before = formatting.format_jobs(forecast["ahead"])
+        before = formatting.counted(forecast["ahead"], "job")
         print(forecast["reason"] + (f"; {before} before it" if forecast["ahead"] else ""))
     _print_guarantee(forecast["guarantee"])
 

@@ -167,11 +167,11 @@ class Rows(Columnar):
         return self.rows[at]
 
     def table(self) -> Table:
-        """The columns in which something is said."""
+        """The columns in which something is said; the first, numbers or names, always."""
         shown = {
             name: ["" if cell is None else _text(cell) for cell in cells]
-            for name, cells in self.columns().items()
-            if any(cells)
+            for at, (name, cells) in enumerate(self.columns().items())
+            if at == 0 or any(cells)
         }
         heads = tuple(Column(name, name.replace("_", " ")) for name in shown)
         return Table("", heads, tuple(zip(*shown.values(), strict=True)))

@@ -36,13 +36,18 @@ def in_short(
 ) -> tuple[Sentence, ...]:
     """Five sentences at most; none where ``grid`` is over several rates, or has only one run.
 
+    Before them it is said where the trace seems to hold a part of the load.
+
     The first are of the run that the others are held against (`baseline`), the last of the one with
     the least mean completion time. ``price``: of a GPU-hour.
     """
     if len(grid.rates) > 1 or len(grid.labels) < 2:
         return ()
-    _, judged, _ = judge(grid)
-    return tuple(_told(judged, baseline(judged, reference), price)) if judged else ()
+    _, judged, part = judge(grid)
+    if not judged:
+        return ()
+    first = () if part is None else (part,)
+    return (*first, *_told(judged, baseline(judged, reference), price))
 
 
 def _told(

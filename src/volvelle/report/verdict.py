@@ -55,11 +55,11 @@ def verdict(
     """
     if len(grid.rates) > 1 or len(grid.labels) < 2:
         return ()
-    all_of_them, judged, part = judge(grid)
+    all_of_them, judged, _ = judge(grid)
     if not judged:
         return ()
     most = judged[0].finished
-    said: list[Sentence] = [one for one in (part, reproduces(grid)) if one is not None]
+    said: list[Sentence] = [one for one in (reproduces(grid),) if one is not None]
     said += [Alike(one.alike) for one in all_of_them if len(one.alike) > 1]
     if len(judged) > 1:
         said += _judged(judged, baseline(judged, reference), price)

@@ -9,7 +9,11 @@ from pathlib import Path
 import pytest
 from slurm_daemons import Daemons, missing
 
+from volvelle.incumbents.slurm.ask import Slurm
+from volvelle.incumbents.slurm.forecast import foresee
+from volvelle.incumbents.slurm.publish import PREFIX, Publisher
 from volvelle.incumbents.slurm.recording import read
+from volvelle.incumbents.slurm.session import Session
 
 pytestmark = pytest.mark.skipif(bool(missing()), reason=missing() or "-")
 
@@ -79,6 +83,30 @@ def test_a_controller_that_is_killed_and_comes_back(daemons: Daemons, tmp_path: 
     entries = list(read(record))
     assert sum("poll" in entry for entry in entries) == 2
     assert sum("failed" in entry for entry in entries) == 1
+
+
+def test_told_starts_stand_in_admin_comments_until_the_end(
+    daemons: Daemons, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in daemons.environment.items():
+        monkeypatch.setenv(name, value)
+    jobs = [daemons.submit(300, 4) for _ in range(4)]
+    daemons.run("scontrol", "update", f"JobId={jobs[3]}", "AdminComment=ask ada")
+
+    def comments() -> str:
+        return daemons.run("scontrol", "-o", "show", "job")
+
+    until = time.monotonic() + 20
+    while daemons.run("squeue", "-h", "-t", "R").count("\n") < 2 and time.monotonic() < until:
+        time.sleep(0.2)
+    slurm = Slurm()
+    session = Session(slurm, tmp_path / "record", foresee, publisher=Publisher(slurm))
+    session.step()
+    assert comments().count(f"AdminComment={PREFIX}starts 2") == 1
+    assert "AdminComment=ask ada" in comments()
+    session.close()
+    assert PREFIX not in comments()
+    assert "AdminComment=ask ada" in comments()
 
 
 def test_private_jobs_are_said(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from volvelle.incumbents.slurm.accuracy import Accuracy, Told
 from volvelle.incumbents.slurm.follow import Follower, preemptible
+from volvelle.incumbents.slurm.listing import summary
 from volvelle.incumbents.slurm.run_times import RunTimes
 from volvelle.incumbents.slurm.site import Config, Job, Partition, Qos, Site, Snapshot
 from volvelle.incumbents.slurm.survival import Curve
@@ -202,3 +203,13 @@ def test_a_job_that_waits_for_long_is_judged_by_few_instants_that_stand_for_all(
     assert theirs is None
     assert ours is not None
     assert (ours.polls, ours.held, ours.mean, ours.median) == (1000, 0.0, 500.0, 500.0)
+
+
+def test_a_summary_has_the_jobs_that_slurm_shows_no_more() -> None:
+    """MinJobAge purges a job some minutes after its end; the summary is of a week."""
+    ran = job("1", "RUNNING", start=20.0, eligible=10.0)
+    done = job("1", "COMPLETED", start=20.0, end=80.0, eligible=10.0)
+    found = follower((30.0, [ran]), (90.0, [done]), (700.0, [job("2")]), (760.0, [job("2")]))
+    words = list(summary(found, 0.0))
+    assert words[1].startswith("1 jobs ended")
+    assert "u1: 1 jobs, waits median 10s, longest 10s" in words

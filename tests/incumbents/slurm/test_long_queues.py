@@ -1,9 +1,12 @@
 """Forecasts of long queues: the first are played out, the rest are told by the work before them."""
 
+from dataclasses import replace
+
 import pytest
 
-from volvelle.incumbents.slurm import forecast
-from volvelle.incumbents.slurm.forecast import foresee
+from volvelle.incumbents.slurm import follow, forecast
+from volvelle.incumbents.slurm.follow import Follower
+from volvelle.incumbents.slurm.forecast import Expected, foresee
 from volvelle.incumbents.slurm.site import Config, Job, Node, Partition, Site, Snapshot
 
 NOW = 100_000.0
@@ -62,3 +65,27 @@ def test_many_running_jobs_end_when_they_are_believed_to() -> None:
     for one in running:
         assert one.start is not None
         assert found[one.key].end == pytest.approx(one.start + seconds[one.key], abs=1.0)
+
+
+def test_of_a_long_queue_a_part_is_followed_and_the_rest_is_told_alike(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(follow, "_FOLLOWED", 50)
+    jobs = tuple(job(at) for at in range(1, 201))
+    starts = {one.key: Expected(NOW + 60.0 * one.id, NOW + 60.0 * one.id + 600.0) for one in jobs}
+    follower = Follower(site(2), lambda *_: starts)
+    follower.observe(Snapshot(NOW, jobs))
+    told = follower.tell()
+    assert [one.key for one in told] == [one.key for one in jobs]
+    scale = 30.0 + 20.0  # bf_interval and the launch: what times are counted from
+    ratios = [(one.start_p90 - NOW + scale) / (one.start - NOW + scale) for one in told]
+    assert ratios == pytest.approx([ratios[3]] * 200), "before any start one score holds for all"
+    begun = tuple(
+        replace(one, state="RUNNING", start=NOW + 50.0, nodes=("n0",)) if one.id <= 8 else one
+        for one in jobs
+    )
+    follower.observe(Snapshot(NOW + 60.0, begun))
+    assert len(follower.accuracy.starts) == 2, "of jobs 4 and 8"
+    again = follower.tell()
+    assert len(again) == 200
+    assert all(one.start <= one.start_p90 and one.end <= one.end_p90 for one in again)

@@ -3,14 +3,18 @@
 import gzip
 import json
 import shutil
+import threading
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from slurm_runs import recorded, snapshots
+from typer.testing import CliRunner
 
 from volvelle.incumbents.slurm.accuracy import Told
+from volvelle.incumbents.slurm.command import app
 from volvelle.incumbents.slurm.forecast import foresee
 from volvelle.incumbents.slurm.listing import heading, prometheus, rows, summary
 from volvelle.incumbents.slurm.read_jobs import read_snapshot
@@ -186,3 +190,27 @@ def test_hosts_addresses_and_paths_of_the_configuration_are_not_kept(tmp_path: P
         "config": "ClusterName = small\nSchedulerType = sched/backfill\n",
         "qos": "Name|Priority\n",
     }
+
+
+def test_a_summary_is_posted_to_a_webhook(shared: Path, tmp_path: Path) -> None:
+    recorded(shared / "golden" / "slurm" / "run3", tmp_path)
+    posted: list[bytes] = []
+
+    class Hook(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            posted.append(self.rfile.read(int(self.headers["Content-Length"])))
+            self.send_response(204)
+            self.end_headers()
+
+        def log_message(self, *_: object) -> None:
+            """Nothing."""
+
+    with HTTPServer(("127.0.0.1", 0), Hook) as server:
+        threading.Thread(target=server.handle_request).start()
+        url = f"http://127.0.0.1:{server.server_address[1]}/"
+        done = CliRunner().invoke(app, ["summary", str(tmp_path), "--webhook", url])
+    assert done.exit_code == 0, done.output
+    assert json.loads(posted[0])["text"] == done.output.strip()
+    gone = CliRunner().invoke(app, ["summary", str(tmp_path), "--webhook", url])
+    assert isinstance(gone.exception, Problem)
+    assert "was not posted to" in str(gone.exception)

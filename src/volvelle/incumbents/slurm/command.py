@@ -127,8 +127,11 @@ def _listen(written: str, certificate: Path | None, key: Path | None) -> "Listen
     try:
         return Listen(**values, key=key)
     except ValidationError as error:
+        said = describe_validation(error, Listen).partition(": give certificate")[0]
         raise Problem(
-            f"--listen {written}: {describe_validation(error, Listen)}", usage=True
+            f"--listen {written}: {said}",
+            mend="write --listen 8421, or an address with --certificate and --key",
+            usage=True,
         ) from None
 
 
@@ -218,6 +221,9 @@ def what_if(
 def summary(
     folder: Folder,
     last: Annotated[str, typer.Option("--last", help="How far to look back.")] = "7d",
+    webhook: Annotated[
+        str, typer.Option("--webhook", metavar="URL", help='Post it as {"text": ...} as well.')
+    ] = "",
 ) -> None:
     """Waits, limits asked for against what was used, and accuracy, in words: a mail for the week.
 
@@ -237,8 +243,32 @@ def summary(
     follower = resumed(read(folder), foresee).follower
     if follower is None:
         raise Problem(f"the recording in {folder} has no poll")
-    for line in lines(follower, follower.snapshot.time - seconds):
-        print(line)
+    said = "\n".join(lines(follower, follower.snapshot.time - seconds))
+    print(said)
+    if webhook:
+        _post(webhook, said)
+
+
+def _post(url: str, text: str) -> None:
+    """Post a text to a webhook. Raises `Problem` where that fails."""
+    import json
+
+    from volvelle.live.messages import new_identity
+    from volvelle.live.notifications.failures import DeliveryFailed
+    from volvelle.live.notifications.webhook import Webhooks
+    from volvelle.live.store import Notification
+    from volvelle.model.problems import Problem
+
+    body = json.dumps({"text": text})
+    news = Notification(
+        id=new_identity(), event="summary", account="", target=url, key="", body=body, created=0.0
+    )
+    try:
+        Webhooks().post(news, "")
+    except DeliveryFailed as failure:
+        raise Problem(
+            f"the summary was not posted to {url}: {failure}", mend="check --webhook"
+        ) from None
 
 
 def _show(follower: "Follower", told: "list[Told]", user: str, output: Form) -> None:

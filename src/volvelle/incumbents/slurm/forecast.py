@@ -17,8 +17,9 @@ from volvelle.model.throughput import Table
 
 MOST, NEAR = 1000, 200
 """So many waiting jobs are all played out; of more the first `NEAR`."""
-_TURNS = 200
-"""In so many turns running jobs are let in, by start; those of one turn as if they had started together."""
+_ALONE, _TURNS = 200, 20
+"""So many running jobs are let in one by one; more in so many turns, by start, as if those of one turn had
+started together."""
 _STEADY = Table((1.0,))
 """A second of work a second, on however many GPUs."""
 
@@ -52,7 +53,8 @@ def scheduler_of(site: Site, snapshot: Snapshot, durations: Mapping[str, float])
     ).build()
     scheduler = Scheduler(_cluster(site, len(jobs)), written._replace(policy=policy))
     most = float(max(sum(sum(node.gpus.values()) for node in site.nodes), 1))
-    before, at_once = snapshot.time - 1e-3, -(-len(running) // _TURNS) or 1
+    before = snapshot.time - 1e-3
+    at_once = 1 if len(running) <= _ALONE else -(-len(running) // _TURNS)
     turns = [running[at : at + at_once] for at in range(0, len(running), at_once)]
     for turn in (*turns, [job for job in jobs if job.pending]):
         time = min(_started(turn[0]), before) if turn and turn[0].running else before

@@ -150,11 +150,7 @@ def prometheus(follower: Follower) -> str:
 
 def summary(follower: Follower, since: float) -> Iterator[str]:
     """Waits by user, limits asked for against what was used, accuracy: of jobs that ended after ``since``."""
-    done = [
-        job
-        for job in follower.seen.values()
-        if not (job.pending or job.running) and job.start and (job.end or 0.0) >= since
-    ]
+    done = [job for job in follower.over if job.start and (job.end or 0.0) >= since]
     yield heading(follower)
     yield f"{len(done):,} jobs ended in the last {format_duration(follower.snapshot.time - since)}."
     waits: dict[str, list[float]] = defaultdict(list)
