@@ -35,6 +35,7 @@ PriorityWeightFairshare=10000
 PriorityWeightJobSize=500
 SelectType=select/cons_tres
 SelectTypeParameters=CR_CPU_MEMORY
+DefMemPerCPU=8000
 AccountingStorageType=accounting_storage/slurmdbd
 GresTypes=gpu
 NodeName=node-[00-{last}] CPUs=64 RealMemory=512000 Gres=gpu:{gpus}

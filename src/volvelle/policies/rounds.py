@@ -19,8 +19,6 @@ All of it is one function of arrays (`volvelle.core.policy.Kernel`), interpreted
 works its fractions out within it, or by Python, to which it yields (`decide`).
 """
 
-from typing import NamedTuple
-
 import numpy as np
 
 from volvelle.core.columns import (
@@ -34,110 +32,43 @@ from volvelle.core.columns import (
     TYPE,
     TYPES,
 )
-from volvelle.core.compiled import compiled, kernel
-from volvelle.core.fill import TARGET, TARGET_REASON, TARGET_TYPE, ClusterNow, attained_seconds
+from volvelle.core.compiled import kernel
+from volvelle.core.fill import TARGET, TARGET_REASON, TARGET_TYPE, ClusterNow
 from volvelle.core.state import INFINITY, Reason
 from volvelle.model.arrays import Floats, Ints
+from volvelle.policies.claims import (
+    ALLOTTED,
+    AWARE,
+    BY_TYPE,
+    CLAIMS,
+    DRAWN,
+    FRACTIONS,
+    KNOWN,
+    LAST,
+    LEFTOVERS,
+    MORE_ROOM,
+    NEEDS,
+    NEVER,
+    NOTHING,
+    REALLOCATE,
+    ROOM,
+    TYPE_ORDER,
+    TYPES_THAT_FIT,
+    by_number,
+    credit,
+    rows_of,
+    tables,
+)
 from volvelle.policies.growth import then_by
 
 _GPUS_SHORT = int(Reason.GPUS)
 _QUOTA = int(Reason.QUOTA)
 
-(
-    HALF_ROUND,  # seconds
-    REALLOCATE,  # the least seconds between two allocations
-    LEFTOVERS,  # when jobs are served on a GPU type on which their target is zero
-    AWARE,  # 0 where all types are taken to be as fast as the first, and are filled as drawn
-    NEEDS,  # what Python is asked for
-    ALLOTTED,  # when targets were last worked out, at time 0: never
-    SET_AT,  # since when they count
-    DRAWN,  # the round for which the order of types is drawn
-    SHARE,  # a parameter of the policy's own
-    TYPES_THAT_FIT,
-    ROOM,  # claims that fit
-    CLAIMS,  # how many there are
-    KNOWN,  # jobs for which targets were worked out
-    _HEAD,
-) = range(14)
-"""Entries of the memory. Behind them are its `Tables`."""
-
-LAST, BY_TYPE, NEVER = range(3)
-"""Values of `LEFTOVERS`."""
-NOTHING, MORE_ROOM, TYPE_ORDER, FRACTIONS = range(4)
-"""Values of `NEEDS`."""
 PARTNER = 4
 """Row of what a decision writes: the row with which a job shares its GPUs, -1 for none, where it is asked."""
 
 _HALF_STEP, _SMALLEST = 2.0**-53 * (1.0 + 2.0**-52), 5e-324
 """A time and so much of it, at least the smallest number, is the next larger number."""
-
-
-class Tables(NamedTuple):
-    """Views of the memory. A claim is a job's, or that of two that share GPUs, by their numbers, ascending.
-
-    order, capacity: (types,), in which types are filled; GPUs for which targets were worked out. number: of
-    the jobs then; rates: theirs, (types, room). first, second: the numbers of each claim's jobs (-1: alone).
-    attained: the first job's seconds with GPUs. held: the GPU type the claim was last given, -1 none.
-    target, received, deficit: (types, room), fractions of the time, seconds since the targets were set and
-    half a round, seconds owed from before.
-    """
-
-    order: Floats
-    capacity: Floats
-    number: Floats
-    rates: Floats
-    first: Floats
-    second: Floats
-    attained: Floats
-    held: Floats
-    target: Floats
-    received: Floats
-    deficit: Floats
-
-
-@kernel
-def tables(memory: Floats) -> Tables:
-    """The parts of the memory."""
-    types, room = int(memory[TYPES_THAT_FIT]), int(memory[ROOM])
-    single = _HEAD + 2 * types
-    many = single + 5 * room
-    columns = memory[single:many].reshape((5, room))
-    by_type = memory[many:].reshape((4, types, room))
-    return Tables(
-        memory[_HEAD : _HEAD + types],
-        memory[_HEAD + types : single],
-        columns[0],
-        by_type[0],
-        columns[1],
-        columns[2],
-        columns[3],
-        columns[4],
-        by_type[1],
-        by_type[2],
-        by_type[3],
-    )
-
-
-def with_room(memory: Floats, types: int, room: int) -> Floats:
-    """The same memory with room for so many GPU types and claims; the first one is its head alone."""
-    other = np.zeros(_HEAD + 2 * types + 5 * room + 4 * types * room)
-    other[:_HEAD] = memory[:_HEAD]
-    other[TYPES_THAT_FIT], other[ROOM] = types, room
-    new = tables(other)
-    new.received[:] = memory[HALF_ROUND]
-    if len(memory) > _HEAD:
-        for mine, old in zip(new, tables(memory), strict=True):
-            mine[tuple(map(slice, old.shape))] = old
-    new.order[:] = np.arange(types)
-    return other
-
-
-def begin(period: float, reallocate: float, leftovers: int, *, aware: bool) -> Floats:
-    """A memory of nothing; times in seconds."""
-    memory = np.zeros(_HEAD)
-    memory[[HALF_ROUND, REALLOCATE, LEFTOVERS, AWARE]] = period / 2, reallocate, leftovers, aware
-    memory[[ALLOTTED, DRAWN]] = -np.inf, np.nan
-    return with_room(memory, 1, 64)
 
 
 # ---------------------------------------------------------------------- when targets are due
@@ -191,7 +122,7 @@ def _due(jobs: Floats, cluster: ClusterNow, memory: Floats) -> int:
         return MORE_ROOM
     if memory[AWARE] == 0.0 and types > 1 and memory[DRAWN] != now:
         return TYPE_ORDER
-    _credit(jobs, now, memory)
+    credit(jobs, now, memory)
     rested = now - memory[ALLOTTED] >= memory[REALLOCATE] or memory[CLAIMS] == 0.0
     if not rested or not _differ(jobs, cluster, memory):
         return NOTHING
@@ -227,104 +158,6 @@ def _differ(jobs: Floats, cluster: ClusterNow, memory: Floats) -> bool:
     return False
 
 
-# ---------------------------------------------------------------------- claims
-
-
-@kernel
-def by_number(jobs: Floats) -> Ints:
-    """The rows by submission, as which they mostly are."""
-    for row in range(1, jobs.shape[1]):
-        if jobs[NUMBER, row] < jobs[NUMBER, row - 1]:
-            return np.argsort(jobs[NUMBER], kind="mergesort")
-    return np.arange(jobs.shape[1])
-
-
-@kernel
-def _rows(jobs: Floats, memory: Floats) -> Ints:
-    """The rows of each claim's jobs, (2, claims): -1 for none, -2 for one that is not there."""
-    known, order = tables(memory), by_number(jobs)
-    many, at = len(order), 0
-    rows = np.full((2, int(memory[CLAIMS])), -1)
-    for claim in range(rows.shape[1]):
-        while at < many and jobs[NUMBER, order[at]] < known.first[claim]:
-            at += 1
-        here = at < many and jobs[NUMBER, order[at]] == known.first[claim]
-        rows[0, claim] = order[at] if here else -2
-        if known.second[claim] >= 0.0:
-            rows[1, claim] = -2
-            for row in range(many):
-                if jobs[NUMBER, row] == known.second[claim]:
-                    rows[1, claim] = row
-    return rows
-
-
-@kernel
-def _credit(jobs: Floats, now: float, memory: Floats) -> None:
-    """Count what claims received since they were last given GPUs; forget those of jobs that left."""
-    known, rows, kept = tables(memory), _rows(jobs, memory), 0
-    for claim in range(rows.shape[1]):
-        if rows[0, claim] == -2 or rows[1, claim] == -2:
-            continue
-        if kept < claim:
-            for gpu_type in range(len(known.target)):
-                known.target[gpu_type, kept] = known.target[gpu_type, claim]
-                known.received[gpu_type, kept] = known.received[gpu_type, claim]
-                known.deficit[gpu_type, kept] = known.deficit[gpu_type, claim]
-            known.first[kept], known.second[kept] = known.first[claim], known.second[claim]
-            known.attained[kept], known.held[kept] = known.attained[claim], known.held[claim]
-        seconds = attained_seconds(jobs, now, rows[0, claim])
-        if known.held[kept] >= 0.0:
-            known.received[int(known.held[kept]), kept] += seconds - known.attained[kept]
-        known.attained[kept] = seconds
-        kept += 1
-    memory[CLAIMS] = kept
-
-
-@compiled
-def set_targets(
-    jobs: Floats, now: float, memory: Floats, rows: Ints, beside: Ints, target: Floats
-) -> None:
-    """Let ``target`` (types, claims) count from now on, of jobs by row (``beside`` -1: alone).
-
-    The lack of a claim below its former target, or its surplus, becomes its deficit.
-    """
-    known, many = tables(memory), len(rows)
-    first, second = jobs[NUMBER][rows], np.full(many, -1.0)
-    for claim in range(many):
-        if beside[claim] >= 0:
-            second[claim] = jobs[NUMBER, beside[claim]]
-    order = then_by(np.argsort(second, kind="mergesort"), first)
-    deficit = np.zeros(target.shape)
-    lasted, at, former = now - memory[SET_AT], 0, int(memory[CLAIMS])
-    for place, claim in enumerate(order):
-        one, other = first[claim], second[claim]
-        while at < former and (
-            known.first[at] < one or (known.first[at] == one and known.second[at] < other)
-        ):
-            at += 1
-        if at < former and known.first[at] == one and known.second[at] == other:
-            for gpu_type in range(len(target)):
-                had = known.received[gpu_type, at] - memory[HALF_ROUND]
-                owed = known.target[gpu_type, at] * lasted - had
-                deficit[gpu_type, place] = known.deficit[gpu_type, at] + owed
-    for place, claim in enumerate(order):
-        known.first[place], known.second[place] = first[claim], second[claim]
-        known.attained[place] = attained_seconds(jobs, now, rows[claim])
-        known.held[place] = -1.0
-        for gpu_type in range(len(target)):
-            known.target[gpu_type, place] = target[gpu_type, claim]
-            known.received[gpu_type, place] = memory[HALF_ROUND]
-            known.deficit[gpu_type, place] = deficit[gpu_type, place]
-    memory[SET_AT], memory[CLAIMS] = now, many
-
-
-@kernel
-def set_alone(jobs: Floats, now: float, memory: Floats, target: Floats) -> None:
-    """The same of jobs that share no GPUs. target: (types, jobs)."""
-    many = jobs.shape[1]
-    set_targets(jobs, now, memory, np.arange(many), np.full(many, -1), target)
-
-
 # ---------------------------------------------------------------------- a round
 
 
@@ -335,7 +168,7 @@ def give(jobs: Floats, cluster: ClusterNow, memory: Floats, out: Floats) -> floa
     ``out`` is (4, jobs), or 5 with `PARTNER`. Jobs that may not be preempted keep what they hold. A job is
     served once, on a type that will do, within its pool's quota.
     """
-    known, rows, many = tables(memory), _rows(jobs, memory), jobs.shape[1]
+    known, rows, many = tables(memory), rows_of(jobs, memory), jobs.shape[1]
     out[TARGET_TYPE] = -1.0
     out[3] = by_number(jobs)
     free, left, partner = cluster.capacity.copy(), cluster.quota.copy(), np.full(many, -1)

@@ -79,6 +79,14 @@ def test_a_folder_without_slurm_is_refused(tmp_path: Path) -> None:
         texts_of(tmp_path)
 
 
+def test_an_answer_that_was_cut_is_said_with_its_file(tmp_path: Path) -> None:
+    (tmp_path / "slurm.conf").write_text(CONF.rstrip())  # a person's file may end so
+    (tmp_path / "qos.txt").write_text(QOS[:-3])
+    assert read_site(texts_of(tmp_path)).remarks[0].startswith("Half an answer: qos.txt ended")
+    (tmp_path / "qos.txt").write_text(QOS)
+    assert not any("Half" in one for one in read_site(texts_of(tmp_path)).remarks)
+
+
 def test_no_answer_for_jobs_is_said() -> None:
     assert any("no job is known" in one for one in read_snapshot({}, 0.0).remarks)
 

@@ -12,7 +12,8 @@ from volvelle.core.composition import WrittenComposition
 from volvelle.core.fill import ClusterNow
 from volvelle.core.state import Reason
 from volvelle.model.cluster import parse_cluster
-from volvelle.policies.rounds import BY_TYPE, LAST, NEVER, begin, give, set_targets, with_room
+from volvelle.policies.claims import BY_TYPE, LAST, NEVER, begin, set_targets, with_room
+from volvelle.policies.rounds import give
 from volvelle.simulate.run import Setting, simulate
 from volvelle.testing.scenario import linear_job
 from volvelle.workload.workload import Workload

@@ -109,11 +109,16 @@ class Accuracy:
             else:
                 kept.pop(key, None)
 
+    def judged_starts(self) -> list[Judged]:
+        """The judged starts at one moment, from any thread."""
+        return list(self.starts)
+
     def of_starts(self) -> tuple[Figures | None, Figures | None]:
         """The figures of told starts, and those of Slurm's; None where none was judged."""
-        own = [one for one in self.starts if one.slurm_error is not None]
+        starts = self.judged_starts()
+        own = [one for one in starts if one.slurm_error is not None]
         return (
-            _figures([(abs(one.error), one.held, one.polls) for one in self.starts]),
+            _figures([(abs(one.error), one.held, one.polls) for one in starts]),
             _figures(
                 [(abs(one.slurm_error or 0.0), bool(one.slurm_held), one.polls) for one in own]
             ),

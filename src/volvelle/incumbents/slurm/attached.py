@@ -15,7 +15,7 @@ from time import time as wall_clock
 
 import msgspec
 
-from volvelle.incumbents.slurm.accuracy import Told
+from volvelle.incumbents.slurm.accuracy import Accuracy, Told
 from volvelle.incumbents.slurm.follow import Follower
 from volvelle.incumbents.slurm.site import Job, Node
 from volvelle.live.forecasts.suggestions import Suggestions
@@ -118,7 +118,8 @@ class AttachedCluster:
 
     def __init__(self) -> None:
         self.ended = EndedJobs()
-        self.metrics = ControllerMetrics()
+        self._accuracy = Accuracy()
+        self._over = Counter[str]()
         self.problem = ""
         """Why the last poll had no answer."""
         self.failure = ""
@@ -151,11 +152,8 @@ class AttachedCluster:
                 last.append(_ended(view, job, snapshot.time))
         for view in last:
             self.ended.add(view)
-            self.metrics.ended_jobs[view.state.value] += 1
-        held = Counter[bool]()
-        for judged in follower.accuracy.starts:
-            held[judged.held] += judged.polls
-        self.metrics.p90_held = held
+            self._over[view.state.value] += 1
+        self._accuracy = follower.accuracy
         self.pools = tuple(
             Pool(one.account, one.limits.group["gres/gpu"])
             for one in site.associations
@@ -256,6 +254,14 @@ class AttachedCluster:
     def load(self) -> tuple[LoadPoint, ...]:
         """GPUs held and jobs waiting over time."""
         return self._publisher.load.points()
+
+    @property
+    def metrics(self) -> ControllerMetrics:
+        """Ended jobs by state, and told starts by whether they came by their P90."""
+        held = Counter[bool]()
+        for judged in self._accuracy.judged_starts():
+            held[judged.held] += judged.polls
+        return ControllerMetrics(ended_jobs=self._over.copy(), p90_held=held)
 
     @property
     def forks(self) -> "AttachedCluster":

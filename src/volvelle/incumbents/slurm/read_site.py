@@ -39,6 +39,8 @@ KINDS: Mapping[str, str] = {
     "slurm.conf": r"(ClusterName|SlurmctldHost|ControlMachine)\s*=",
 }
 """How the answer of each command begins a line; files of a folder are told apart by this, not by name."""
+CUT = "cut"
+"""The kind of the names of files that end within a line."""
 _COMMANDS = {
     "config": "scontrol show config",
     "partition": "scontrol -o show partition",
@@ -64,7 +66,9 @@ def texts_of(folder: Path) -> dict[str, str]:
         kind = kind_of(text)
         if kind and kind not in found:
             found[kind] = text
-    if not found.keys() - {"sacct", "job"}:
+            if kind != "slurm.conf" and not text.endswith("\n"):
+                found[CUT] = ", ".join(filter(None, (found.get(CUT), path.name)))
+    if not found.keys() - {"sacct", "job", CUT}:
         raise Problem(
             f"no file in {folder} describes a site of Slurm",
             mend=f"write into it what these say: {', '.join(_COMMANDS.values())}",
@@ -121,6 +125,8 @@ def read_site(texts: Mapping[str, str]) -> Site:
 
 def _remarks(texts: Mapping[str, str], site: Site) -> Iterator[str]:
     config = site.config
+    if CUT in texts:
+        yield f"Half an answer: {texts[CUT]} ended within a line, and what would follow is not known."
     if not config.keys:
         yield (
             "No configuration was read (scontrol show config): Slurm's defaults are taken, first come,"

@@ -26,17 +26,9 @@ from volvelle.core.fill import ClusterNow, work_left
 from volvelle.core.policy import Period, policies
 from volvelle.core.state import INFINITY
 from volvelle.model.arrays import Floats, Ints
+from volvelle.policies.claims import FRACTIONS, NOTHING, SHARE, by_number, set_alone
 from volvelle.policies.growth import then_by
-from volvelle.policies.rounds import (
-    FRACTIONS,
-    NOTHING,
-    SHARE,
-    by_number,
-    give,
-    rates_of,
-    set_alone,
-    what_is_due,
-)
+from volvelle.policies.rounds import give, rates_of, what_is_due
 from volvelle.systems.allox.matching import cheapest
 from volvelle.systems.gavel.base import Gavel
 

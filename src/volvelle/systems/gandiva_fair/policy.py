@@ -23,7 +23,8 @@ from volvelle.core.fill import ClusterNow
 from volvelle.core.policy import Period, policies
 from volvelle.core.state import INFINITY
 from volvelle.model.arrays import Floats
-from volvelle.policies.rounds import FRACTIONS, NOTHING, give, rates_of, set_alone, what_is_due
+from volvelle.policies.claims import FRACTIONS, NOTHING, set_alone
+from volvelle.policies.rounds import give, rates_of, what_is_due
 from volvelle.systems.gavel.base import Gavel
 
 

@@ -39,7 +39,7 @@ from volvelle.model.job import JobSpec, Truth
 from volvelle.model.problems import Problem
 from volvelle.model.throughput import AnyThroughput, PerBatchSize, PerType
 from volvelle.model.validation import Seconds
-from volvelle.policies import rounds
+from volvelle.policies import claims, rounds
 from volvelle.systems.gavel.demand import Demand, demand_of
 
 SOURCE = "Gavel (OSDI'20)"
@@ -67,15 +67,15 @@ class Gavel(Policy):
     seed: int = Field(0, description="of the order of GPU types, where not aware")
 
     _memory: Floats = PrivateAttr(default_factory=lambda: np.zeros(0))
-    """See `volvelle.policies.rounds`."""
+    """See `volvelle.policies.claims`."""
 
     @model_validator(mode="after")
     def _begin(self) -> Self:
         if self.space_sharing and not self.aware:
             raise ValueError("space_sharing needs aware: who may share depends on the GPU type")
-        last = rounds.BY_TYPE if self.by_type else rounds.LAST
-        leftovers = rounds.NEVER if self.exact else last
-        self._memory = rounds.begin(self.round or 0.0, self.reallocate, leftovers, aware=self.aware)
+        last = claims.BY_TYPE if self.by_type else claims.LAST
+        leftovers = claims.NEVER if self.exact else last
+        self._memory = claims.begin(self.round or 0.0, self.reallocate, leftovers, aware=self.aware)
         return self
 
     @property
@@ -123,16 +123,16 @@ class Gavel(Policy):
     def refresh(self, view: View) -> tuple[str, ...]:
         """Work fractions out, draw the order of GPU types, or make room: what the decision needs."""
         memory, types = self._memory, len(view.capacity)
-        needs = memory[rounds.NEEDS]
-        if needs == rounds.MORE_ROOM:
+        needs = memory[claims.NEEDS]
+        if needs == claims.MORE_ROOM:
             self._make_room(types, len(view.jobs))
-        elif needs == rounds.TYPE_ORDER:
+        elif needs == claims.TYPE_ORDER:
             number = int(view.now // self.round) if self.round else int(view.now)
             drawn = np.random.default_rng((self.seed, number)).permutation(range(types))
-            rounds.tables(memory).order[:types] = drawn
-            memory[rounds.DRAWN] = view.now
-        elif needs == rounds.FRACTIONS:
-            rates = rounds.tables(memory).rates[:types, : len(view.jobs)].T
+            claims.tables(memory).order[:types] = drawn
+            memory[claims.DRAWN] = view.now
+        elif needs == claims.FRACTIONS:
+            rates = claims.tables(memory).rates[:types, : len(view.jobs)].T
             demand = demand_of(view, rates, aware=self.aware, sharing=self.shares_gpus)
             target = np.zeros(demand.rates.shape)
             if demand.able.any():
@@ -140,14 +140,14 @@ class Gavel(Policy):
             rows, beside, target = _claimed(demand, target)
             self._make_room(types, len(rows))
             by_type = np.ascontiguousarray(target.T)
-            rounds.set_targets(view.jobs.matrix, view.now, self._memory, rows, beside, by_type)
+            claims.set_targets(view.jobs.matrix, view.now, self._memory, rows, beside, by_type)
         return ()
 
-    def _make_room(self, types: int, claims: int) -> None:
-        fits, room = self._memory[[rounds.TYPES_THAT_FIT, rounds.ROOM]].astype(np.int64).tolist()
-        if types > fits or claims > room:
-            room = room if claims <= room else 2 * claims
-            self._memory = rounds.with_room(self._memory, max(types, fits), room)
+    def _make_room(self, types: int, needed: int) -> None:
+        fits, room = self._memory[[claims.TYPES_THAT_FIT, claims.ROOM]].astype(np.int64).tolist()
+        if types > fits or needed > room:
+            room = room if needed <= room else 2 * needed
+            self._memory = claims.with_room(self._memory, max(types, fits), room)
 
     def refuse(self, cluster: Cluster, jobs: Iterable[tuple[JobSpec, Truth]]) -> None:
         """Raise `Problem` where it is not known how jobs fare on types that differ, or beside others."""

@@ -24,15 +24,8 @@ from volvelle.core.state import INFINITY
 from volvelle.core.view import View
 from volvelle.model.arrays import Floats, Ints
 from volvelle.policies import rounds
-from volvelle.policies.rounds import (
-    FRACTIONS,
-    NOTHING,
-    by_number,
-    give,
-    rates_of,
-    set_alone,
-    what_is_due,
-)
+from volvelle.policies.claims import FRACTIONS, NOTHING, by_number, set_alone
+from volvelle.policies.rounds import give, rates_of, what_is_due
 from volvelle.systems.gavel.base import Gavel
 from volvelle.systems.gavel.demand import Demand
 

@@ -29,7 +29,8 @@ from volvelle.core.view import View
 from volvelle.model.arrays import FloatColumn, Floats
 from volvelle.model.tolerances import LEAST_DIVISOR, SOLVED
 from volvelle.policies import rounds
-from volvelle.policies.rounds import FRACTIONS, NOTHING, give, rates_of, set_alone, what_is_due
+from volvelle.policies.claims import FRACTIONS, NOTHING, set_alone
+from volvelle.policies.rounds import give, rates_of, what_is_due
 from volvelle.systems.gavel.base import GavelProgram
 from volvelle.systems.gavel.demand import Demand, maximise_sum, raise_together
 
