@@ -124,7 +124,13 @@ def test_a_waiting_job_is_changed_and_a_running_one_put_back(
     nothing = volvelle(server, "change", first)
     assert "nothing changes: give --retries, --estimate" in nothing.stderr
     until(lambda: volvelle(server, "requeue", first).returncode == 0, "the job put back")
-    assert volvelle(server, "cancel", first, second).returncode == 0
+    assert volvelle(server, "cancel", second).returncode == 0
+    some = volvelle(server, "cancel", second, "99999", first)
+    assert (some.stdout, some.returncode) == (f"job {first} cancelled\n", 1)
+    assert some.stderr.splitlines() == [
+        f"error: job {second} is cancelled.",
+        "error: there is no job 99999. See: volvelle queue.",
+    ]
 
 
 def test_what_was_is_had_again_under_another_policy(

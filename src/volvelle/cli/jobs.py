@@ -307,14 +307,27 @@ def requeue(numbers: Numbers) -> None:
 
 
 def _change_each(numbers: list[int], action: str, done: str) -> None:
+    """Do it to all jobs to which it can be done; raises the last problem of the others."""
     from volvelle.cli.output import remark
+    from volvelle.model.problems import Problem
 
     client = _client()
+    left: Problem | None = None
     for number in numbers:
-        answer = client.post(f"/v1/jobs/{number}/{action}")
+        try:
+            answer = client.post(f"/v1/jobs/{number}/{action}")
+        except Problem as problem:
+            if f"job {number}" not in str(problem):
+                raise  # it is the server's, and that of all jobs
+            if left is not None:
+                remark(f"error: {left}")
+            left = problem
+            continue
         print(f"job {job_name(number)} {done}")
         for notice in answer["notices"] if answer else ():
             remark(notice)
+    if left is not None:
+        raise left
 
 
 def logs(
