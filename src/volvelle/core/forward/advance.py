@@ -127,9 +127,7 @@ def advance(s: State, rules: Rules, until: float, moments: int) -> int:  # noqa:
             count[MARK] = count[LOGGED_EVENTS]
             _commit(s, rules)
             if settled and count[DIRTY] == 0:
-                count_left(
-                    s
-                )  # only pools in which something happens later are concerned by a decision
+                count_left(s)  # a decision concerns only pools in which something happens later
         if count[PHASE] == RATES:
             count[PHASE] = DIVISION
             if count[UNRATED] > 0:
