@@ -88,7 +88,7 @@ MUTANTS: list[tuple[Any, str, Any]] = [
 ]
 
 
-@pytest.mark.parametrize(("module", "name", "wrong"), MUTANTS, ids=lambda one: str(one)[:40])
+@pytest.mark.parametrize(("module", "name", "wrong"), MUTANTS, ids=[name for _, name, _ in MUTANTS])
 def test_a_wrong_rule_loses_cases(
     module: Any, name: str, wrong: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
