@@ -17,7 +17,7 @@ from volvelle.core.promises import keeps
 from volvelle.core.scheduler_state import SchedulerState
 from volvelle.estimate.likeness import ARRIVALS_SECONDS, Observed, believed_service
 from volvelle.estimate.told import ToldTimes
-from volvelle.live.scheduler_queries import holds_gpus, unheld_job_numbers
+from volvelle.live.scheduler_queries import declarations, holds_gpus, unheld_job_numbers
 from volvelle.model.job import JobSpec
 
 
@@ -109,7 +109,7 @@ class ForecastCalibration:
             for number in first:
                 self._arrived(now, submitted[number])
             self._told.foresee(finishes)
-            crowd = _Crowd(len(submitted), self._arrived(now), _declared(scheduler))
+            crowd = _Crowd(len(submitted), self._arrived(now), declarations(scheduler))
             for number in waited_for:
                 running = holds_gpus(scheduler, number)
                 if self._running.get(number) is not running:
@@ -166,7 +166,7 @@ class ForecastCalibration:
     ) -> tuple[Observed, float, float | None]:
         """As `_asked`, of a job that may be new."""
         arrivals = self._arrived(scheduler.now) + (number not in self._told)
-        crowd = _Crowd(len(unheld_job_numbers(scheduler)), arrivals, _declared(scheduler))
+        crowd = _Crowd(len(unheld_job_numbers(scheduler)), arrivals, declarations(scheduler))
         return _asked(scheduler, number, finish, crowd)
 
     def _arrived(self, now: float, submitted: float | None = None) -> int:
@@ -200,8 +200,3 @@ def _asked(
 
 def _kinds(*, running: bool) -> tuple[str]:
     return ("runs" if running else "waits",)
-
-
-def _declared(scheduler: SchedulerState) -> dict[int, JobSpec]:
-    """Declarations of the jobs that wait for admission."""
-    return {event.number: event.spec for event in scheduler.admissions.submissions}

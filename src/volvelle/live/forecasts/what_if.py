@@ -15,7 +15,13 @@ from volvelle.live.forecasts.calibration import ForecastCalibration
 from volvelle.live.forecasts.job_forecast import JobForecast
 from volvelle.live.job_request import JobRequest
 from volvelle.live.measured_rates import MeasuredRates
-from volvelle.live.scheduler_queries import gpus_decided, gpus_held, holds_gpus, job_numbers
+from volvelle.live.scheduler_queries import (
+    declarations,
+    gpus_decided,
+    gpus_held,
+    holds_gpus,
+    job_numbers,
+)
 from volvelle.live.status.reasons import waiting_reasons
 from volvelle.live.status.view import NO_GUARANTEES, Guarantee
 from volvelle.model.cluster import NodeState
@@ -256,13 +262,14 @@ def _outlook(found: Forecast, now: float, epoch: float) -> QueueOutlook:
 def _moved_jobs(
     fork: Scheduler, before: Forecast, after: Forecast, epoch: float
 ) -> Iterator[MovedJob]:
+    declared = declarations(fork)
     for number, finish in before.finish.items():
         other = after.finish.get(number)
         if other is None or abs(other - finish) > _MIN_MOVE_SECONDS:
             start, then = before.upcoming.get(number), after.upcoming.get(number)
             if then is not None and (start is None or start > fork.now):
                 then = max(then, fork.now)  # it ran before and goes on at once
-            spec = fork.known[number].spec
+            spec = declared.get(number) or fork.spec(number)
             found = (start, then, finish, other)
             told = (None if time is None else epoch + time for time in found)
             yield MovedJob(number, spec.name, spec.user, *told)
