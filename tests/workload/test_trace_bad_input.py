@@ -118,6 +118,8 @@ def test_a_git_lfs_pointer_says_how_to_get_the_trace(tmp_path: Path) -> None:
 def test_an_unknown_format_offers_the_nearest() -> None:
     with pytest.raises(Problem, match=r"'phily' \(did you mean 'philly'\?\)"):
         read_trace(SAMPLES / "philly.json", "phily")
+    with pytest.raises(Problem, match=r"'slurm' \(did you mean 'sacct'\?\)"):
+        read_trace(SAMPLES / "philly.json", "slurm")
 
 
 def test_a_missing_file_offers_the_nearest() -> None:

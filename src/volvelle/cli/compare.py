@@ -206,8 +206,10 @@ def _headline(cluster: "Cluster", sources: "dict[WorkloadKey, Source]", demo: bo
 
 def _simulated(finished: "Sequence[ComparedRun]", experiment: "Experiment") -> str:
     from volvelle.cli.formatting import counted
+    from volvelle.metrics.outcomes import RECORDED
 
-    reused = sum(result.reused for result in finished)
+    simulated = [result for result in finished if result.name != RECORDED]
+    reused = sum(result.reused for result in simulated)
     varied = (
         experiment.placements,
         experiment.admissions,
@@ -219,7 +221,7 @@ def _simulated(finished: "Sequence[ComparedRun]", experiment: "Experiment") -> s
     only_policies = all(len(choices) == 1 for choices in varied)
     noun = "policy" if only_policies else "run"
     kept = f", {reused} of them earlier," if reused else ""
-    return f"simulated {counted(len(finished), noun)}{kept}"
+    return f"simulated {counted(len(simulated), noun)}{kept}"
 
 
 def _print_results(

@@ -42,8 +42,16 @@ _JOB_HEADS = (
 )
 """The first columns of every list of jobs."""
 
-_number = typer.Argument(metavar="JOB", help="The job's number.", parser=job_number)
-_numbers = typer.Argument(metavar="JOB...", help="Numbers of jobs.", parser=job_number)
+
+def _job(written: str) -> int:
+    try:
+        return job_number(written)
+    except ValueError as error:
+        raise typer.BadParameter(str(error)) from None
+
+
+_number = typer.Argument(metavar="JOB", help="The job's number.", parser=_job)
+_numbers = typer.Argument(metavar="JOB...", help="Numbers of jobs.", parser=_job)
 Number = Annotated[int, _number]
 Numbers = Annotated[list[int], _numbers]
 User = Annotated[str | None, typer.Option("--user", "-u", help="Only jobs of this user.")]
