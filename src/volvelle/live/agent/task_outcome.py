@@ -74,7 +74,7 @@ def _stop_reason(
 def _description(record: ExitRecord, last_line: str) -> str:
     suffix = f": {last_line}" if last_line and not last_line.startswith("==>") else ""
     if _NO_CLIENT.search(last_line):
-        suffix += f". The Python of this job lacks volvelle.client: {CLIENT} into it, or name the Python that has it"
+        suffix += f". The job's Python lacks volvelle.client: {CLIENT} into it, or name a Python that has it"
     if record.setup:
         suffix = f" of the set-up command {record.setup!r}{suffix}"
     if record.code is None or record.error:
