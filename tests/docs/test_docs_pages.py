@@ -38,8 +38,11 @@ def test_links_lead_somewhere(page: Path) -> None:
 
 def test_every_page_is_in_the_index() -> None:
     folder = shown.ROOT / "docs"
-    index = (folder / "README.md").read_text(encoding="utf-8")
-    indexed = {(folder / target).resolve() for target in LINK.findall(index)}
+    indexed = {
+        (index.parent / target).resolve()
+        for index in (folder / "README.md", folder / "decisions" / "README.md")
+        for target in LINK.findall(index.read_text(encoding="utf-8"))
+    }
     pages = {page for page in PAGES if folder in page.parents and page.name != "README.md"}
     assert sorted(pages - indexed) == []
 

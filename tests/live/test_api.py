@@ -48,6 +48,22 @@ def test_a_job_is_submitted_read_and_cancelled_by_its_user(api: ApiFixture) -> N
     assert (refused.status_code, refused.json()["detail"]) == (409, "job 0 is cancelled")
 
 
+def test_a_held_job_is_told_no_times_and_only_a_held_one_is_released(api: ApiFixture) -> None:
+    dana = api.client("dana")
+    for _ in range(2):
+        dana.post("/v1/jobs", json=TRAIN | {"gpus": 8, "estimate": "1h"})
+    _until(lambda: dana.get("/v1/jobs/1").json()["predicted_p50"] is not None)
+    refused = dana.post("/v1/jobs/1/release")
+    assert (refused.status_code, refused.json()["detail"]) == (409, "job 1 is not held")
+    assert dana.post("/v1/jobs/1/hold").status_code == 204
+    held = dana.get("/v1/jobs/1").json()
+    assert held["state"] == "held"
+    assert {held[f"predicted_{time}"] for time in ("start", "p50", "p90")} == {None}
+    assert not held["guessed"]
+    assert dana.post("/v1/jobs/1/release").status_code == 204
+    _until(lambda: dana.get("/v1/jobs/1").json()["predicted_p50"] is not None)
+
+
 def test_the_same_key_submits_once_for_each_user(api: ApiFixture) -> None:
     dana, lee = api.client("dana"), api.client("lee")
     key = {"Idempotency-Key": "tuesday"}

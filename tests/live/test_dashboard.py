@@ -145,6 +145,35 @@ def test_a_phone_shows_one_line_of_header_and_a_card_for_each_row(site: Site) ->
     assert not site.errors
 
 
+def test_a_phone_shows_every_view_and_offers_every_policy_within_its_width(site: Site) -> None:
+    page = site.page("root", **PHONE)
+    site.go(page, "policies")
+    page.wait_for_selector(".offers")
+    width = PHONE["viewport"]["width"]
+    links = [link.bounding_box() for link in page.locator("nav a").all()]
+    assert len(links) == 9
+    assert all(box["x"] >= 0 and box["x"] + box["width"] <= width for box in links)
+    use = page.get_by_role("button", name="Use srsf", exact=True).bounding_box()
+    assert use["x"] + use["width"] <= width
+    assert page.locator(".offers").evaluate("(box) => box.scrollWidth - box.clientWidth") <= 0
+    assert not site.errors
+
+
+def test_a_view_that_does_not_exist_is_named_and_the_skip_link_leaves_the_view(site: Site) -> None:
+    page = site.page("root", **DESK)
+    for name in ("nope", "constructor"):
+        site.go(page, name)
+        page.wait_for_selector(f"#status:has-text('There is no view {name}')")
+        assert page.locator("nav a[aria-current]").inner_text() == "Overview"
+    site.go(page, "nodes")
+    assert page.locator("#status").inner_text() == ""
+    page.locator(".skip").focus()
+    page.keyboard.press("Enter")
+    page.wait_for_function("() => document.activeElement.id === 'main'")
+    assert page.locator("h1").inner_text() == "Nodes"
+    assert not site.errors
+
+
 def test_light_and_dark_by_a_switch_that_is_remembered(site: Site) -> None:
     page = site.page("root", **DESK)
     paper = "getComputedStyle(document.documentElement).getPropertyValue('--paper')"

@@ -115,6 +115,19 @@ def test_more_nodes_are_tried_on_a_fork(api: ApiFixture) -> None:
     assert (unknown.status_code, "h900" in unknown.json()["detail"]) == (409, True)
 
 
+def test_what_if_tells_of_jobs_that_wait_for_others_too(api: ApiFixture) -> None:
+    dana, root = api.client("dana"), api.client("root")
+    dana.post("/v1/jobs", json=TRAIN | {"gpus": 8, "estimate": "2h"})
+    dana.post("/v1/jobs", json=TRAIN | {"gpus": 8, "estimate": "1h"})
+    dana.post("/v1/jobs", json=TRAIN | {"name": "after", "estimate": "1m", "after": ["1"]})
+    found = root.post("/v1/forecast/cluster", json={"nodes": {"gpus": 8}})
+    assert found.status_code == 200
+    assert [(each["number"], each["name"]) for each in found.json()["jobs"]] == [
+        (1, "bert"),
+        (2, "after"),
+    ]
+
+
 def test_the_page_is_the_packages_own_and_runs_no_script_of_others(api: ApiFixture) -> None:
     client = api.client()
     assert client.get("/", follow_redirects=False).headers["Location"] == "/dashboard/"

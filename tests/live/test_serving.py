@@ -103,6 +103,17 @@ def test_submit_says_how_many_jobs_were_rejected_at_once_and_fails(tmp_path: Pat
         assert queue.stderr == ""
 
 
+def test_logs_of_a_job_that_has_not_started_say_so(server: Path) -> None:
+    holds, waits = (
+        volvelle(server, "submit", "--gpus", "4", "--", "sleep", "60").stdout.split()[1]
+        for _ in range(2)
+    )
+    asked = volvelle(server, "logs", waits)
+    assert (asked.stdout, asked.stderr) == ("", f"job {waits} has not started\n")
+    volvelle(server, "cancel", waits, holds)
+    assert volvelle(server, "logs", waits).stderr == f"job {waits} never started\n"
+
+
 def test_a_waiting_job_is_changed_and_a_running_one_put_back(
     server: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -4,6 +4,7 @@ import importlib
 import inspect
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -273,6 +274,63 @@ def test_a_description_is_shown_in_a_sentence(trace: Path) -> None:
     shown = repr(vv.read(trace).describe(cluster="1x8"))
     assert "40 jobs of march" in shown
     assert len(shown) < 300
+
+
+@pytest.mark.parametrize(
+    ("call", "said"),
+    [
+        (lambda jobs: vv.simulate(jobs, 64), '64 is no cluster. A cluster is written "8x8"'),
+        (lambda jobs: vv.read(jobs).describe(cluster=8), "8 is no cluster. A cluster is written"),
+        (
+            lambda jobs: vv.tune(jobs, "1x8", candidates="many"),
+            "candidates: 'many': input should be",
+        ),
+        (
+            lambda jobs: vv.tune(jobs, "1x8", objectives="jct:mean"),
+            "a trade-off needs two objectives",
+        ),
+        (lambda jobs: vv.generate("demo", seed="a"), "seed: 'a': input should be a valid integer"),
+        (lambda jobs: vv.generate(5), "generator: 5: input should be a valid string"),
+        (lambda jobs: vv.read(jobs, map="x"), "cannot read 'x' as a column mapping. Write map "),
+        (lambda jobs: vv.simulate(jobs, "1x8").figure(5), "5 is no metric. Write NAME"),
+        (lambda jobs: vv.simulate(jobs, "1x8", seed="a"), "seed: 'a': input should be a valid int"),
+        (lambda jobs: vv.simulate(jobs, "1x8", tick="a"), "tick: 'a': cannot read 'a' as a dur"),
+        (
+            lambda jobs: vv.compare(jobs, "1x8", policies=5),
+            "policy: 5: input should be a valid str",
+        ),
+        (
+            lambda jobs: vv.compare(jobs, "1x8", workers="x"),
+            "workers: 'x': input should be a valid",
+        ),
+        (
+            lambda jobs: vv.read(jobs, format="swf", map={"gpus": "gpus"}),
+            "map does not apply to march.csv: it is read as 'swf'. Leave map out, or say format='vol",
+        ),
+    ],
+)
+def test_wrong_arguments_are_problems_that_name_them(
+    call: Callable[[Path], object], said: str, trace: Path
+) -> None:
+    with pytest.raises(Problem) as raised:
+        call(trace)
+    assert said in str(raised.value)
+    assert "--" not in str(raised.value)
+
+
+def test_arguments_may_be_one_text(trace: Path) -> None:
+    compared = vv.compare(trace, Path("1x8"), policies="fifo", metrics="jct:max", seed="3")
+    assert compared.records["fifo"].seed == 3
+    renamed = vv.read(trace, map="name=user")
+    assert renamed.workload.specs[1].name == "u1"
+
+
+def test_shown_are_the_metrics_that_were_asked_for(trace: Path) -> None:
+    compared = vv.compare(trace, "1x8", policies=["fifo", "las"], metrics=["jct:max"])
+    assert [column.key for column in compared.tables()[0].columns][1:] == ["jct:max"]
+    assert "max JCT" in repr(compared)
+    assert "p99" not in repr(compared["las"])
+    assert "p99" not in repr(vv.simulate(trace, "1x8", metrics="jct:max"))
 
 
 def test_clusters_are_short_and_other_things_are_none() -> None:

@@ -132,7 +132,7 @@ def test_the_cdf_counts_what_is_missing() -> None:
 def test_every_series_is_in_the_legend_and_every_axis_has_its_unit() -> None:
     names = ["fifo", "srsf", "tiresias"]
     lines = tuple(
-        Series.numbered(i, name, np.arange(9.0) * DAY, np.arange(9.0))
+        Series.numbered(i, name, np.arange(9.0) * DAY, np.arange(9.0) + i)
         for i, name in enumerate(names)
     )
     drawing = line_chart("Load", [Plot(lines, Axis("Demand", unit="GPUs"))], Axis("Time", "time"))
@@ -209,3 +209,12 @@ def test_a_distribution_goes_on_to_the_end_of_the_axis() -> None:
     for line in panel.marks:
         assert isinstance(line, Line)
         assert line.points[-1].tolist() == pytest.approx([panel.x + panel.width, panel.y])
+
+
+def test_the_legend_says_which_line_is_covered_by_which() -> None:
+    x, rising = np.array([1.0, 2.0, 3.0]), np.array([0.2, 0.5, 1.0])
+    names = {"recorded": rising, "fifo": rising * 1.0001, "srsf": rising + 0.3}
+    lines = tuple(Series.numbered(at, name, x, y) for at, (name, y) in enumerate(names.items()))
+    svg = to_svg(line_chart("T", [Plot(lines, Axis("y"))], Axis("x")), "t")
+    assert "recorded (same as fifo)" in svg
+    assert "fifo (same" not in svg

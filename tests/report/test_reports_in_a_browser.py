@@ -59,6 +59,15 @@ def test_pages_are_accessible_fit_and_complain_of_nothing(
     assert not errors
 
 
+def test_the_default_columns_of_a_comparison_fit_a_desk(browser: Any, pages: list[Path]) -> None:
+    page = browser.new_context(viewport={"width": 1440, "height": 900}).new_page()
+    page.goto(pages[0].as_uri())
+    table = page.locator("#comparison .table")
+    assert "makespan" in table.inner_text()
+    assert table.locator(".delta").count()
+    assert table.evaluate("(box) => box.scrollWidth - box.clientWidth") <= 0
+
+
 def test_a_link_to_a_section_leaves_its_heading_in_sight(browser: Any, pages: list[Path]) -> None:
     page = browser.new_context(**DESK).new_page()
     page.goto(pages[0].as_uri())

@@ -1,6 +1,7 @@
 """Bad traces end in a count with a place, or in a problem with a mend; never in a traceback."""
 
 import gzip
+import json
 from pathlib import Path
 
 import pytest
@@ -183,6 +184,59 @@ def test_a_throughput_file_that_is_none_is_a_problem(tmp_path: Path) -> None:
     for path in (tmp_path / "t.json", tmp_path / "absent.json"):
         with pytest.raises(Problem, match="throughput"):
             read_trace(SAMPLES / "gavel.trace", options={"throughputs": path})
+
+
+def test_a_list_of_kubernetes_that_ends_midway_is_a_problem(tmp_path: Path) -> None:
+    document = json.loads((SAMPLES / "workloads.json").read_text())
+    path = tmp_path / "jobs.json"
+    for indent in (None, 4):
+        text = json.dumps(document, indent=indent)
+        last = text.rindex("]")
+        for cut in (*range(text.index("items") + 12, last, 97), last):
+            path.write_text(text[:cut])
+            with pytest.raises(Problem, match=r"^jobs\.json ends midway, after \d+ whole item"):
+                read_trace(path, "kubernetes")
+        path.write_text(text)
+        assert "no JSON" not in report_of(read_trace(path)).dropped
+
+
+def test_an_object_of_kubernetes_is_named_with_its_place_in_the_list(tmp_path: Path) -> None:
+    document = json.loads((SAMPLES / "workloads.json").read_text())
+    job = next(one for one in document["items"] if one["metadata"]["name"] == "train-a")
+    copy = json.loads(json.dumps(job))
+    copy["metadata"]["name"] = "train-z"
+    copy["spec"]["podSets"][0]["count"] = "lots"
+    path = tmp_path / "jobs.json"
+    path.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": [job, copy]}))
+    examples = report_of(read_trace(path)).examples
+    said = "jobs.json item 2 (research/train-z), field count: 'lots'"
+    assert examples == {"unreadable count": [said]}
+
+
+def test_places_name_columns_as_the_file_does(tmp_path: Path) -> None:
+    header = "Requested,# of GPUs,Started,Completed\n"
+    rows = "0,lots,0,60\n0,1,60,60\n0,1,60,99\n"
+    columns = {"submit_time": "Requested", "gpus": "# of GPUs", "start_time": "Started"}
+    columns["end_time"] = "Completed"
+    examples = report_of(read_trace(trace(tmp_path, rows, header), columns=columns)).examples
+    assert examples == {
+        "unreadable gpus": ["jobs.csv line 2, column # of GPUs: 'lots'"],
+        "started and ended at the same time": ["jobs.csv line 3, column Completed: '60'"],
+    }
+    minutes = columns | {"end_time": "Completed:min"}
+    wrong = trace(tmp_path, "0,1,60,soon\n0,1,0,9\n", header)
+    [place] = report_of(read_trace(wrong, columns=minutes)).examples["unreadable end_time"]
+    assert place == "jobs.csv line 2, column Completed: 'soon'"
+
+
+def test_sacct_names_the_column_that_it_has(tmp_path: Path) -> None:
+    path = tmp_path / "jobs.txt"
+    row = "2026-01-01T00:00:00|2026-01-01T00:00:00|2026-01-01T00:01:00|COMPLETED|60"
+    path.write_text(
+        f"JobIDRaw|Submit|Start|End|State|ElapsedRaw|AllocTRES\n1|{row}|cpu=1\n2|{row}|gres/gpu=1\n"
+    )
+    [place] = report_of(read_trace(path)).examples["no GPUs"]
+    assert place == "jobs.txt line 2, column AllocTRES: 'cpu=1'"
 
 
 def test_progress_is_told_how_many_rows_were_read(tmp_path: Path) -> None:

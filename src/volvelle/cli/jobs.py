@@ -337,7 +337,14 @@ def logs(
     ] = False,
 ) -> None:
     """The output of a job's processes, attempt by attempt."""
-    for chunk in _client().stream(f"/v1/jobs/{number}/logs", follow="true" if follow else None):
+    from volvelle.cli.output import remark
+
+    client = _client()
+    job = client.get(f"/v1/jobs/{number}")
+    if job["first_started"] is None:
+        not_yet = "never" if job["ended"] else "has not"
+        remark(f"job {job_name(number)} {not_yet} started")
+    for chunk in client.stream(f"/v1/jobs/{number}/logs", follow="true" if follow else None):
         sys.stdout.buffer.write(chunk)
         sys.stdout.buffer.flush()
 

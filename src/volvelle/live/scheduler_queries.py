@@ -5,6 +5,7 @@ from collections.abc import Iterable
 from volvelle.core.admissions import HeldJob
 from volvelle.core.decision import Decision
 from volvelle.core.scheduler_state import SchedulerState
+from volvelle.model.job import JobSpec
 
 
 def job_numbers(scheduler: SchedulerState) -> list[int]:
@@ -16,6 +17,11 @@ def job_numbers(scheduler: SchedulerState) -> list[int]:
 def unheld_job_numbers(scheduler: SchedulerState) -> list[int]:
     """Numbers of all jobs that are not held."""
     return [*scheduler.known, *(event.number for event in scheduler.admissions.submissions)]
+
+
+def declarations(scheduler: SchedulerState) -> dict[int, JobSpec]:
+    """Declarations of the jobs that wait for admission or for other jobs, and are not held."""
+    return {event.number: event.spec for event in scheduler.admissions.submissions}
 
 
 def waits_for_jobs(scheduler: SchedulerState, number: int) -> bool:

@@ -270,6 +270,8 @@ def read_objective(text: str) -> Objective:
     For the name there may stand ``path/to/file.py[:name]``, a metric that the file registers. Raises
     `Problem` naming what is unknown and the nearest name.
     """
+    if not isinstance(text, str):
+        raise Problem(f"{text!r} is no metric", mend="write NAME or NAME:MEASURE, as in 'jct:p99'")
     found = WrittenPart.read(text)
     metric = metrics.written(_ALSO.get(found.part, found.part))
     if metric.kind == "run":

@@ -11,11 +11,13 @@ from typing import Any
 
 from volvelle.model.cluster import Cluster
 from volvelle.model.problems import Problem
+from volvelle.notebook.arguments import in_python
 from volvelle.notebook.arrow import Columnar, HasArrow, write_csv
 from volvelle.simulate.experiment import Experiment
 from volvelle.simulate.sources import Source, generated, read_source
 from volvelle.workload.describe import Description, describe
 from volvelle.workload.proposing import proposed_cluster, seen_types
+from volvelle.workload.readers.mapping import parse_map
 from volvelle.workload.workload import ImportReport, Workload
 from volvelle.workload.writing import columns_of
 
@@ -41,7 +43,8 @@ class Jobs(Columnar):
         """A cluster like the one they ran on, as in ``6x8:a100,2x8:h100``; "" where types do not say."""
         return proposed_cluster(seen_types(self.workload)).removeprefix("--cluster ")
 
-    def describe(self, *, cluster: Cluster | str | None = None) -> Description:
+    @in_python
+    def describe(self, *, cluster: Cluster | Path | str | None = None) -> Description:
         """A description of the jobs: load, widths, durations. ``cluster``: against which the load is told."""
         return describe(self.workload, None if cluster is None else cluster_of(cluster).gpus)
 
@@ -67,23 +70,25 @@ class Jobs(Columnar):
         return f"<p>{escape(repr(self)[1:-1])}</p>"
 
 
+@in_python
 def read(
     trace: Path | str | HasArrow,
     *,
     format: str | None = None,
-    map: Mapping[str, str] | None = None,
+    map: Mapping[str, str] | str | None = None,
     dates: str | None = None,
     strict: bool = False,
 ) -> Jobs:
     """The jobs of a trace, as ``volvelle trace describe`` reads it: a path, or a data frame of its rows.
 
     format: guessed unless it is said, with options as in ``swf:procs_as=gpu``. map: our column names on the
-    file's, as in ``{"gpus": "num_gpu", "duration": "runtime:min"}``. dates: how times are written, as in
-    ``%m/%d/%Y %H:%M``. strict: stop at the first row that cannot be read. Raises `Problem`.
+    file's, as in ``{"gpus": "num_gpu", "duration": "runtime:min"}``, or a profile of
+    them. dates: how times are written, as in ``%m/%d/%Y %H:%M``. strict: stop at the first row that cannot
+    be read. Raises `Problem`.
     """
+    columns = parse_map([map]) if isinstance(map, str) else map or {}
     if isinstance(trace, (Path, str)):
-        with _in_python():
-            return Jobs(read_source(Path(trace), format, map or {}, dates=dates, strict=strict))
+        return Jobs(read_source(Path(trace), format, columns, dates=dates, strict=strict))
     if not hasattr(trace, "__arrow_c_stream__"):
         raise Problem(
             f"jobs cannot be read from a {type(trace).__name__}",
@@ -92,8 +97,8 @@ def read(
     with TemporaryDirectory() as folder:
         path = Path(folder) / _FRAME  # in which every format is looked for, as in a file
         write_csv(trace, path)
-        with _in_python():
-            source = read_source(path, format, map or {}, dates=dates, strict=strict)
+        with _naming_rows():
+            source = read_source(path, format, columns, dates=dates, strict=strict)
     if (report := source.workload.report) is not None:
         report.source = "the data frame"
         for places in report.examples.values():
@@ -113,22 +118,17 @@ def _of_frame(said: str) -> str:
 
 
 @contextmanager
-def _in_python() -> Iterator[None]:
-    """Problems name arguments in place of a command's options, and rows of data frames."""
+def _naming_rows() -> Iterator[None]:
+    """Problems name rows of the data frame."""
     try:
         yield
     except Problem as problem:
-        mend = re.sub(r"--map ('[^']+'|\S+?)(?=[.;,]?(?:\s|$))", _map_argument, problem.mend)
-        mend = mend.replace("--dates ", "dates=").replace("--strict stops", "strict=True stops")
-        raise Problem(_of_frame(str(problem.args[0])), mend=mend, usage=problem.usage) from None
+        problem.args = (_of_frame(str(problem.args[0])),)
+        raise
 
 
-def _map_argument(found: re.Match[str]) -> str:
-    pairs = found[1].strip("'").split(",")
-    return f"map={dict(pair.split('=', 1) for pair in pairs)}"
-
-
-def generate(generator: str, *, seed: int = 0, cluster: Cluster | str | None = None) -> Jobs:
+@in_python
+def generate(generator: str, *, seed: int = 0, cluster: Cluster | Path | str | None = None) -> Jobs:
     """The jobs of a generator, as in ``demo`` or ``gavel:jobs=500,jobs_per_hour=2``.
 
     cluster: for which the load is meant, where the generator is not told. Raises `Problem`.
@@ -136,11 +136,17 @@ def generate(generator: str, *, seed: int = 0, cluster: Cluster | str | None = N
     return Jobs(generated(generator, seed, None if cluster is None else cluster_of(cluster).gpus))
 
 
-def cluster_of(written: Cluster | str) -> Cluster:
+def cluster_of(written: Cluster | Path | str) -> Cluster:
     """A cluster, or what ``--cluster`` takes. Raises `Problem`."""
     if isinstance(written, Cluster):
         return written
-    return Experiment(cluster=written).read_cluster()
+    if not isinstance(written, (Path, str, dict)):
+        raise Problem(
+            f"{written!r} is no cluster",
+            mend='a cluster is written "8x8" (nodes x GPUs), or it is the path of a file, or a Cluster',
+        )
+    text = str(written) if isinstance(written, Path) else written
+    return Experiment(cluster=text).read_cluster()
 
 
 def jobs_of(jobs: "Jobs | Path | str | HasArrow") -> Jobs:

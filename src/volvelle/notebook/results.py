@@ -53,12 +53,14 @@ COLUMNS = (
 class Run(Columnar):
     """Outcomes of jobs under one composition; as columns, a row for each job.
 
-    simulation: what gave it, None where it was read from its directory.
+    simulation: what gave it, None where it was read from its directory. metrics: columns of its table, where
+    some were asked for.
     """
 
     record: RunRecord
     outcomes: Outcomes
     simulation: Simulation | None = None
+    metrics: tuple[str, ...] = ()
 
     @property
     def summary(self) -> Summary:
@@ -76,7 +78,7 @@ class Run(Columnar):
     def table(self, *measures: str) -> Table:
         """The figures of the run in one row."""
         runs = {self.record.name: self.outcomes}
-        return comparison(runs, measures or COLUMNS).without_empty_columns()
+        return comparison(runs, measures or self.metrics or COLUMNS).without_empty_columns()
 
     def picture(self) -> Drawing:
         """The cluster over time."""
@@ -114,7 +116,7 @@ class Comparison(Columnar):
     """Several runs on the same jobs, by name; as columns, a row for each run.
 
     ``reference``: the policy they are judged against; ``price``: of a GPU-hour, for the verdict.
-    ``made``: how each ended, of runs that were made now.
+    ``made``: how each ended, of runs that were made now. ``metrics``: columns that were asked for.
     """
 
     records: dict[str, RunRecord]
@@ -122,6 +124,7 @@ class Comparison(Columnar):
     reference: str | None = None
     price: float | None = None
     made: tuple[ComparedRun, ...] = ()
+    metrics: tuple[str, ...] = ()
 
     @cached_property
     def grid(self) -> Grid:
@@ -156,7 +159,7 @@ class Comparison(Columnar):
     def __getitem__(self, name: str) -> Run:
         if name not in self.records:
             raise KeyError(f"no run is called {name!r}; there are {', '.join(self.records)}")
-        return Run(self.records[name], self.outcomes[name])
+        return Run(self.records[name], self.outcomes[name], metrics=self.metrics)
 
     def __iter__(self) -> Iterator[str]:
         """The names of the runs, as of a mapping."""
@@ -180,7 +183,8 @@ class Comparison(Columnar):
 
     def tables(self, *measures: str) -> list[Table]:
         """The command's output: of several rates of submission, a table for each measure."""
-        return [each.against(self.baseline) for each in self.grid.tables(measures, COLUMNS)]
+        tables = self.grid.tables(measures or self.metrics, COLUMNS)
+        return [each.against(self.baseline) for each in tables]
 
     def picture(self) -> Drawing:
         """The distributions of completion times."""
@@ -200,7 +204,7 @@ class Comparison(Columnar):
                 Path(directory),
                 title=f"{len(self)} runs on {', '.join(sorted(workloads))}",
                 facts=facts_of(self.records.values()),
-                columns=columns,
+                columns=columns or self.metrics,
                 grid=self.grid,
                 reference=self.reference,
                 price=self.price,

@@ -1,7 +1,8 @@
 """`volvelle.simulate` and `volvelle.compare`: runs and comparisons, as the commands make them."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -11,6 +12,7 @@ from volvelle.metrics.summary import hand_on
 from volvelle.model.cluster import Cluster
 from volvelle.model.job import JobSpec
 from volvelle.model.problems import Problem, nearest
+from volvelle.notebook.arguments import in_python
 from volvelle.notebook.arrow import HasArrow
 from volvelle.notebook.chosen import chosen_policies
 from volvelle.notebook.jobs import Jobs, cluster_of, jobs_of
@@ -30,9 +32,10 @@ Part = Any
 """A policy, placement ...: as it is written, ``las:round=5m``, or an object of its class."""
 
 
+@in_python
 def simulate(
     jobs: Jobs | Path | str | HasArrow,
-    cluster: Cluster | str,
+    cluster: Cluster | Path | str,
     *,
     policy: Part = "fifo",
     out: Path | str | None = None,
@@ -58,11 +61,12 @@ def simulate(
     )
 
 
+@in_python
 def compare(
     jobs: Jobs | Path | str | HasArrow,
-    cluster: Cluster | str,
+    cluster: Cluster | Path | str,
     *,
-    policies: Sequence[Part] | str = (),
+    policies: Sequence[Part] | Part = (),
     price: float | None = None,
     out: Path | str | None = None,
     workers: int | None = None,
@@ -78,7 +82,8 @@ def compare(
     Raises `Problem`, also that with which a run failed.
     """
     there, source = cluster_of(cluster), jobs_of(jobs).source
-    named = [policies] if isinstance(policies, str) else [*policies]
+    several = isinstance(policies, Iterable) and not isinstance(policies, str)
+    named = [*policies] if several else [policies]
     chosen = named or chosen_policies(len(source.workload))
     experiment = experiment_of(settings, chosen, out)
     with ExitStack() as stack:
@@ -99,7 +104,7 @@ def compare(
     for run in found.made:
         if run.error is not None:
             raise run.error
-    return found
+    return replace(found, metrics=experiment.metrics)
 
 
 def make_run(
@@ -120,7 +125,7 @@ def make_run(
     workers = usable_cpus()
     if directory is None:
         simulation = simulate_run(source.workload, setting, progress=progress, workers=workers)
-        return Run(record.ended(simulation), simulation.outcomes, simulation)
+        return Run(record.ended(simulation), simulation.outcomes, simulation, experiment.metrics)
     run_directory.prepare(directory)
     run_directory.begin(directory, record)
     try:
@@ -135,7 +140,7 @@ def make_run(
     except BaseException:
         run_directory.mark(directory, record, RunStatus.FAILED)
         raise
-    return Run(record.ended(simulation), simulation.outcomes, simulation)
+    return Run(record.ended(simulation), simulation.outcomes, simulation, experiment.metrics)
 
 
 def planned_runs(

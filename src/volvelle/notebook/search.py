@@ -7,6 +7,7 @@ from typing import Any
 
 from volvelle.metrics.catalogue import read_objective
 from volvelle.model.cluster import Cluster
+from volvelle.notebook.arguments import in_python
 from volvelle.notebook.arrow import Columnar, HasArrow, axes_of
 from volvelle.notebook.jobs import Jobs, cluster_of, jobs_of
 from volvelle.notebook.runs import Part, experiment_of
@@ -63,12 +64,13 @@ class Tuned(Columnar):
         return to_html(self.table())
 
 
+@in_python
 def tune(
     jobs: Jobs | Path | str | HasArrow,
-    cluster: Cluster | str,
+    cluster: Cluster | Path | str,
     *,
     policy: Part = "pcs",
-    objectives: Sequence[str] = OBJECTIVES,
+    objectives: Sequence[str] | str = OBJECTIVES,
     candidates: int = 320,
     refine: int = 0,
     samples: int = 4,
@@ -91,7 +93,7 @@ def tune(
     """
     experiment = experiment_of(settings, policy, out)
     search = search_of(
-        objectives,
+        [objectives] if isinstance(objectives, str) else objectives,
         algorithm,
         candidates=candidates,
         refine=refine,

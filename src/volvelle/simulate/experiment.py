@@ -5,6 +5,7 @@ multiplies: two policies under two placements with three seeds are twelve runs, 
 many at the nine rates that ``jobs_per_hour = "1:9"`` stands for.
 """
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
@@ -270,7 +271,8 @@ def _validated(document: dict[str, Any], place: str) -> Experiment:
             first = error.errors(include_url=False)[0]
             key = str(first["loc"][0])
             option = next((one for one, many in SINGULAR.items() if many == key), key)
-            plain = described.replace(f"key {key!r} is ", "").replace(f"'{key}.", "'")
+            plain = re.sub(rf"key '({key}\.)?(\d+|{key})' is ", "", described)
+            plain = plain.replace(f"'{key}.", "'")
             described = f"--{option}: {plain}"
         raise Problem(f"{place}{described}", usage=True) from None
 

@@ -85,7 +85,7 @@ class Search:
         if len(set(map(str, self.objectives))) < 2:
             raise Problem(
                 f"a trade-off needs two objectives, {len(set(map(str, self.objectives)))} given",
-                mend="say --objective twice, as in --objective jct:avg --objective pred_error:p99",
+                mend="give another objective, as in jct:avg and pred_error:p99",
                 usage=True,
             )
         for objective in self.objectives:

@@ -35,19 +35,19 @@ const go = (where) => { location.hash = where; };
 
 function show() {
   if (!session) return;
-  const [path, query] = location.hash.replace(/^#\/?/, "").split("?"), [name, rest] = path.split("/");
-  const shown = name === "job" ? job : (VIEWS[name] ?? VIEWS.overview)[1];
+  const [path, query] = (location.hash.startsWith("#/") ? location.hash.slice(2) : "").split("?"), [asked, rest] = path.split("/");
+  const known = asked === "job" || Object.hasOwn(VIEWS, asked), name = known ? asked : "overview";
+  const shown = name === "job" ? job : VIEWS[name][1];
   view?.close?.();
   hideTip();
   main.replaceChildren();
   if (session.reads) main.append(h("p", { class: "reads", role: "note" }, h("b", {}, "Read only."), ` ${session.reads} decides; Volvelle reads it and changes nothing.`));
-  say("");
+  say(known || !asked ? "" : `There is no view ${asked}; this is the overview.`, !known);
   view = shown(main, { cluster, session, go, path: rest, query: new URLSearchParams(query) });
   document.title = `${main.querySelector("h1").textContent} – Volvelle`;
   for (const link of document.querySelectorAll("#views a")) {
-    const current = link.hash === `#/${name || "overview"}`;
+    const current = link.hash === `#/${name}`;
     if (current) link.setAttribute("aria-current", "page"); else link.removeAttribute("aria-current");
-    if (current) link.scrollIntoView({ block: "nearest", inline: "center" }); // on phones the views scroll
   }
 }
 
@@ -138,7 +138,7 @@ document.addEventListener("keydown", (event) => {
   event.preventDefault();
 });
 
-addEventListener("hashchange", () => { show(); (main.querySelector("table[role=grid]") ?? main).focus({ preventScroll: true }); scrollTo(0, 0); });
+addEventListener("hashchange", () => { if (location.hash === "#main") return; show(); (main.querySelector("table[role=grid]") ?? main).focus({ preventScroll: true }); scrollTo(0, 0); });
 addEventListener("theme", () => view?.update());
 whenLoggedOut(() => { askForToken(); say("The session is over.", true); });
 

@@ -69,7 +69,7 @@ function listed(parts, cluster) {
   const rows = parts.map(({ name, summary }) => h("tr", {},
     h("th", { scope: "row" }, name), h("td", { class: "words" }, summary),
     h("td", {}, cluster.policy.split(":")[0] === name ? "decides now" : h("button", { type: "button", "aria-label": `Use ${name}`, onclick: () => putInPlace({ policy: name, admission: cluster.admission }) }, "Use it"))));
-  return [h("h2", {}, "What there is"), h("div", { class: "table", tabIndex: 0, role: "region", "aria-label": "Policies" }, h("table", {},
+  return [h("h2", {}, "What there is"), h("div", { class: "table offers", tabIndex: 0, role: "region", "aria-label": "Policies" }, h("table", {},
     h("thead", {}, h("tr", {}, ["Policy", "What it does", "Choose"].map((name) => h("th", { scope: "col" }, name)))), h("tbody", {}, rows)))];
 }
 
@@ -89,11 +89,11 @@ const figures = ({ objectives, points }) => ({
 function show({ objectives, points }, cluster) {
   const rows = points.map((point) => h("tr", {},
     h("th", { scope: "row" }, point.names.join(", ") || "–"),
-    objectives.map((objective, at) => h("td", { class: "number" }, written(objective, point.values[at]))),
+    objectives.map((objective, at) => h("td", { class: "number", "data-title": objective.name }, written(objective, point.values[at]))),
     h("td", { class: "words" }, point.words),
     h("td", {}, h("button", { type: "button", onclick: () => putInPlace({ policy: point.written, admission: cluster.admission }) }, "Use it"))));
   const heads = ["Point", ...objectives.map((each) => each.name), "What it gains", "Choose"];
-  const table = h("div", { class: "table", tabIndex: 0, role: "region", "aria-label": "Points of the front" }, h("table", {},
+  const table = h("div", { class: "table offers", tabIndex: 0, role: "region", "aria-label": "Points of the front" }, h("table", {},
     h("thead", {}, h("tr", {}, heads.map((name) => h("th", { scope: "col" }, name)))), h("tbody", {}, rows)));
   const drawn = points.filter(({ values }) => values[0] !== null && values[1] !== null);
   const meaning = note("Each point is best for some weight of the objectives: no other is better in all of them. Figures are means over the samples of the search.");

@@ -240,6 +240,8 @@ class RequestIngestion:
     def _set_held(self, number: int, *, held: bool) -> None:
         self._check_queued(number)
         job = self._state.jobs[number]
+        if not held and not job.held:
+            raise Problem(f"job {number} is not held", mend=f"see: volvelle why {number}")
         if job.held is not held:
             job.held = held
             kind = JobHeld if held else JobReleased

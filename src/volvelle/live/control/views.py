@@ -85,8 +85,8 @@ class ViewBuilder:
             gpus=float(ended.job.request.gpus),
             ended=self._state.dates.date(ended.ended),
             predicted_start=None,
-            predicted_p50=view.predicted_p50 if finished else None,
-            predicted_p90=view.predicted_p90 if finished else None,
+            predicted_p50=ended.job.predicted_p50 if finished else None,
+            predicted_p90=ended.job.predicted_p90 if finished else None,
         )
 
     def _job_view(self, job: LiveJob) -> JobStatusView:
@@ -120,10 +120,10 @@ class ViewBuilder:
             total_iterations=job.total_iterations,
             iteration_seconds=job.iteration_seconds,
             metrics=job.metrics,
-            predicted_start=job.predicted_start,
-            predicted_p50=job.predicted_p50,
-            predicted_p90=job.predicted_p90,
-            guessed=job.guessed,
+            predicted_start=None if job.held else job.predicted_start,
+            predicted_p50=None if job.held else job.predicted_p50,
+            predicted_p90=None if job.held else job.predicted_p90,
+            guessed=job.guessed and not job.held,
             array_index=job.position if job.request.array > 1 else None,
             promised=job.promised,
             due=job.due,

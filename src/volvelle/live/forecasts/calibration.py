@@ -17,7 +17,7 @@ from volvelle.core.promises import keeps
 from volvelle.core.scheduler_state import SchedulerState
 from volvelle.estimate.likeness import ARRIVALS_SECONDS, Observed, believed_service
 from volvelle.estimate.told import ToldTimes
-from volvelle.live.scheduler_queries import holds_gpus, unheld_job_numbers
+from volvelle.live.scheduler_queries import declarations, holds_gpus, unheld_job_numbers
 from volvelle.model.job import JobSpec
 
 
@@ -56,6 +56,17 @@ class CalibratedTimes(NamedTuple):
         if finish_by is None or finish is None or self.p50 is None or not keeps(finish, finish_by):
             return self
         return self._replace(p50=min(self.p50, finish_by))
+
+
+def told_start(now: float, start: float, finish: float | None, p50: float | None) -> float:
+    """The start that is told beside P50, for a forecast ``start`` and ``finish``.
+
+    P50 is calibrated. Where it is sooner than the forecast finish, so is the start, in proportion: the job
+    keeps its share of the time until then.
+    """
+    if finish is None or p50 is None or not now < start < finish:
+        return start
+    return min(start, now + (start - now) * (p50 - now) / (finish - now))
 
 
 UNKNOWN = CalibratedTimes(None, None, prior=False)
@@ -109,7 +120,7 @@ class ForecastCalibration:
             for number in first:
                 self._arrived(now, submitted[number])
             self._told.foresee(finishes)
-            crowd = _Crowd(len(submitted), self._arrived(now), _declared(scheduler))
+            crowd = _Crowd(len(submitted), self._arrived(now), declarations(scheduler))
             for number in waited_for:
                 running = holds_gpus(scheduler, number)
                 if self._running.get(number) is not running:
@@ -146,8 +157,8 @@ class ForecastCalibration:
 
     def share_within(
         self, scheduler: SchedulerState, number: int, finish: float, seconds: float
-    ) -> float | None:
-        """Share of jobs with such a forecast that take at most ``seconds``; None if too little is known."""
+    ) -> float:
+        """Share of jobs with such a forecast that take at most ``seconds``."""
         with self._lock:
             observed, predicted, _ = self._asked(scheduler, number, finish)
             return self._told.share_within(observed, predicted, seconds)
@@ -166,7 +177,7 @@ class ForecastCalibration:
     ) -> tuple[Observed, float, float | None]:
         """As `_asked`, of a job that may be new."""
         arrivals = self._arrived(scheduler.now) + (number not in self._told)
-        crowd = _Crowd(len(unheld_job_numbers(scheduler)), arrivals, _declared(scheduler))
+        crowd = _Crowd(len(unheld_job_numbers(scheduler)), arrivals, declarations(scheduler))
         return _asked(scheduler, number, finish, crowd)
 
     def _arrived(self, now: float, submitted: float | None = None) -> int:
@@ -200,8 +211,3 @@ def _asked(
 
 def _kinds(*, running: bool) -> tuple[str]:
     return ("runs" if running else "waits",)
-
-
-def _declared(scheduler: SchedulerState) -> dict[int, JobSpec]:
-    """Declarations of the jobs that wait for admission."""
-    return {event.number: event.spec for event in scheduler.admissions.submissions}

@@ -100,8 +100,8 @@ def line_chart(
 ) -> Drawing:
     """The panels in rows of ``columns``, each ``height`` tall without its axis; ``x`` is shared.
 
-    The legend names every series once; by default it is left out where there is only one. A narrow drawing
-    has one column.
+    The legend names every series once, with the series that covers it if one does; by default it is left out
+    where there is only one. A narrow drawing has one column.
     """
     columns = columns if width > NARROW else 1
     ticks = 4 if width <= NARROW else 10 if columns == 1 else 7
@@ -142,10 +142,19 @@ def _gap(plots: Sequence[Plot]) -> float:
 def _entries(plots: Sequence[Plot]) -> list[LegendEntry]:
     named: dict[str, LegendEntry] = {}
     for plot in plots:
-        for series in plot.series:
-            entry = LegendEntry(series.name, series.color, series.dash, series.filled)
+        for at, series in enumerate(plot.series):
+            above = next((one.name for one in plot.series[at + 1 :] if _covers(one, series)), "")
+            name = f"{series.name} (same as {above})" if above else series.name
+            entry = LegendEntry(name, series.color, series.dash, series.filled)
             named.setdefault(series.name, entry)
     return list(named.values())
+
+
+def _covers(above: Series, below: Series) -> bool:
+    """Whether two lines are less than a pixel apart everywhere, by relative distance."""
+    return 0 < above.x.size == below.x.size and bool(
+        np.allclose(above.x, below.x, rtol=1e-3) and np.allclose(above.y, below.y, rtol=1e-3)
+    )
 
 
 def _plot_marks(plot: Plot, box: Box, x: FittedAxis, y: FittedAxis, *, x_title: bool) -> list[Mark]:

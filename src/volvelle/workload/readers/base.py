@@ -137,6 +137,9 @@ def rigid_jobs(
     ran = zip(columns.known_timestamps(start), columns.known_timestamps(end), strict=True)
     for row, (spec, duration, span) in enumerate(zip(specs, durations, ran, strict=True)):
         if (what := _unsuited(spec.gpus, duration)) is not None:
+            without_length = what.column == "duration" and "duration" not in columns.header
+            if without_length and span[0] is not None and span[0] == span[1]:
+                what = Unfit("started and ended at the same time", end, columns.texts(end)[row])
             columns.note(row, what)
             jobs.append(None)
         else:

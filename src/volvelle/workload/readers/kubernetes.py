@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from volvelle.model.job import Job, JobSpec
+from volvelle.model.problems import Problem
 from volvelle.workload.readers.base import TraceFormat, formats, rigid_job
 from volvelle.workload.readers.ledger import Broken, Ledger, Unfit, each_job
 from volvelle.workload.readers.rows import MOST_GPUS, read_number, read_timestamp
@@ -30,6 +31,8 @@ GPU_LABELS = (
 _LIST = re.compile(r'"items"\s*:\s*\[')
 _BETWEEN = re.compile(r"[\s,\[]*")
 _NEXT = re.compile(r"\n[\s,]*\{")
+_LAST = re.compile(r"[\w.+-]*\s*")
+"""The rest of a text that ends in a number or a word, or before a value."""
 _QUEUE = "kueue.x-k8s.io/queue-name"
 _SUFFIX = re.compile(r"([\d.]+)([EPTGMK]i?|[kmu]?)")
 _SCALE = {
@@ -41,10 +44,17 @@ _BYTES_PER_GB = 2.0**30
 
 @dataclass(frozen=True)
 class _Object:
-    """An object of the API and the line on which it begins."""
+    """An object of the API, and its place: the line on which it begins, or its number in a list."""
 
     fields: Mapping[str, Any]
     line: int
+
+    @property
+    def name(self) -> str:
+        """Its namespace and name, as far as it has them."""
+        metadata = self.fields.get("metadata")
+        said = metadata if isinstance(metadata, dict) else {}
+        return "/".join(str(said[key]) for key in ("namespace", "name") if said.get(key))
 
 
 @formats.register
@@ -66,32 +76,57 @@ class Kubernetes(TraceFormat):
 
 
 def _objects(path: Path, ledger: Ledger) -> Iterator[_Object]:
-    """The objects of a list, or of lines, one after the other; what is none is counted."""
+    """The objects of a list, or of lines, one after the other; what is none is counted.
+
+    Raises `Problem` for a list that is cut off.
+    """
     ledger.file = path.name
     text = "".join(text_lines(path, ledger))
     decoder = json.JSONDecoder()
     listed = _LIST.search(text)
     position = listed.end() if listed else 0
-    line, counted = 1, 0
+    is_list = listed is not None or text.lstrip().startswith("[")
+    ledger.unit = "item" if is_list else "line"
+    line, counted, items = 1, 0, 0
     while True:
         start = _BETWEEN.match(text, position).end()  # type: ignore[union-attr]
         line, counted = line + text.count("\n", counted, start), start
+        if start == len(text) and is_list:
+            raise _cut_off(path, items)
         if start == len(text) or text[start] == "]":
             return
         ledger.row()
+        items += 1
+        place = items if is_list else line
         try:
             found, position = decoder.raw_decode(text, start)
         except (json.JSONDecodeError, RecursionError) as error:
-            ledger.broken(Broken("no JSON", value=str(error).partition(":")[0]), line)
+            if is_list and _is_cut_off(text, error):
+                raise _cut_off(path, items - 1) from None
+            ledger.broken(Broken("no JSON", value=str(error).partition(":")[0]), place)
             following = _NEXT.search(text, start)
             if following is None:
                 return
             position = following.start()
             continue
         if isinstance(found, dict):
-            yield _Object(found, line)
+            yield _Object(found, place)
         else:
-            ledger.broken(Broken("no object", value=found), line)
+            ledger.broken(Broken("no object", value=found), place)
+
+
+def _is_cut_off(text: str, error: json.JSONDecodeError | RecursionError) -> bool:
+    """Whether an object could not be read because the text ends in it."""
+    if isinstance(error, RecursionError):
+        return False
+    return error.msg.startswith("Unterminated string") or bool(_LAST.fullmatch(text, error.pos))
+
+
+def _cut_off(path: Path, items: int) -> Problem:
+    return Problem(
+        f"{path.name} ends midway, after {items:,} whole item{'' if items == 1 else 's'} of its list",
+        mend="write it again, to its end: kubectl get ... -A -o json",
+    )
 
 
 def _job(found: _Object) -> Job:
@@ -99,11 +134,14 @@ def _job(found: _Object) -> Job:
     kind = str(fields.get("kind"))
     read = {"Workload": _workload, "Job": _batch_job, "Pod": _pod}.get(kind)
     if read is None:
-        raise Unfit("no Workload, Job or Pod", "kind", kind)
+        raise Unfit("no Workload, Job or Pod", "kind", kind, found.name)
     try:
         return read(fields)
+    except (Broken, Unfit) as wrong:
+        wrong.record = found.name
+        raise
     except (TypeError, AttributeError, KeyError, IndexError, ValueError) as error:
-        raise Broken(f"unreadable {kind}", "kind", error) from None
+        raise Broken(f"unreadable {kind}", "kind", error, found.name) from None
 
 
 @dataclass(frozen=True)

@@ -26,21 +26,24 @@ _SHOWN = 60
 class Broken(Exception):  # noqa: N818 - a row is broken; this says why
     """A value of a row is missing, unreadable or impossible."""
 
-    def __init__(self, reason: str, column: str = "", value: object = "") -> None:
+    def __init__(self, reason: str, column: str = "", value: object = "", record: str = "") -> None:
         super().__init__(reason)
-        self.reason, self.column, self.value = reason, column, str(value)
+        self.reason, self.column, self.value, self.record = reason, column, str(value), record
 
 
 class Unfit(Exception):  # noqa: N818 - a row is unfit; this says why
     """A sound row that is no job for us."""
 
-    def __init__(self, reason: str, column: str = "", value: object = "") -> None:
+    def __init__(self, reason: str, column: str = "", value: object = "", record: str = "") -> None:
         super().__init__(reason)
-        self.reason, self.column, self.value = reason, column, str(value)
+        self.reason, self.column, self.value, self.record = reason, column, str(value), record
 
 
 class Ledger:
-    """Counts what becomes of rows in ``report``; ``file`` is the table being read."""
+    """Counts what becomes of rows in ``report``; ``file`` is the table being read.
+
+    ``unit``: of the numbers that say where a row stands. ``headings``: the file's own names of our columns.
+    """
 
     def __init__(
         self,
@@ -52,6 +55,8 @@ class Ledger:
         self.report = report
         self.strict = strict
         self.file = report.source
+        self.unit = "line"
+        self.headings: dict[str, str] = {}
         self._progress = progress
 
     def row(self, count: int = 1) -> None:
@@ -65,9 +70,12 @@ class Ledger:
         """Whether the next row with this reason would be an example of it, or stop."""
         return len(self.report.examples.get(reason, ())) < EXAMPLES
 
-    def place(self, line: int, column: str = "") -> str:
-        """``october.txt line 8812, column ReqTRES``."""
-        return f"{self.file} line {line}" + (f", column {column}" if column else "")
+    def place(self, line: int, column: str = "", record: str = "") -> str:
+        """``october.txt line 8812, column ReqTRES``, or ``jobs.json item 31 (team-a/train), field end``."""
+        named = f" ({record})" if record else ""
+        kind = "column" if self.unit == "line" else "field"
+        within = f", {kind} {self.headings.get(column, column)}" if column else ""
+        return f"{self.file} {self.unit} {line}{named}{within}"
 
     def broken(self, bad: Broken, line: int) -> None:
         """Drop a broken row; raises `Problem` where strict."""
@@ -100,7 +108,7 @@ class Ledger:
         self._example(Broken(reason, column, value), line)
 
     def _described(self, bad: Broken | Unfit, line: int) -> str:
-        place = self.place(line, bad.column)
+        place = self.place(line, bad.column, bad.record)
         if not bad.value and not bad.column:
             return place
         value = bad.value if len(bad.value) <= _SHOWN else bad.value[: _SHOWN - 3] + "..."

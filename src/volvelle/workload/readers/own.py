@@ -99,6 +99,10 @@ def mapped(blocks: Iterable[Columns], options: OwnOptions, ledger: Ledger) -> It
         if under is None and len(block):
             header, under = mapped_header(block.header, options.columns, COLUMNS, options.dates)
             _check(header)
+            ledger.headings = {
+                ours: theirs if theirs in block.header else theirs.rpartition(":")[0]
+                for ours, theirs in options.columns.items()
+            }
         ours = block if under is None else under(block)
         if len(zones) < 2:
             _note_zones(ours, zones, ledger)

@@ -256,7 +256,7 @@ def _demands(columns: Columns) -> list[Tres]:
     if gres:
         _add_gres(columns.part(left), left, demands)
         left = [row for row in left if not demands[row].gpus]
-    shown = "ReqTRES" if there else "ReqGRES"
+    shown = there[0] if there else "ReqGRES"
     for row, text in zip(left, columns.part(left).texts(shown), strict=True):
         columns.note(row, Unfit("no GPUs", shown, text))
     return demands

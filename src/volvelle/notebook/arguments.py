@@ -1,0 +1,64 @@
+"""Arguments of functions in Python: checked by their types, and named in `Problem`s as Python writes them."""
+
+import inspect
+import re
+from collections.abc import Callable
+from functools import wraps
+from typing import ParamSpec, TypeVar, get_args, get_type_hints
+
+from pydantic import TypeAdapter, ValidationError
+
+from volvelle.model.problems import Problem
+
+Given = ParamSpec("Given")
+Result = TypeVar("Result")
+
+_PLAIN = {bool, float, int, str, type(None)}
+_FLAGS = ("ignore_types", "resume", "strict")
+_VALUED = ("cluster", "dates", "format", "placement", "policy", "workers")
+_OPTION = re.compile(r"--([a-z][a-z-]*)(?: ('[^']*'|[^\s']+?)(?=[.,;:)]?(?:\s|$)))?")
+
+
+def in_python(function: Callable[Given, Result]) -> Callable[Given, Result]:
+    """The function, with numbers and texts checked by their annotations before it is called.
+
+    A `Problem`, also of the call itself, names arguments in place of a command's options.
+    """
+    signature = inspect.signature(function)
+    kinds = {
+        name: TypeAdapter(hint)
+        for name, hint in get_type_hints(function).items()
+        if name in signature.parameters and set(get_args(hint) or (hint,)) <= _PLAIN
+    }
+
+    @wraps(function)
+    def checked(*arguments: Given.args, **named: Given.kwargs) -> Result:
+        bound = signature.bind(*arguments, **named)
+        given = bound.arguments
+        for name in kinds.keys() & given.keys():
+            try:
+                given[name] = kinds[name].validate_python(given[name])
+            except ValidationError as error:
+                message = error.errors(include_url=False)[0]["msg"]
+                raise Problem(
+                    f"{name}: {given[name]!r}: {message[0].lower()}{message[1:]}"
+                ) from None
+        try:
+            return function(*bound.args, **bound.kwargs)
+        except Problem as problem:
+            problem.args = (_OPTION.sub(_argument, str(problem.args[0])),)
+            problem.mend = _OPTION.sub(_argument, problem.mend)
+            raise
+
+    return checked
+
+
+def _argument(found: re.Match[str]) -> str:
+    name, value = found[1].replace("-", "_"), found[2]
+    plain = (value or "").strip("'")
+    if name == "map" and all("=" in pair for pair in plain.split(",")):
+        return f"map={dict(pair.split('=', 1) for pair in plain.split(','))}"
+    if value is not None and name in _VALUED:
+        return f"{name}={plain if plain.isdigit() else repr(plain)}"
+    written = f"{name}=True" if name in _FLAGS else name
+    return written if value is None else f"{written} {value}"
