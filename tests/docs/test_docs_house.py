@@ -85,7 +85,7 @@ def test_readme_has_the_two_commands_that_ci_runs() -> None:
 
 
 def test_ci_run_is_sound_bash() -> None:
-    for script in ("run", "lock"):
+    for script in ("run", "lock", "lowest"):
         subprocess.run(["bash", "-n", ROOT / ".ci" / script], check=True)
 
 

@@ -136,12 +136,15 @@ def test_starts_that_are_predicted_at_once_have_quantiles_too() -> None:
 
 
 def test_the_share_that_takes_no_longer_is_that_of_jobs_in_such_a_state() -> None:
-    assert ToldTimes[int]().share_within(CALM, 100.0, 200.0) is None
+    assert 0.5 < ToldTimes[int]().share_within(CALM, 100.0, 200.0) < 0.9, "assumed"
     told, _ = crowd(1500)
     calm, burst = (told.share_within(observed, 100.0, 250.0) for observed in (CALM, BURST))
-    assert calm is not None
-    assert burst is not None
     assert burst < 0.1 < 0.9 < calm
+    for observed in (CALM, BURST):
+        p50, p90, _ = told.ask(1e9, observed, 100.0)
+        assert told.share_within(observed, 100.0, p50) >= 0.5
+        assert told.share_within(observed, 100.0, 0.99 * p50) < 0.5
+        assert told.share_within(observed, 100.0, p90) >= 0.9
 
 
 @given(

@@ -9,6 +9,10 @@ from volvelle.core.events import JobSubmitted
 from volvelle.core.journal import Header
 from volvelle.core.scheduler import Scheduler
 from volvelle.live.forecasts.calibration import ForecastCalibration, PastForecast
+from volvelle.live.forecasts.forecast_update import forecast_jobs
+from volvelle.live.forecasts.what_if import forecast_request
+from volvelle.live.job_request import JobRequest
+from volvelle.live.measured_rates import MeasuredRates
 from volvelle.model.cluster import parse_cluster
 from volvelle.model.job import JobSpec
 
@@ -61,6 +65,27 @@ def test_a_restored_past_says_how_long_forecasts_really_take() -> None:
     assert told.p50 == pytest.approx(200.0, rel=0.05)
     assert calibration.share_within(scheduler, 0, 100.0, 199.0) == 0.0
     assert calibration.share_within(scheduler, 0, 100.0, 201.0) == 1.0
+
+
+@pytest.mark.parametrize("jobs", [3, 60])
+def test_start_p50_and_share_agree_where_jobs_are_shorter_than_their_estimates(jobs: int) -> None:
+    calibration, now, epoch = ForecastCalibration(), 1e-3, 1_000.0
+    calibration.replay(past(0.1, jobs))
+    scheduler = scheduler_of(None, None, None)
+    waiting = forecast_jobs(scheduler.fork(), now, calibration, epoch).times[2]
+    assert waiting.start is not None
+    assert waiting.p50 is not None
+    assert now < waiting.start < waiting.p50 < 200.0
+    due = {"kind": "strict", "within": 250.0}  # P50 is before it, and the forecast finish behind it
+    request = JobRequest.model_validate(
+        {"command": "train", "gpus": 1, "estimate": 100.0, "deadline": due}
+    )
+    asked = forecast_request(scheduler, calibration, MeasuredRates(), request, "ada", now, epoch)
+    assert asked.start is not None
+    assert asked.p50 is not None
+    assert asked.deadline_share is not None
+    assert epoch + now < asked.start < asked.p50 < epoch + 250.0
+    assert asked.deadline_share >= 0.5
 
 
 def test_what_remains_counts_as_often_as_at_the_first_forecast() -> None:

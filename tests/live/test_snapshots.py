@@ -7,7 +7,7 @@ from pathlib import Path
 from unittest.mock import patch
 
 import pytest
-from fake_cluster import ControllerHarness, header_of, sleeping
+from fake_cluster import ControllerHarness, header_of, open_controller, sleeping
 
 from volvelle.core.events import ProgressReported
 from volvelle.core.journal import Entry
@@ -15,6 +15,7 @@ from volvelle.core.scheduler import Scheduler
 from volvelle.live.control import recovery, snapshots
 from volvelle.live.control.requests import Submit
 from volvelle.live.store import Store
+from volvelle.live.store.rows import FirstForecast
 from volvelle.model.problems import Problem
 from volvelle.testing.scenario import state_of
 
@@ -239,3 +240,30 @@ def test_progress_as_believed_is_in_no_entry(tmp_path: Path, estimate: float, to
     believed = state_of(harness.controller._cycle.state.scheduler)
     harness.crash(snapshot=False)
     assert state_of(harness.controller._cycle.state.scheduler) == believed
+
+
+@pytest.mark.parametrize("snapshot", [False, True])
+def test_a_first_forecast_is_shown_after_a_crash_until_the_next_one(
+    tmp_path: Path, snapshot: bool
+) -> None:
+    """Stored after the latest snapshot, or without one; what lies behind is not shown."""
+    harness = ControllerHarness.at(tmp_path, "1x1")
+    for _ in range(3):
+        harness.controller.request(Submit("ada", sleeping(600.0)))
+        harness.step(1.0)
+    harness.close(snapshot=snapshot)
+    now = harness.controller.status.time
+    store = Store.open(str(tmp_path / "store.db"))
+    store.jobs.write_promises(
+        [
+            FirstForecast(1, now + 900.0, now + 1000.0, now + 1100.0),
+            FirstForecast(2, now - 2.0, now - 2.0, now - 1.0),
+        ]
+    )
+    store.close()
+    harness.controller = open_controller(tmp_path, harness.fake_cluster, harness.header)
+    jobs = harness.controller.status.jobs
+    assert (jobs[1].predicted_p50, jobs[1].predicted_p90) == (now + 1000.0, now + 1100.0)
+    assert jobs[1].promised == now + 1000.0
+    assert (jobs[2].predicted_p50, jobs[2].promised) == (None, now - 2.0)
+    harness.close()

@@ -14,6 +14,7 @@ from volvelle.client.control_block import (
 from volvelle.live.agent.folders import ExitRecord, StopRecord
 from volvelle.live.agent.task_outcome import task_outcome
 from volvelle.live.messages import Launch, Outcome
+from volvelle.model.extras import CLIENT
 
 STOP = StopRecord(at=0.0)
 DONE = 30
@@ -107,3 +108,17 @@ def test_the_outcome_follows_from_exit_order_and_control_block(
     launch, done = Launch(command=("python", "train.py")), DONE in fields
     found = task_outcome(end, stop, block, launch, "the last line", done=done)
     assert found == (outcome, reason)
+
+
+def test_a_script_whose_python_lacks_the_client_is_told_how_to_get_it(tmp_path: Path) -> None:
+    block = ControlBlock.create(tmp_path / ControlBlock.FILE_NAME, attempt=1)
+    launch = Launch(command=("python3", "train.py"))
+    for module in ("volvelle", "volvelle.client"):
+        line = f"ModuleNotFoundError: No module named '{module}'"
+        _, reason = task_outcome(ExitRecord(1), None, block, launch, line)
+        assert reason.startswith(f"exit code 1: {line}. ")
+        assert f"{CLIENT} into it" in reason
+    _, reason = task_outcome(
+        ExitRecord(1), None, block, launch, "ModuleNotFoundError: No module named 'torch'"
+    )
+    assert CLIENT not in reason

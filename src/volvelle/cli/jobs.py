@@ -349,7 +349,7 @@ def logs(
 
     client = _client()
     job = client.get(f"/v1/jobs/{number}")
-    if job["first_started"] is None:
+    if not (job["first_started"] or job["grants"]):
         not_yet = "never" if job["ended"] else "has not"
         remark(f"job {job_name(number)} {not_yet} started")
     for chunk in client.stream(f"/v1/jobs/{number}/logs", follow="true" if follow else None):

@@ -231,15 +231,19 @@ class ToldTimes(Generic[Key]):
                 self._all.let_go(slot)
         self._now = -math.inf
 
-    def share_within(
-        self, observed: Observed, predicted_seconds: float, seconds: float
-    ) -> float | None:
-        """The share of jobs like one that take ``seconds`` at most; None before enough events."""
-        if self.prior:
-            return None
-        scores, weights = self._alike(observed, predicted_seconds, self._terms(observed))
-        within = scores <= math.log(self._raw(seconds) / self._raw(predicted_seconds))
-        return float(np.average(within, weights=weights))
+    def share_within(self, observed: Observed, predicted_seconds: float, seconds: float) -> float:
+        """The share of jobs like one that take ``seconds`` at most, by the levels that P50 and P90 go by.
+
+        At least one half from P50 on, less before it.
+        """
+        terms = self._terms(observed)
+        scores, weights = self._alike(observed, predicted_seconds, terms)
+        within = scores <= math.log(self._raw(seconds) / self._raw(predicted_seconds)) + _SAME_RANK
+        if within.all():
+            return 1.0
+        level = float(weights[within].sum()) / (float(weights.sum()) + 1.0)
+        p50, p90 = (np.array(SHARES) + self._corrections(terms)).tolist()
+        return float(np.interp(level, [0.0, p50, p90, 1.0], [0.0, *SHARES, 1.0]))
 
     # ------------------------------------------------------------------ quantiles
 

@@ -1,6 +1,7 @@
 """The outcome of a task: from its exit, the stop that was ordered, and its control block."""
 
 import os
+import re
 import signal
 
 from volvelle.client.control_block import (
@@ -12,9 +13,12 @@ from volvelle.client.control_block import (
 )
 from volvelle.live.agent.folders import ExitRecord, StopRecord
 from volvelle.live.messages import Launch, Outcome
+from volvelle.model.extras import CLIENT
 
 NOT_DONE = os.EX_TEMPFAIL
 """Exit code of a script that has saved its state and wants to be run again: 75."""
+
+_NO_CLIENT = re.compile(r"No module named 'volvelle(\.client)?'")
 
 
 def task_outcome(
@@ -69,6 +73,8 @@ def _stop_reason(
 
 def _description(record: ExitRecord, last_line: str) -> str:
     suffix = f": {last_line}" if last_line and not last_line.startswith("==>") else ""
+    if _NO_CLIENT.search(last_line):
+        suffix += f". The job's Python lacks volvelle.client: {CLIENT} into it, or name a Python that has it"
     if record.setup:
         suffix = f" of the set-up command {record.setup!r}{suffix}"
     if record.code is None or record.error:

@@ -103,9 +103,11 @@ class LiveJob:
         return JobMemory(*[getattr(self, each.name) for each in _REMEMBERED])
 
     def remember(self, memory: "msgspec.Struct") -> None:
-        """Take over what `memory` was."""
+        """Take over what `memory` was; a first forecast stored since then stays."""
         for each in _REMEMBERED:
-            setattr(self, each.name, getattr(memory, each.name))
+            value = getattr(memory, each.name)
+            if value is not None or each.name not in _FIRST_FORECAST:
+                setattr(self, each.name, value)
         self._change({key: now for key, (_, now) in self.changed.items()})
 
     def change(self, changes: Mapping[str, Value]) -> None:
@@ -138,6 +140,11 @@ class LiveJob:
         self.forecast_finish = promise.finish
         self.promised, self.promised_p90 = promise.p50, promise.p90
 
+    def recall_forecast(self, now: float) -> None:
+        """Show the first forecast until the next one, where no later one is remembered and it lies ahead."""
+        if self.predicted_p50 is None and self.promised is not None and self.promised > now:
+            self.predicted_p50, self.predicted_p90 = self.promised, self.promised_p90
+
     def update_forecast(
         self,
         start: float | None,
@@ -163,6 +170,7 @@ class LiveJob:
 
 
 _SUBMITTED = ("number", "user", "request", "request_json", "position", "submitted")
+_FIRST_FORECAST = ("promised", "promised_p90", "forecast_finish")
 _HINTS = get_type_hints(LiveJob)
 _REMEMBERED = tuple(each for each in fields(LiveJob) if each.name not in _SUBMITTED)
 

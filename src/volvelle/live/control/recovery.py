@@ -59,7 +59,10 @@ def recover_state(store: Store, header: Header, now: float) -> Recovered:
     if stored is None:
         store.begin(header, now)
         return Recovered(ControllerState(header, now), [])
-    return _Recovery(store, header.composition, *stored).run()
+    recovered = _Recovery(store, header.composition, *stored).run()
+    for job in recovered.state.jobs.values():
+        job.recall_forecast(now)
+    return recovered
 
 
 def restore_calibration(store: Store, state: ControllerState) -> ForecastCalibration:

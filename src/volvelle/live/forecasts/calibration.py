@@ -58,6 +58,17 @@ class CalibratedTimes(NamedTuple):
         return self._replace(p50=min(self.p50, finish_by))
 
 
+def told_start(now: float, start: float, finish: float | None, p50: float | None) -> float:
+    """The start that is told beside P50, for a forecast ``start`` and ``finish``.
+
+    P50 is calibrated. Where it is sooner than the forecast finish, so is the start, in proportion: the job
+    keeps its share of the time until then.
+    """
+    if finish is None or p50 is None or not now < start < finish:
+        return start
+    return min(start, now + (start - now) * (p50 - now) / (finish - now))
+
+
 UNKNOWN = CalibratedTimes(None, None, prior=False)
 """Times of a job that is not forecast to finish."""
 
@@ -146,8 +157,8 @@ class ForecastCalibration:
 
     def share_within(
         self, scheduler: SchedulerState, number: int, finish: float, seconds: float
-    ) -> float | None:
-        """Share of jobs with such a forecast that take at most ``seconds``; None if too little is known."""
+    ) -> float:
+        """Share of jobs with such a forecast that take at most ``seconds``."""
         with self._lock:
             observed, predicted, _ = self._asked(scheduler, number, finish)
             return self._told.share_within(observed, predicted, seconds)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from volvelle.core.fork import Fork
 from volvelle.core.scheduler import Scheduler
-from volvelle.live.forecasts.calibration import UNKNOWN, ForecastCalibration
+from volvelle.live.forecasts.calibration import UNKNOWN, ForecastCalibration, told_start
 from volvelle.live.scheduler_queries import guessed_jobs, submit_times, unheld_job_numbers
 from volvelle.live.status.reasons import waiting_reasons
 from volvelle.live.store.rows import FirstForecast
@@ -67,13 +67,14 @@ def forecast_jobs(
     guessed = guessed_jobs(scheduler)
     times = {
         number: ForecastTimes(
-            result.upcoming.get(number),
+            None if start is None else told_start(scheduler.now, start, finish, p50),
             p50,
             p90,
             prior or number in guessed,
         )
         for number in unheld_job_numbers(scheduler)
         for p50, p90, prior in [calibrated.get(number, UNKNOWN)]
+        for start, finish in [(result.upcoming.get(number), result.finish.get(number))]
     }
     promises = [_promise(number, result.finish[number], times[number], epoch) for number in first]
     reasons = waiting_reasons(scheduler)

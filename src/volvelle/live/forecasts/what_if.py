@@ -11,7 +11,7 @@ from volvelle.core.events import Event, JobSubmitted, NodeChanged, Recomposed, W
 from volvelle.core.forecast import Forecast
 from volvelle.core.fork import Fork
 from volvelle.core.scheduler import Scheduler
-from volvelle.live.forecasts.calibration import ForecastCalibration
+from volvelle.live.forecasts.calibration import ForecastCalibration, told_start
 from volvelle.live.forecasts.job_forecast import JobForecast
 from volvelle.live.job_request import JobRequest
 from volvelle.live.measured_rates import MeasuredRates
@@ -75,11 +75,11 @@ def forecast_request(
     p50, p90, prior = calibration.ask(fork, first, finish).under(guarantee, finish)
     waits = not holds_gpus(fork, first)
     return JobForecast(
-        start=epoch + min(starts) if starts else None,
+        start=epoch + told_start(fork.now, min(starts), finish, p50) if starts else None,
         p50=None if p50 is None else epoch + p50,
         p90=None if p90 is None else epoch + p90,
         guessed=prior or fork.composition.estimator.guesses(spec),
-        deadline_share=_deadline_share(fork, calibration, request, first, finish),
+        deadline_share=_deadline_share(fork, calibration, request, first, finish, p50),
         ahead=_started_before(fork, result.upcoming, min(starts, default=0.0), numbers),
         reason=waiting_reasons(fork, first).get(first, "") if waits else "",
         guarantee=_guarantee(guarantee, spec, epoch),
@@ -107,13 +107,14 @@ def _deadline_share(
     request: JobRequest,
     number: int,
     finish: float | None,
+    p50: float | None,
 ) -> float | None:
-    """Share of jobs like this one that finish by its last deadline."""
-    if request.deadline is None or finish is None:
+    """Share of jobs like this one that finish by its last deadline: one half at least if P50 is by then."""
+    if request.deadline is None or finish is None or p50 is None:
         return None
     within = request.deadline.rewards[-1].deadline_seconds
     share = calibration.share_within(fork, number, finish, within)
-    return float(finish - fork.now <= within) if share is None else share
+    return max(share, 0.5) if p50 - fork.now <= within else share  # a guarantee moves P50 alone
 
 
 @dataclass(frozen=True)
