@@ -97,6 +97,24 @@ def test_a_duration_that_contradicts_start_and_end_is_remarked_on(volvelle: Volv
     assert "duration" not in volvelle("trace", "describe", "t.csv").err
 
 
+def test_a_policy_of_a_file_under_which_no_job_waits_is_remarked_on(volvelle: Volvelle) -> None:
+    Path("wrong.py").write_text(
+        "from volvelle import policy\n\n\n"
+        "@policy.order('wrong')\ndef wrong(job, now):\n    return job.no_such_thing\n"
+    )
+    Path("t.csv").write_text("submit_time,gpus,duration\n0,1,10\n20,1,10\n20,1,10\n")
+    said = "no job waited under wrong.py, which may never have been asked"
+    for verb in ("simulate", "compare"):
+        ran = volvelle(verb, "t.csv", "-c", "1x8", "-p", "wrong.py", "--out", verb)
+        assert ran.status == 0
+        assert said in ran.err
+    asked = volvelle("simulate", "t.csv", "-c", "1x1", "-p", "wrong.py", "--out", "asked")
+    assert asked.status == 1
+    assert "no_such_thing" in asked.err
+    unlike = volvelle("simulate", "t.csv", "-c", "1x8", "-p", "fifo", "--out", "fifo")
+    assert "no job waited" not in unlike.err
+
+
 def test_dropped_rows_are_told(volvelle: Volvelle) -> None:
     Path("t.csv").write_text("id,submit_time,gpus,duration\na,0,1,10\nb,1,four,10\n")
     ran = volvelle("simulate", "t.csv", "-c", "1x8")

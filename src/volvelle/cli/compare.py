@@ -233,7 +233,12 @@ def _print_results(
     *,
     png: bool,
 ) -> None:
-    from volvelle.cli.output import rejections, remark_on_rejections, show_all
+    from volvelle.cli.output import (
+        rejections,
+        remark_on_idle_policies,
+        remark_on_rejections,
+        show_all,
+    )
     from volvelle.cli.report import show_verdict, shown_tables
 
     stopped = any(run.status.value == "interrupted" for run in runs.made)
@@ -251,6 +256,7 @@ def _print_results(
     else:
         for name, outcomes in runs.outcomes.items():
             remark_on_rejections(name, outcomes)
+    remark_on_idle_policies((runs.records[name].composition, runs.outcomes[name]) for name in runs)
     if output is Form.TABLE and page is not None:
         starred = "Best in each column is starred" if any(t.best() for t in tables) else ""
         held = f", beside figures: the difference from {runs.baseline}" if runs.baseline else ""
