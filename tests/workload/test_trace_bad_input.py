@@ -211,7 +211,7 @@ def test_an_object_of_kubernetes_is_named_with_its_place_in_the_list(tmp_path: P
     path = tmp_path / "jobs.json"
     path.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": [job, copy]}))
     examples = report_of(read_trace(path)).examples
-    said = "jobs.json item 2 (research/train-z), field count: 'lots'"
+    said = "jobs.json line 1, item 2 (research/train-z), field count: 'lots'"
     assert examples == {"unreadable count": [said]}
 
 
