@@ -83,6 +83,38 @@ def test_an_unknown_key_of_a_config_is_named_with_the_nearest(volvelle: Volvelle
     assert "exp.toml: unknown key 'policis' (did you mean 'policies'?)" in ran.err
 
 
+def test_a_job_that_is_no_number_is_answered_with_the_mend(volvelle: Volvelle) -> None:
+    ran = volvelle("cancel", "abc")
+    assert ran.status == 2
+    assert "'abc' is no job: write its number" in " ".join(ran.err.replace("│", " ").split())
+
+
+def test_a_duration_that_contradicts_start_and_end_is_remarked_on(volvelle: Volvelle) -> None:
+    rows = "".join(f"{60 * i},{60 * i},{60 * i + 900 + i},{1 + i % 4}\n" for i in range(20))
+    Path("t.csv").write_text("submit_time,start_time,end_time,gpus\n" + rows)
+    said = "t.csv: for 20 of 20 jobs the duration (column gpus) is not the time from start_time"
+    assert said in volvelle("trace", "describe", "t.csv", "--map", "duration=gpus").err
+    assert "duration" not in volvelle("trace", "describe", "t.csv").err
+
+
+def test_a_policy_of_a_file_under_which_no_job_waits_is_remarked_on(volvelle: Volvelle) -> None:
+    Path("wrong.py").write_text(
+        "from volvelle import policy\n\n\n"
+        "@policy.order('wrong')\ndef wrong(job, now):\n    return job.no_such_thing\n"
+    )
+    Path("t.csv").write_text("submit_time,gpus,duration\n0,1,10\n20,1,10\n20,1,10\n")
+    said = "no job waited under wrong.py, which may never have been asked"
+    for verb in ("simulate", "compare"):
+        ran = volvelle(verb, "t.csv", "-c", "1x8", "-p", "wrong.py", "--out", verb)
+        assert ran.status == 0
+        assert said in ran.err
+    asked = volvelle("simulate", "t.csv", "-c", "1x1", "-p", "wrong.py", "--out", "asked")
+    assert asked.status == 1
+    assert "no_such_thing" in asked.err
+    unlike = volvelle("simulate", "t.csv", "-c", "1x8", "-p", "fifo", "--out", "fifo")
+    assert "no job waited" not in unlike.err
+
+
 def test_dropped_rows_are_told(volvelle: Volvelle) -> None:
     Path("t.csv").write_text("id,submit_time,gpus,duration\na,0,1,10\nb,1,four,10\n")
     ran = volvelle("simulate", "t.csv", "-c", "1x8")

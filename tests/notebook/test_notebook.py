@@ -74,7 +74,10 @@ def test_only_quick_policies_are_chosen_for_many_jobs() -> None:
 
 
 def test_compare_is_the_command(
-    trace: Path, compared: Comparison, monkeypatch: pytest.MonkeyPatch
+    trace: Path,
+    compared: Comparison,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.chdir(trace.parent)
     words = [
@@ -93,6 +96,7 @@ def test_compare_is_the_command(
     with pytest.raises(SystemExit) as ended:
         main()
     assert not ended.value.code
+    assert "simulated 2 policies in" in capsys.readouterr().out
     for name in ("recorded", "fifo"):
         directory = Path("cmp/runs", name)
         outcomes = read_outcomes(directory, read_record(directory))
@@ -323,6 +327,10 @@ def test_arguments_may_be_one_text(trace: Path) -> None:
     assert compared.records["fifo"].seed == 3
     renamed = vv.read(trace, map="name=user")
     assert renamed.workload.specs[1].name == "u1"
+    assert "march.csv" not in repr(renamed)
+    assert "for 40 of 40 jobs the duration (column gpus:h) is not" in repr(
+        vv.read(trace, map={"duration": "gpus:h"})
+    )
 
 
 def test_shown_are_the_metrics_that_were_asked_for(trace: Path) -> None:

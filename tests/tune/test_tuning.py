@@ -352,6 +352,9 @@ def test_a_policy_without_a_space_is_refused() -> None:
     setting = replace(SETTING, composition=WrittenComposition("fifo"))
     with pytest.raises(Problem, match=r"'fifo' does not say what a search may vary.*pcs"):
         tune(HISTORY, setting, SMALL)
+    few = Workload(HISTORY.jobs[:20])  # too few to be split, which would help nobody
+    with pytest.raises(Problem, match=r"'fifo' does not say what a search may vary"):
+        tune(few, setting, SMALL)
 
 
 def test_tracking_is_refused() -> None:

@@ -118,6 +118,8 @@ def test_a_git_lfs_pointer_says_how_to_get_the_trace(tmp_path: Path) -> None:
 def test_an_unknown_format_offers_the_nearest() -> None:
     with pytest.raises(Problem, match=r"'phily' \(did you mean 'philly'\?\)"):
         read_trace(SAMPLES / "philly.json", "phily")
+    with pytest.raises(Problem, match=r"'slurm' \(did you mean 'sacct'\?\)"):
+        read_trace(SAMPLES / "philly.json", "slurm")
 
 
 def test_a_missing_file_offers_the_nearest() -> None:
@@ -209,7 +211,7 @@ def test_an_object_of_kubernetes_is_named_with_its_place_in_the_list(tmp_path: P
     path = tmp_path / "jobs.json"
     path.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": [job, copy]}))
     examples = report_of(read_trace(path)).examples
-    said = "jobs.json item 2 (research/train-z), field count: 'lots'"
+    said = "jobs.json line 1, item 2 (research/train-z), field count: 'lots'"
     assert examples == {"unreadable count": [said]}
 
 

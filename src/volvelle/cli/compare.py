@@ -206,8 +206,10 @@ def _headline(cluster: "Cluster", sources: "dict[WorkloadKey, Source]", demo: bo
 
 def _simulated(finished: "Sequence[ComparedRun]", experiment: "Experiment") -> str:
     from volvelle.cli.formatting import counted
+    from volvelle.metrics.outcomes import RECORDED
 
-    reused = sum(result.reused for result in finished)
+    simulated = [result for result in finished if result.name != RECORDED]
+    reused = sum(result.reused for result in simulated)
     varied = (
         experiment.placements,
         experiment.admissions,
@@ -219,7 +221,7 @@ def _simulated(finished: "Sequence[ComparedRun]", experiment: "Experiment") -> s
     only_policies = all(len(choices) == 1 for choices in varied)
     noun = "policy" if only_policies else "run"
     kept = f", {reused} of them earlier," if reused else ""
-    return f"simulated {counted(len(finished), noun)}{kept}"
+    return f"simulated {counted(len(simulated), noun)}{kept}"
 
 
 def _print_results(
@@ -231,7 +233,12 @@ def _print_results(
     *,
     png: bool,
 ) -> None:
-    from volvelle.cli.output import rejections, remark_on_rejections, show_all
+    from volvelle.cli.output import (
+        rejections,
+        remark_on_idle_policies,
+        remark_on_rejections,
+        show_all,
+    )
     from volvelle.cli.report import show_verdict, shown_tables
 
     stopped = any(run.status.value == "interrupted" for run in runs.made)
@@ -249,6 +256,7 @@ def _print_results(
     else:
         for name, outcomes in runs.outcomes.items():
             remark_on_rejections(name, outcomes)
+    remark_on_idle_policies((runs.records[name].composition, runs.outcomes[name]) for name in runs)
     if output is Form.TABLE and page is not None:
         starred = "Best in each column is starred" if any(t.best() for t in tables) else ""
         held = f", beside figures: the difference from {runs.baseline}" if runs.baseline else ""

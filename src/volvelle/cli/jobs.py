@@ -42,8 +42,16 @@ _JOB_HEADS = (
 )
 """The first columns of every list of jobs."""
 
-_number = typer.Argument(metavar="JOB", help="The job's number.", parser=job_number)
-_numbers = typer.Argument(metavar="JOB...", help="Numbers of jobs.", parser=job_number)
+
+def _job(written: str) -> int:
+    try:
+        return job_number(written)
+    except ValueError as error:
+        raise typer.BadParameter(str(error)) from None
+
+
+_number = typer.Argument(metavar="JOB", help="The job's number.", parser=_job)
+_numbers = typer.Argument(metavar="JOB...", help="Numbers of jobs.", parser=_job)
 Number = Annotated[int, _number]
 Numbers = Annotated[list[int], _numbers]
 User = Annotated[str | None, typer.Option("--user", "-u", help="Only jobs of this user.")]
@@ -341,7 +349,7 @@ def logs(
 
     client = _client()
     job = client.get(f"/v1/jobs/{number}")
-    if job["first_started"] is None:
+    if not (job["first_started"] or job["grants"]):
         not_yet = "never" if job["ended"] else "has not"
         remark(f"job {job_name(number)} {not_yet} started")
     for chunk in client.stream(f"/v1/jobs/{number}/logs", follow="true" if follow else None):

@@ -98,6 +98,20 @@ def remark_on_placements(compositions: "Iterable[WrittenComposition]") -> None:
             )
 
 
+def remark_on_idle_policies(runs: "Iterable[tuple[WrittenComposition, Outcomes]]") -> None:
+    """Say where a policy of a file had nothing to decide: its mistakes would not show."""
+    from volvelle.core.written import WrittenPart
+    from volvelle.metrics.per_job import queueing_delay
+
+    for composition, outcomes in runs:
+        written = composition.policy
+        if WrittenPart.read(written).in_a_file and not (queueing_delay(outcomes) > 0.0).any():
+            remark(
+                f"note: no job waited under {written}, which may never have been asked: "
+                "give it more jobs, or fewer GPUs, to see it decide"
+            )
+
+
 def rejections(outcomes: "Outcomes") -> tuple[tuple[int, str], ...]:
     """The jobs that were turned away, by row, and why."""
     rows = (outcomes.status == "rejected").nonzero()[0].tolist()

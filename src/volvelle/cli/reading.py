@@ -50,7 +50,11 @@ def remark_on_import(workload: "Workload") -> None:
     from volvelle.workload.reading import MAPPED
 
     report = workload.report
-    if report is None or not (report.dropped or report.repaired):
+    if report is None:
+        return
+    if report.contradiction:
+        remark(f"note: {report.contradiction}")
+    if not (report.dropped or report.repaired):
         return
     remark(f"note: {report.source} ({report.format}): {report}")
     for reason, places in report.examples.items():

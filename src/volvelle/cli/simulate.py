@@ -77,7 +77,12 @@ def simulate(
 def _simulate(
     experiment: "Experiment", directory: Path, output: Form, *, keep_journal: bool, png: bool
 ) -> None:
-    from volvelle.cli.output import progress, remark_on_placements, remark_on_rejections
+    from volvelle.cli.output import (
+        progress,
+        remark_on_idle_policies,
+        remark_on_placements,
+        remark_on_rejections,
+    )
     from volvelle.cli.reading import read_workloads
     from volvelle.notebook.runs import make_run
     from volvelle.simulate import run_directory
@@ -105,6 +110,7 @@ def _simulate(
         raise
     _print(run.summary, simulation, record, directory, output, experiment.metrics)
     remark_on_rejections("", simulation.outcomes)
+    remark_on_idle_policies([(composition, simulation.outcomes)])
     if output is Form.TABLE:
         print(f"Report: {page}")
     if simulation.interrupted:

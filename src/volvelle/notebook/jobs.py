@@ -64,7 +64,8 @@ class Jobs(Columnar):
         name = self.workload.name
         changed = self.report is not None and (self.report.dropped or self.report.repaired)
         rows = f", {self.report}" if changed else ""
-        return f"<{len(self):,} jobs of {name}{rows}>"
+        said = f"; {self.report.contradiction}" if self.report and self.report.contradiction else ""
+        return f"<{len(self):,} jobs of {name}{rows}{said}>"
 
     def _repr_html_(self) -> str:
         return f"<p>{escape(repr(self)[1:-1])}</p>"

@@ -182,20 +182,19 @@ class _Run:
                 mend="leave track out",
                 usage=True,
             )
-        parts = split(history, search.test)
         made = policies.make(setting.composition.policy)
         kept = made.label.partition(":")[2]
         policy = WrittenPart.read(setting.composition.policy).part
-        space = made.search_space(parts[0].jobs)
-        if space is None:
-            can = [
-                name for name, part in policies.all().items() if part.search_space(parts[0].jobs)
-            ]
+        if made.search_space(history.jobs) is None:
+            can = [name for name, part in policies.all().items() if part.search_space(history.jobs)]
             raise Problem(
                 f"policy {policy!r} does not say what a search may vary",
                 mend=f"choose one that does, such as {', '.join(can)}",
                 usage=True,
             )
+        parts = split(history, search.test)
+        space = made.search_space(parts[0].jobs)
+        assert space is not None
         if search.refine and space.finer is None:
             raise Problem(
                 f"policy {policy!r} does not say how what is found can be refined",

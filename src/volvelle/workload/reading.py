@@ -14,6 +14,7 @@ from volvelle.core.mistakes import mistakes_of
 from volvelle.core.written import WrittenPart
 from volvelle.model.job import Job
 from volvelle.model.problems import Problem, nearest
+from volvelle.model.units import MINUTE
 from volvelle.workload.readers import Ledger, Sample, TraceFormat, known_formats
 from volvelle.workload.readers import formats as catalogue
 from volvelle.workload.readers.clusters import is_cluster_table
@@ -24,6 +25,9 @@ from volvelle.workload.workload import ImportReport, Workload, earlier
 MAPPED = ("volvelle", "parquet")
 """The formats whose columns can be mapped."""
 
+
+_ALSO = {"slurm": "sacct", "k8s": "kubernetes", "kueue": "kubernetes", "csv": "volvelle"}
+"""Names by which formats are looked for."""
 
 _SACCT = (
     "sacct -a -X -P -o JobIDRaw,JobName,User,Account,Partition,QOS,Submit,Eligible,Start,End,ElapsedRaw,"
@@ -76,6 +80,8 @@ def read_trace(
             f"{path.name} ({chosen.name}) has no jobs: {report}{_first_examples(report)}",
             mend=import_hint(report) if chosen.name in MAPPED else "",
         )
+    if "duration" in report.columns and "work" not in report.columns:
+        report.contradicted = sum(map(_contradicted, jobs))
     _rebase(jobs)
     return Workload(jobs, _plain_name(path), report)
 
@@ -90,8 +96,10 @@ def named_format(name: str, formats: Mapping[str, TraceFormat] | None = None) ->
         return catalogue.written(name)()
     if name in formats:
         return formats[name]
+    meant = _ALSO.get(name.lower(), name)
+    near = f" (did you mean {meant!r}?)" if meant in formats else nearest(name, formats)
     raise Problem(
-        f"unknown trace format {name!r}{nearest(name, formats)}",
+        f"unknown trace format {name!r}{near}",
         mend=f"formats are {', '.join(formats)}",
         usage=True,
     )
@@ -167,6 +175,14 @@ def _main_table(path: Path, formats: list[TraceFormat]) -> Path:
         f"{path} is a folder without a table that is known: {', '.join(sorted(patterns))}",
         mend="name the trace's file",
     )
+
+
+def _contradicted(job: Job) -> bool:
+    """Whether the duration is another than from start to end, by more than a minute and a tenth."""
+    if job.recorded is None:
+        return False
+    span = job.recorded.end - job.recorded.start
+    return abs(job.truth.work / job.spec.gpus - span) > max(MINUTE, 0.1 * span)
 
 
 def _rebase(jobs: list[Job]) -> None:

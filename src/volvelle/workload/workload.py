@@ -16,6 +16,9 @@ from volvelle.model.alone import seconds_alone
 from volvelle.model.arrays import FloatColumn
 from volvelle.model.job import Job, JobSpec, Recorded
 
+_NEARLY_ALL = 0.9
+"""Share of jobs from which on a contradiction is no accident."""
+
 
 @dataclass
 class ImportReport:
@@ -23,7 +26,8 @@ class ImportReport:
 
     ``examples`` holds for each reason the first few places (file, line, column, value). ``node_gpus``: the
     most GPUs that a job had on each of its nodes, by GPU type, where the trace says on how many nodes it ran.
-    ``columns``: our names of columns on the file's, as they were given.
+    ``columns``: our names of columns on the file's, as they were given. ``contradicted``: jobs whose mapped
+    duration is another than the time from start to end.
     """
 
     source: str = ""
@@ -35,6 +39,18 @@ class ImportReport:
     examples: dict[str, list[str]] = field(default_factory=dict)
     node_gpus: dict[str, float] = field(default_factory=dict)
     columns: dict[str, str] = field(default_factory=dict)
+    contradicted: int = 0
+
+    @property
+    def contradiction(self) -> str:
+        """A sentence on mapped durations that contradict nearly all starts and ends; "" elsewhere."""
+        if self.contradicted <= _NEARLY_ALL * self.kept:
+            return ""
+        return (
+            f"{self.source}: for {self.contradicted:,} of {self.kept:,} jobs the duration (column "
+            f"{self.columns['duration']}) is not the time from start_time to end_time; if these are right, "
+            "map no duration"
+        )
 
     def __str__(self) -> str:
         """One line: ``41,208 rows: 39,882 jobs kept, 611 repaired (...), 715 dropped (...)``."""

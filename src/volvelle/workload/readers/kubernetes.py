@@ -44,17 +44,19 @@ _BYTES_PER_GB = 2.0**30
 
 @dataclass(frozen=True)
 class _Object:
-    """An object of the API, and its place: the line on which it begins, or its number in a list."""
+    """An object of the API, the line on which it begins, and its number among all."""
 
     fields: Mapping[str, Any]
     line: int
+    number: int
 
     @property
-    def name(self) -> str:
-        """Its namespace and name, as far as it has them."""
+    def place(self) -> str:
+        """``item 31 (team-a/train)``: its number, and its namespace and name as far as it has them."""
         metadata = self.fields.get("metadata")
         said = metadata if isinstance(metadata, dict) else {}
-        return "/".join(str(said[key]) for key in ("namespace", "name") if said.get(key))
+        name = "/".join(str(said[key]) for key in ("namespace", "name") if said.get(key))
+        return f"item {self.number}" + (f" ({name})" if name else "")
 
 
 @formats.register
@@ -86,7 +88,6 @@ def _objects(path: Path, ledger: Ledger) -> Iterator[_Object]:
     listed = _LIST.search(text)
     position = listed.end() if listed else 0
     is_list = listed is not None or text.lstrip().startswith("[")
-    ledger.unit = "item" if is_list else "line"
     line, counted, items = 1, 0, 0
     while True:
         start = _BETWEEN.match(text, position).end()  # type: ignore[union-attr]
@@ -97,22 +98,21 @@ def _objects(path: Path, ledger: Ledger) -> Iterator[_Object]:
             return
         ledger.row()
         items += 1
-        place = items if is_list else line
         try:
             found, position = decoder.raw_decode(text, start)
         except (json.JSONDecodeError, RecursionError) as error:
             if is_list and _is_cut_off(text, error):
                 raise _cut_off(path, items - 1) from None
-            ledger.broken(Broken("no JSON", value=str(error).partition(":")[0]), place)
+            ledger.broken(Broken("no JSON", value=str(error).partition(":")[0]), line)
             following = _NEXT.search(text, start)
             if following is None:
                 return
             position = following.start()
             continue
         if isinstance(found, dict):
-            yield _Object(found, place)
+            yield _Object(found, line, items)
         else:
-            ledger.broken(Broken("no object", value=found), place)
+            ledger.broken(Broken("no object", value=found), line)
 
 
 def _is_cut_off(text: str, error: json.JSONDecodeError | RecursionError) -> bool:
@@ -134,14 +134,14 @@ def _job(found: _Object) -> Job:
     kind = str(fields.get("kind"))
     read = {"Workload": _workload, "Job": _batch_job, "Pod": _pod}.get(kind)
     if read is None:
-        raise Unfit("no Workload, Job or Pod", "kind", kind, found.name)
+        raise Unfit("no Workload, Job or Pod", "kind", kind, found.place)
     try:
         return read(fields)
     except (Broken, Unfit) as wrong:
-        wrong.record = found.name
+        wrong.record = found.place
         raise
     except (TypeError, AttributeError, KeyError, IndexError, ValueError) as error:
-        raise Broken(f"unreadable {kind}", "kind", error, found.name) from None
+        raise Broken(f"unreadable {kind}", "kind", error, found.place) from None
 
 
 @dataclass(frozen=True)

@@ -42,7 +42,7 @@ class Unfit(Exception):  # noqa: N818 - a row is unfit; this says why
 class Ledger:
     """Counts what becomes of rows in ``report``; ``file`` is the table being read.
 
-    ``unit``: of the numbers that say where a row stands. ``headings``: the file's own names of our columns.
+    ``headings``: the file's own names of our columns.
     """
 
     def __init__(
@@ -55,7 +55,6 @@ class Ledger:
         self.report = report
         self.strict = strict
         self.file = report.source
-        self.unit = "line"
         self.headings: dict[str, str] = {}
         self._progress = progress
 
@@ -71,11 +70,10 @@ class Ledger:
         return len(self.report.examples.get(reason, ())) < EXAMPLES
 
     def place(self, line: int, column: str = "", record: str = "") -> str:
-        """``october.txt line 8812, column ReqTRES``, or ``jobs.json item 31 (team-a/train), field end``."""
-        named = f" ({record})" if record else ""
-        kind = "column" if self.unit == "line" else "field"
-        within = f", {kind} {self.headings.get(column, column)}" if column else ""
-        return f"{self.file} {self.unit} {line}{named}{within}"
+        """``a.txt line 8, column ReqTRES``, or ``a.json line 1, item 31 (team/train), field end``."""
+        said = f"{self.file} line {line}" + (f", {record}" if record else "")
+        kind = "field" if record else "column"
+        return said + (f", {kind} {self.headings.get(column, column)}" if column else "")
 
     def broken(self, bad: Broken, line: int) -> None:
         """Drop a broken row; raises `Problem` where strict."""
