@@ -36,7 +36,8 @@ _NOT_DRAINED = (
 )
 _SINCE = (
     "Runs with seeds from 1300 on were made on commit e3459051, from 1500 on on e290b79a, at a load of 15 to "
-    "38. In them the time in which server or experiment were ready and had no core is not counted as one of "
+    "38, from 1800 on on 980cb17d, at a load of 7. In them the time in which server or experiment were "
+    "ready and had no core is not counted as one of "
     "an answer, and a queue in which no iteration is done for 60 s drains under `fifo`."
 )
 NOTES = {
