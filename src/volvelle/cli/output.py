@@ -99,13 +99,15 @@ def remark_on_placements(compositions: "Iterable[WrittenComposition]") -> None:
 
 
 def remark_on_idle_policies(runs: "Iterable[tuple[WrittenComposition, Outcomes]]") -> None:
-    """Say where a policy of a file had nothing to decide: its mistakes would not show."""
+    """Say where an order of a file was not asked, as all could be served: its mistakes would not show."""
+    from volvelle.core.policy import policies
     from volvelle.core.written import WrittenPart
     from volvelle.metrics.per_job import queueing_delay
 
     for composition, outcomes in runs:
         written = composition.policy
-        if WrittenPart.read(written).in_a_file and (queueing_delay(outcomes) < 1.0).all():
+        order = WrittenPart.read(written).in_a_file and policies.make(written).kind == "order"
+        if order and (queueing_delay(outcomes) < 1.0).all():
             remark(
                 f"note: no job waited under {written}, which may never have been asked: "
                 "give it more jobs, or fewer GPUs, to see it decide"
