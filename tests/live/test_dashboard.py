@@ -194,6 +194,7 @@ def test_the_overview_says_in_a_sentence_what_its_lists_show(site: Site) -> None
     assert page.locator(".type").inner_text() == "GPU 2 of 4 in use on 2 nodes; 2 free"
     page.wait_for_selector("svg.load .was")
     assert "now 2 of 4 GPUs, 2 waiting" in page.locator("svg.load").get_attribute("aria-label")
+    assert page.locator("#status").bounding_box()["height"] == 0.0  # nothing is said
     shown = page.locator("section", has_text="Starting next").locator("li")
     assert "wide" in shown.first.inner_text()
     lead.get_by_role("link", name="2 waiting").click()

@@ -6,6 +6,7 @@ path.
 """
 
 import re
+import shlex
 from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
 from functools import partial
@@ -90,7 +91,7 @@ def mapped_header(
     for ours, theirs in columns.items():
         if ours not in known:
             raise Problem(
-                f"--map {ours}={theirs}: there is no column {ours!r} of ours{nearest(ours, known)}",
+                f"--map {_pair(ours, theirs)}: there is no column {ours!r} of ours{nearest(ours, known)}",
                 mend=f"ours are {', '.join(known)}",
             )
         position, factor = _located(header, ours, theirs)
@@ -135,10 +136,15 @@ def _located(header: ColumnNames, ours: str, theirs: str) -> tuple[int, float | 
         if _FACTOR.fullmatch(unit) and float(unit) > 0.0:
             return header.index[name], float(unit)
         raise Problem(
-            f"--map {ours}={theirs}: unknown unit {unit!r}{nearest(unit, UNITS)}",
+            f"--map {_pair(ours, theirs)}: unknown unit {unit!r}{nearest(unit, UNITS)}",
             mend=f"units are {', '.join(UNITS)}, or a number",
         )
     raise Problem(
-        f"--map {ours}={theirs}: {header.file} has no column {name or theirs!r}"
+        f"--map {_pair(ours, theirs)}: {header.file} has no column {name or theirs!r}"
         f"{nearest(name or theirs, header.names)}; its columns are {', '.join(header.names)}"
     )
+
+
+def _pair(ours: str, theirs: str) -> str:
+    """A pair of a map as a shell takes it."""
+    return shlex.quote(f"{ours}={theirs}")
