@@ -270,6 +270,9 @@ def test_what_is_wrong_with_a_data_frame_is_said_of_its_rows_and_of_arguments(
     assert said(tmp_path / "t.csv").endswith(mend)
     spaced = pyarrow.table({"Requested On": [0], "# of GPUs": [1], "Runtime": [5]})
     assert "map={'submit_time': 'Requested On', 'gpus': '# of GPUs'" in said(spaced)
+    assert said(spaced, map={"gpu": "# of GPUs"}).startswith(
+        "map={'gpu': '# of GPUs'}: there is no"
+    )
     dates = {"submit_time": ["10/13/2026 10:00"], "gpus": [1], "duration": [5]}
     assert said(pyarrow.table(dates)).endswith("dates='%m/%d/%Y %H:%M'.")
 
