@@ -184,6 +184,10 @@ def test_the_server_says_at_its_start_what_whoever_may_submit_is_trusted_with(se
 def test_a_notebook_asks_as_the_commands_do(server: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(server)
     live = vv.connect()
+    with pytest.raises(
+        Problem, match=r"no file 'sleep 0'. Give a command by words: \['sleep', '0'\]"
+    ):
+        live.submit("sleep 0")
     told = live.forecast(["sleep", "0"], gpus=1, estimate="1m")
     assert told.p50 - told.start == timedelta(minutes=1)
     row = live.submit(["sleep", "0"], name="asked", estimate="1m", array=2)[0]

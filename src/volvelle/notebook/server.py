@@ -1,5 +1,6 @@
 """`volvelle.connect`: a live server, asked as the commands ask it."""
 
+import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,6 +12,7 @@ from volvelle.live.http import submission
 from volvelle.live.http.client import ApiClient
 from volvelle.live.job_request import JobRequest
 from volvelle.live.status.view import JobStatusView, NodeStatusView
+from volvelle.model.problems import Problem
 from volvelle.notebook.records import Record, Rows, record_of
 
 
@@ -84,6 +86,11 @@ class Server:
 
 def _request(job: Path | str | Sequence[str], keys: Mapping[str, Any]) -> JobRequest:
     words = [str(job)] if isinstance(job, (str, Path)) else [*job]
+    if len(words) == 1 and " " in words[0] and not Path(words[0]).exists():
+        raise Problem(
+            f"there is no file {words[0]!r}",
+            mend=f"Give a command by words: {shlex.split(words[0])}.",
+        )
     return submission.requested(words, keys)
 
 
