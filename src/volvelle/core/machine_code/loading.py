@@ -24,7 +24,7 @@ from volvelle.core.machine_code.announcing import announcement
 from volvelle.core.machine_code.kernels import stamp
 from volvelle.core.machine_code.kinds import ENTRY, RELEASE, NoCompiler, NotCompilable, Signature
 
-NUMBA = "0.61", "0.69"
+NUMBA = "0.62", "0.69"
 """Versions of Numba that compile: from the first on, before the second."""
 
 _HOW = "allocation.ll", "compiling.py", "kinds.py", "numba_arrays.py", "numba_types.py", "words.py"
