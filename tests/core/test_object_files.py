@@ -290,7 +290,7 @@ def test_a_users_kernel_that_cannot_be_compiled_is_one_sentence_with_file_and_li
     assert len(str(error.value)) < 300
 
 
-@pytest.mark.parametrize("there", ["0.60.1", "0.69.0", None])
+@pytest.mark.parametrize("there", ["0.61.2", "0.69.0", None])
 def test_without_a_known_version_of_the_compiler_the_error_names_the_mend(
     monkeypatch: pytest.MonkeyPatch, compilations: list[str], there: str | None
 ) -> None:
@@ -300,7 +300,7 @@ def test_without_a_known_version_of_the_compiler_the_error_names_the_mend(
         return there
 
     monkeypatch.setattr(loading, "version", version)
-    with pytest.raises(NoCompiler, match=re.escape("ip install 'numba>=0.61,<0.69'")):
+    with pytest.raises(NoCompiler, match=re.escape("ip install 'numba>=0.62,<0.69'")):
         address(scaled, SIGNATURE)
     assert compilations == []
 
