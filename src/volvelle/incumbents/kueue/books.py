@@ -48,8 +48,12 @@ class Books:
     first: dict[str, int] = field(default_factory=dict)
     away: dict[int, float] = field(default_factory=dict)
     reasons: dict[int, str] = field(default_factory=dict)
+    names: dict[int, str] = field(default_factory=dict)
+    """Of the workloads of an attached cluster, by number."""
     places: Places | None = None
     """The nodes, where pods heed a topology."""
+    unit: float = 0.0
+    """GPUs of the core that each workload gets, where quota alone decides; 0: those that it asks for."""
 
     def __post_init__(self) -> None:
         self.ledger = self.site.ledger()
@@ -112,6 +116,11 @@ class Books:
         elif self.away.pop(number, None) is None:
             self.queues.leave(one)
 
+    def keep_away(self, number: int, until: float) -> None:
+        """A job that waits comes into question from some moment on."""
+        self.queues.leave(self.jobs[number])
+        self.away[number] = until
+
     def stopped(self, number: int) -> None:
         """A job lost its GPUs, and waits again."""
         self._free(number)
@@ -133,6 +142,7 @@ class Books:
             holder = replace(held.holder, priority=again.priority)
             self.ledger.add(holder)
             self.held[number] = replace(held, holder=holder)
+            self.queues.stir(one.queue)
         elif number not in self.away:
             self.queues.leave(one)
             self.queues.enter(again)
@@ -150,6 +160,11 @@ class Books:
         self._hold(
             number, Held(self._holder(one, usage, now, nodes), (flavor,) * bool(flavor), gpus, kind)
         )
+
+    def holds(self, number: int, holder: Holder) -> None:
+        """A job that waits holds this quota already."""
+        self.queues.leave(self.jobs[number])
+        self._hold(number, Held(replace(holder, key=str(number)), (), self.unit))
 
     # ------------------------------------------------------------------ cycles
 
@@ -173,12 +188,15 @@ class Books:
                 changed |= entry.admitted or (entry.preempting and bool(entry.victims))
             before, heads = heads, self.queues.heads()
             if not changed and heads == before:
-                return
+                break
+        if self.places is None:
+            self.queues.rest()
 
     def _admit(self, number: int, entry: Entry, now: float) -> None:
-        (one,) = entry.assignment.sets
-        flavors = {choice.flavor for choice in one.flavors.values()}
-        gpus = sum(each for name, each in one.requests.items() if is_gpu(name)) / 1000.0
+        sets = entry.assignment.sets
+        flavors = {choice.flavor for one in sets for choice in one.flavors.values()}
+        requests = [pair for one in sets for pair in one.requests.items()]
+        gpus = self.unit or sum(each for name, each in requests if is_gpu(name)) / 1000.0
         holder = self._holder(
             entry.workload, entry.assignment.requests, now, entry.assignment.nodes
         )
