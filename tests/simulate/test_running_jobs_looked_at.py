@@ -8,8 +8,8 @@ from volvelle.core.state import RANKED, RUNNING
 from volvelle.metrics.outcomes import Outcomes
 from volvelle.metrics.recorder import Recorder
 from volvelle.model.cluster import Cluster, Node
-from volvelle.model.node import FailureProcess
 from volvelle.model.job import Job, JobSpec, Truth
+from volvelle.model.node import FailureProcess
 from volvelle.simulate.arrivals import ArrivalTable
 from volvelle.simulate.run import Setting
 from volvelle.simulate.world import World
