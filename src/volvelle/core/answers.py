@@ -17,9 +17,10 @@ from volvelle.core.forward.jobs import settle_work
 from volvelle.core.forward.ranking import order_anew
 from volvelle.core.limits import end_overrun
 from volvelle.core.mistakes import mistakes_of
+from volvelle.core.order_policy import rank
 from volvelle.core.orders import remaining_work, work_done
 from volvelle.core.placing import place_jobs
-from volvelle.core.policy import Allocation, rank
+from volvelle.core.policy import Allocation
 from volvelle.core.promises import keeps
 from volvelle.core.scheduler_state import SchedulerState
 from volvelle.core.state import *
