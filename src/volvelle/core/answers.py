@@ -128,7 +128,11 @@ def _choose_types(view: View, allocation: Allocation) -> Allocation:
 
 def _moved(scheduler: SchedulerState, view: View, nodes: IntColumn) -> BoolColumn:
     """Whether the GPUs of each job are to be on other nodes than they are."""
-    resources, numbers, width = scheduler.resources, view.jobs.number, len(scheduler.resources.nodes)
+    resources, numbers, width = (
+        scheduler.resources,
+        view.jobs.number,
+        len(scheduler.resources.nodes),
+    )
     gets = np.zeros(len(view.jobs), dtype=np.bool_)
     gets[nodes[0]] = True
     if not len(nodes[0]):

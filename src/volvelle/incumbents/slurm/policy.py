@@ -184,7 +184,9 @@ class Slurm(Policy):
             row = jobs.row_of[number]
             gpus[row], types[row] = 0.0, -1.0
         places: list[tuple[int, int, int]] = []
-        for row, number in sorted((jobs.row_of[number], number) for number in running.keys() - held):
+        for row, number in sorted(
+            (jobs.row_of[number], number) for number in running.keys() - held
+        ):
             shares = [share for share in running[number].shares or () if round(share.gpus)]
             there = sorted((int(place[share.node]), round(share.gpus)) for share in shares)
             there = there or [(resources.index[NO_GPUS], 1)]
