@@ -1,7 +1,7 @@
 """The Standard Workload Format 2.2 (Feitelson et al.): 18 numbers a line, -1 for n/a.
 
 The format counts processors and knows no GPUs, so an option says what a processor is:
-``--format swf:procs_as=gpu``, or ``--format swf:procs_as=cpu,node_size=64,gpus_per_node=8`` for CPUs of nodes:
+``--format swf:procs_as=gpu``, or ``--format swf:procs_as=cpu,node_size=64,gpus_per_node=8`` for CPUs:
 then a job gets the GPUs of its share of nodes, at least one.
 
 Sites add fields behind the 18. Frontier's are ``used_gpus``, ``soft_walltime`` and a descriptor as in
