@@ -20,7 +20,7 @@ from volvelle.model.problems import Problem
 from volvelle.testing.scenario import state_of
 
 POLICY = """
-from volvelle.core.policy import order
+from volvelle.core.order_policy import order
 
 @order("ours")
 def ours(jobs, now):

@@ -1,7 +1,7 @@
 // Jobs that are over, page by page.
 
 import { get } from "./api.js";
-import { counted, duration, h, moment, number, reasonOf } from "./dom.js";
+import { counted, duration, h, moment, number, reasonOf, top } from "./dom.js";
 import { sayError } from "./dialogs.js";
 import { jobColumns } from "./queue.js";
 import { Table } from "./table.js";
@@ -43,8 +43,8 @@ export function history(root, { session, go }) {
     count.textContent = `${counted(rows.length, "job")}${next === null ? "" : ", and earlier ones"}`;
     table.show(rows);
   };
-  root.append(h("h1", {}, session.role === "user" ? "My history" : "History"),
-    h("div", { class: "controls" }, more, table.tools, count), table.element);
+  root.append(top(session.role === "user" ? "My history" : "History", table.tools),
+    h("div", { class: "controls" }, count, more), table.element);
   read();
   return { update: () => { if (session.run) { rows.length = 0; read(); } } };
 }

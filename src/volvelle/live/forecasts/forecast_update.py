@@ -1,12 +1,14 @@
 """Forecasts all jobs by running a fork of the scheduler ahead under its beliefs (PCS, OSDI'24, section 4)."""
 
+import math
 import time
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from volvelle.core.forecast import Forecast
 from volvelle.core.fork import Fork
 from volvelle.core.scheduler import Scheduler
-from volvelle.live.forecasts.calibration import UNKNOWN, ForecastCalibration, told_start
+from volvelle.live.forecasts.calibration import UNKNOWN, ForecastCalibration
 from volvelle.live.scheduler_queries import guessed_jobs, submit_times, unheld_job_numbers
 from volvelle.live.status.reasons import waiting_reasons
 from volvelle.live.store.rows import FirstForecast
@@ -63,24 +65,26 @@ def forecast_jobs(
     scheduler.compile_where_it_pays(repeatedly=True)
     scheduler.now = max(scheduler.now, now)
     result = Fork(scheduler).until()
-    calibrated, first = calibration.tell(scheduler, dict(submit_times(scheduler)), result.finish)
+    calibrated, first = calibration.tell(scheduler, dict(submit_times(scheduler)), result)
     guessed = guessed_jobs(scheduler)
     times = {
-        number: ForecastTimes(
-            None if start is None else told_start(scheduler.now, start, finish, p50),
-            p50,
-            p90,
-            prior or number in guessed,
-        )
+        number: ForecastTimes(start, p50, p90, prior or number in guessed)
         for number in unheld_job_numbers(scheduler)
-        for p50, p90, prior in [calibrated.get(number, UNKNOWN)]
-        for start, finish in [(result.upcoming.get(number), result.finish.get(number))]
+        for p50, p90, prior, start in [
+            calibrated.get(number, UNKNOWN._replace(start=result.upcoming.get(number)))
+        ]
     }
-    promises = [_promise(number, result.finish[number], times[number], epoch) for number in first]
+    promises = [_promise(number, result, times[number], now, epoch) for number in first]
     reasons = waiting_reasons(scheduler)
     return ForecastUpdate(times, reasons, tuple(promises), time.perf_counter() - began)
 
 
-def _promise(number: int, finish: float, times: ForecastTimes, epoch: float) -> FirstForecast:
-    p50, p90 = (None if each is None else epoch + each for each in (times.p50, times.p90))
-    return FirstForecast(number, epoch + finish, p50, p90)
+def _promise(
+    number: int, result: Forecast, times: ForecastTimes, now: float, epoch: float
+) -> FirstForecast:
+    start = result.upcoming.get(number, -math.inf)
+    p50, p90, start_ahead = (
+        None if each is None else epoch + each
+        for each in (times.p50, times.p90, start if start >= now else None)
+    )
+    return FirstForecast(number, epoch + result.finish[number], p50, p90, start_ahead)

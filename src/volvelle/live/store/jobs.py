@@ -43,12 +43,14 @@ _PROMISE = (
     update(schema.jobs)
     .where(_THIS_JOB)
     .values(
+        forecast_start=bindparam("start"),
         forecast_finish=bindparam("finish"),
         promised_p50=bindparam("p50"),
         promised_p90=bindparam("p90"),
     )
 )
 
+_FIRST_FORECAST = ("start", "finish", "p50", "p90")
 _FIELDS = fields(JobRecord)
 
 _PER_STATEMENT = 500
@@ -142,8 +144,8 @@ class JobTable:
     def write_promises(self, promises: Iterable[FirstForecast]) -> None:
         """Store the first forecasts of jobs."""
         rows = [
-            {"which": each.number, "finish": each.finish, "p50": each.p50, "p90": each.p90}
-            for each in promises
+            {"which": promise.number} | {name: getattr(promise, name) for name in _FIRST_FORECAST}
+            for promise in promises
         ]
         with self._database.writing() as connection:
             connection.execute(_PROMISE, rows)
