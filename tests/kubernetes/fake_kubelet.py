@@ -161,7 +161,7 @@ class Kubelet:
             found = self.store.get(self.store.kind("secrets"), namespace, secret["name"])
             return str(found["stringData"][secret["key"]])
         if path := source.get("fieldRef", {}).get("fieldPath"):
-            known = {
+            known: dict[str, str] = {
                 "status.podIP": "127.0.0.1",
                 "spec.nodeName": self.name,
                 "metadata.name": pod["metadata"]["name"],
