@@ -128,21 +128,26 @@ def _choose_types(view: View, allocation: Allocation) -> Allocation:
 
 def _moved(scheduler: SchedulerState, view: View, nodes: IntColumn) -> BoolColumn:
     """Whether the GPUs of each job are to be on other nodes than they are."""
-    resources, row_of = scheduler.resources, view.jobs.row_of
-    slots = np.flatnonzero(resources.owner >= 0)
-    places = np.array(
-        [row_of[number] for number in resources.owner[slots].tolist()], dtype=np.int64
+    resources, numbers, width = (
+        scheduler.resources,
+        view.jobs.number,
+        len(scheduler.resources.nodes),
     )
-    width = len(resources.nodes)
+    gets = np.zeros(len(view.jobs), dtype=np.bool_)
+    gets[nodes[0]] = True
+    if not len(nodes[0]):
+        return gets
+    order = np.argsort(numbers)
+    slots = np.flatnonzero(resources.owner >= 0)
+    places = order[np.searchsorted(numbers, resources.owner[slots], sorter=order)]
+    slots, places = slots[gets[places]], places[gets[places]]
     held, now = np.unique(places * width + resources.slot_node[slots], return_counts=True)
     wanted = nodes[0] * width + nodes[1]
     keys, at = np.unique(np.concatenate([held, wanted]), return_inverse=True)
     change = np.bincount(at, np.concatenate([now, -nodes[2]]), len(keys))
     moved = np.zeros(len(view.jobs), dtype=np.bool_)
     moved[keys[change != 0.0] // width] = True
-    gets = np.zeros(len(view.jobs), dtype=np.bool_)
-    gets[nodes[0]] = True
-    return moved & gets
+    return moved
 
 
 def _nodes_of(

@@ -211,7 +211,8 @@ class State:
         """Room for twice as much of what happens, and for all that may happen at once to the jobs in it."""
         for table in (self.events, self.decisions, self.moments):
             table.grow(max(2 * len(table), 4 * self.count[JOBS] + 16))
-        self.slots_log = longer(self.slots_log, max(len(self.slots_log), 2 * len(self.slots)))
+        more = 4 * len(self.slots) + 2 * len(self.events) - len(self.slots_log)
+        self.slots_log = longer(self.slots_log, max(more, 0))
         self.machine = None
 
 
