@@ -83,7 +83,7 @@ class FakeApiServer:
     fault: Fault = lambda request: None
     requests: list[Request] = field(default_factory=list)
     _closing: threading.Event = field(default_factory=threading.Event)
-    _watches: set[socket.socket] = field(default_factory=set)
+    _connections: set[socket.socket] = field(default_factory=set)
 
     def __enter__(self) -> Self:
         handler = type("Handler", (_Handler,), {"api": self})
@@ -101,11 +101,11 @@ class FakeApiServer:
         self._closing.set()
         self._http.shutdown()
         self._http.server_close()
-        self.break_watches()
+        self.break_connections()
 
-    def break_watches(self) -> None:
-        """End all watches, as a server that is restarted does."""
-        for each in list(self._watches):
+    def break_connections(self) -> None:
+        """End all connections, watches among them, as a server that is restarted does."""
+        for each in list(self._connections):
             with contextlib.suppress(OSError):
                 each.shutdown(socket.SHUT_RDWR)
         with self.store.changed:
@@ -376,6 +376,17 @@ class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     api: FakeApiServer
 
+    def setup(self) -> None:
+        """A client has come."""
+        super().setup()
+        self.api._connections.add(self.connection)
+
+    def finish(self) -> None:
+        """It has gone."""
+        self.api._connections.discard(self.connection)
+        with contextlib.suppress(OSError):  # it may have gone while something was written
+            super().finish()
+
     def log_message(self, *_: object) -> None:
         """Nothing is logged."""
 
@@ -436,19 +447,15 @@ class _Handler(BaseHTTPRequestHandler):
         self.send_header("Transfer-Encoding", "chunked")
         self.end_headers()
         self.wfile.flush()
-        self.api._watches.add(self.connection)
-        try:
-            for event in self.api.watch(request):
-                if event is None:
-                    if select.select([self.connection], [], [], 0)[0]:
-                        self.close_connection = True
-                        return  # the client has gone
-                else:
-                    line = json.dumps(event).encode() + b"\n"
-                    self.wfile.write(f"{len(line):x}\r\n".encode() + line + b"\r\n")
-            self.wfile.write(b"0\r\n\r\n")
-        finally:
-            self.api._watches.discard(self.connection)
+        for event in self.api.watch(request):
+            if event is None:
+                if select.select([self.connection], [], [], 0)[0]:
+                    self.close_connection = True
+                    return  # the client has gone
+            else:
+                line = json.dumps(event).encode() + b"\n"
+                self.wfile.write(f"{len(line):x}\r\n".encode() + line + b"\r\n")
+        self.wfile.write(b"0\r\n\r\n")
 
 
 def _is_group(path: str) -> bool:
