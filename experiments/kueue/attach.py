@@ -1,4 +1,4 @@
-"""How well attach tells beside a simulated Kueue (`simulated.py`), whose run times it has to learn.
+"""How well attach tells beside a simulated Kueue (`simulated_kueue.py`), whose run times it has to learn.
 
     python experiments/kueue/attach.py [--seeds 5] [--hours 12] [--page FILE] [--record FOLDER]
 
@@ -12,7 +12,7 @@ import time
 from pathlib import Path
 from typing import NamedTuple
 
-from simulated import SimulatedKueue
+from simulated_kueue import SimulatedKueue
 
 from volvelle.incumbents.attach.accuracy import Figures, Judged
 from volvelle.incumbents.attach.session import Replay, Session

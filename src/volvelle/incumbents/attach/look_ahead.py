@@ -67,13 +67,15 @@ def foresee(
     snapshot: SnapshotT,
     waiting: Sequence[Job],
     durations: Mapping[str, float],
+    near: int = 0,
 ) -> dict[str, Expected]:
     """When each job of a snapshot starts next and ends, if jobs take so long and nobody else comes.
 
     waiting: the jobs that wait, the first to be served first. Where more than `MOST` wait, the first `NEAR`
-    are played out, and the others told by the work before them.
+    are played out, or ``near`` where that is more, and the others told by the work before them.
     """
-    far = {job.key for job in waiting[NEAR:]} if len(waiting) > MOST else set()
+    near = max(near, NEAR)
+    far = {job.key for job in waiting[near:]} if len(waiting) > MOST else set()
     jobs = tuple(job for job in snapshot.jobs if job.key not in far)
     scheduler = scheduler_of(replace(snapshot, jobs=jobs) if far else snapshot)
     numbers = {scheduler.spec(number).id: number for number in scheduler.known}
@@ -84,7 +86,7 @@ def foresee(
             key: Expected(forecast.upcoming.get(number), forecast.finish.get(number), why(number))
             for key, number in numbers.items()
         }
-    first = [numbers[job.key] for job in waiting[:NEAR] if job.key in numbers]
+    first = [numbers[job.key] for job in waiting[:near] if job.key in numbers]
     forecast = Fork(scheduler).until(first, begun=True)
     found = {}
     for job in jobs:
@@ -107,7 +109,8 @@ def _behind(
 ) -> dict[str, Expected]:
     """Starts of those that are not ``near``: as fast as the work of the near ones starts, the rest follows.
 
-    Work is GPU-seconds before a job in its queue; without GPUs a job counts as one.
+    Work is GPU-seconds before a job in its queue; without GPUs a job counts as one. A queue of which none is
+    near has an even part of the whole pace.
     """
     work: dict[str, float] = defaultdict(float)
     last: dict[str, float] = {}
@@ -125,7 +128,8 @@ def _behind(
             whole += max(job.gpus, 1.0) * seconds
             reached[of] = work[of]
             continue
-        pace = reached[of] / (last[of] - now) if of in last else whole / (latest - now)
+        pace = reached[of] if of in last else whole / max(len(last), 1)
+        pace /= last.get(of, latest) - now
         start = last.get(of, latest) + (work[of] - reached.get(of, 0.0)) / pace
         found[job.key] = Expected(start, start + seconds)
         work[of] += max(job.gpus, 1.0) * seconds

@@ -20,7 +20,7 @@ _PRIOR = (0.1, 0.3, 0.5, 0.7, 0.9)
 _PRIOR_WITHOUT_LIMIT = (0.002, 0.01, 0.04, 0.2, 0.7)
 """The same of jobs without a limit, as shares of a day: from minutes to most of it, half of them an hour."""
 _KEPT = 200
-"""Runs of each group that count, the latest."""
+"""Runs of each group that count: the latest that are over, and of those that go on an even part."""
 _TRUST = 3.0
 """So many jobs of a group weigh as much as all that is known of larger groups."""
 _WITHOUT_LIMIT = 86400.0
@@ -57,7 +57,7 @@ class RunTimes:
             ratio = _ratio(seconds, limit)
             for group in groups:
                 going[group].append((ratio, False))
-        self._going = going
+        self._going = {group: seen[:: -(-len(seen) // _KEPT)] for group, seen in going.items()}
         self._curves.clear()
         self._columns.clear()
 

@@ -70,6 +70,8 @@ def kueue(
         usual.follow(Folder(objects), incumbent(), how)
         return
     from volvelle.incumbents.kueue.watch import Watch
+    from volvelle.kubernetes_api import KubernetesApi
 
-    with Watch(kubeconfig, context, how.seconds()[1]) as watch:
+    api = KubernetesApi(str(kubeconfig or ""), context)
+    with Watch(api, context or "kubernetes") as watch:
         usual.follow(watch, incumbent(), how)

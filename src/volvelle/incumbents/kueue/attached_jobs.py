@@ -154,6 +154,14 @@ class AttachedSite:
         """Nominal quotas of GPUs by flavour."""
         return _nominal((*self.site.queues.values(), *self.site.cohorts.values()))
 
+    def tree_of(self, queue: str) -> str:
+        """The root of a ClusterQueue's cohorts; itself without one."""
+        return self._roots[queue]
+
+    @cached_property
+    def _roots(self) -> dict[str, str]:
+        return {name: node.root.name for name, node in self.site.ledger().queues.items()}
+
     @property
     def pools(self) -> tuple[Pool, ...]:
         """ClusterQueues with a quota of GPUs."""

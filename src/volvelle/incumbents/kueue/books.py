@@ -95,8 +95,7 @@ class Books:
 
     def note(self) -> None:
         """Bring the fields that a copy is made of up to date with the queues."""
-        names = self.ledger.queues
-        self.aside = [int(one.key) for name in names for one in self.queues.aside(name)]
+        self.aside = [int(one.key) for one in self.queues.all_aside()]
         self.first = {name: int(key) for name, key in self.queues.first.items()}
 
     # ------------------------------------------------------------------ jobs come and go

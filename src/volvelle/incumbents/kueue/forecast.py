@@ -12,6 +12,9 @@ from volvelle.incumbents.kueue.policy import Kueue
 from volvelle.incumbents.kueue.site import Site
 from volvelle.model.cluster import Cluster, Node
 
+_NEAR_OF_A_TREE = 12
+"""Workloads of each tree of cohorts that are played out where many wait: a change concerns its tree alone."""
+
 
 def scheduler_of(
     site: AttachedSite, snapshot: Snapshot, durations: Mapping[str, float]
@@ -38,8 +41,13 @@ def foresee(
             key=lambda job: (-able[job.key][0], able[job.key][1], job.ordinal),
         )
     )
+    trees = {site.tree_of(job.queue) for job in waiting}
     found = look_ahead.foresee(
-        lambda near: scheduler_of(site, near, durations), snapshot, waiting, durations
+        lambda near: scheduler_of(site, near, durations),
+        snapshot,
+        waiting,
+        durations,
+        min(_NEAR_OF_A_TREE * len(trees), look_ahead.MOST),
     )
     never = (job for job in there if job.key not in able)
     return found | {job.key: Expected(None, None, _stopped(job, site.site)) for job in never}
@@ -47,7 +55,7 @@ def foresee(
 
 def _in_turns(jobs: Iterable[Job]) -> list[Job]:
     """The first of each queue, then the second of each, and so on."""
-    place, turns = Counter[str](), []
+    place, turns = Counter[str](), list[tuple[int, int, Job]]()
     for job in jobs:
         turns.append((place[job.queue], len(turns), job))
         place[job.queue] += 1

@@ -116,10 +116,8 @@ class Kueue(Policy):
         reasons = np.full(len(gpus), float(Reason.POLICY))
         reasons[[row_of[number] for number in held]] = Reason.GPUS
         reasons[gpus > 0.0] = Reason.NONE
-        first = [row_of[number] for number in held]
-        order = np.array(
-            first + [row for row, one in enumerate(reasons) if one == Reason.POLICY], dtype=np.int64
-        )
+        first = np.array([row_of[number] for number in held], dtype=np.int64)
+        order = np.concatenate([first, np.flatnonzero(reasons == Reason.POLICY)])
         ask_at = min(books.away.values(), default=INFINITY)
         nodes = _nodes(view, books) if self.chooses_nodes and view.resources.named else None
         return Allocation(gpus, types, reasons, order, nodes=nodes, ask_at=ask_at)
@@ -171,7 +169,14 @@ def _follow(view: View, books: Books, request: TopologyRequest, own: Own | None)
         books.leave(number)
     held, priority = jobs.held.tolist(), jobs.priority.astype(np.int64).tolist()
     kinds, suited = (jobs.column(name).astype(np.int64).tolist() for name in ("type", "types"))
+    declared, holds = dict(zip(numbers, priority, strict=True)), jobs.held > 0.0
+    running = {number for number, one in books.held.items() if one.kind >= 0}
+    changed = running ^ set(jobs.number[holds].astype(np.int64).tolist())
+    if declared != books.declared:
+        changed |= {number for number in numbers if declared[number] != books.declared.get(number)}
     for row, number in enumerate(numbers):
+        if number not in changed:
+            continue
         if number not in books.jobs and own is not None:
             books.names[number] = name = view.spec(number).id
             one, holder, away = own.workload(name)
@@ -223,6 +228,12 @@ def _placed(view: View, books: Books) -> tuple[FloatColumn, FloatColumn]:
     """
     row_of, left = view.jobs.row_of, view.capacity.copy()
     gpus, types = np.zeros(len(view.jobs)), np.full(len(view.jobs), -1.0)
+    if books.unit:
+        rows = [row_of[number] for number in books.held]
+        gpus[rows], types[rows] = books.unit, 0.0
+        for number in [number for number, one in books.held.items() if one.kind < 0]:
+            books.place(number, 0)
+        return gpus, types
     running = [number for number, one in books.held.items() if one.kind >= 0]
     running.sort(key=lambda number: books.jobs[number].preemptible)
     waiting = [number for number, one in books.held.items() if one.kind < 0]

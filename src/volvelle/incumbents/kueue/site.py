@@ -1,7 +1,7 @@
 """A site: the objects by which its Kueue decides, and what its Configuration says."""
 
 from bisect import bisect_left, insort
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -190,6 +190,10 @@ class Queues:
     def aside(self, name: str) -> list[Pending]:
         """The workloads of a queue that are set aside."""
         return list(self._aside[name].values())
+
+    def all_aside(self) -> Iterator[Pending]:
+        """The workloads that are set aside, by queue."""
+        return (one for of_queue in self._aside.values() if of_queue for one in of_queue.values())
 
     def settle(self, entries: Iterable[Entry]) -> None:
         """Take admitted workloads out, and set aside those that let others pass."""

@@ -83,7 +83,7 @@ def laboratory() -> list[Object]:
         for name, value in (("usual", 0), ("urgent", 100))
     ]
     names = [{"kind": "Namespace", "metadata": {"name": team}} for team in teams]
-    return [*queues, *local, *flavors, *nodes, *classes, *names]
+    return [*names, *queues, *local, *flavors, *nodes, *classes]
 
 
 @dataclass(frozen=True)
@@ -219,9 +219,9 @@ class SimulatedKueue:
         found: dict[str, Any] = {kind: [] for kind in KINDS}
         for one in self.objects:
             found[one["kind"]].append(one)
-        for one in self.workloads.values():
-            if one.end is None or self.time - one.end < KEPT:
-                found["Workload"].append(self._shown(one))
+        for job in self.workloads.values():
+            if job.end is None or self.time - job.end < KEPT:
+                found["Workload"].append(self._shown(job))
         return found
 
     def _shown(self, one: Workload) -> Object:
