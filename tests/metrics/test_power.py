@@ -38,7 +38,7 @@ def test_gpus_that_are_held_draw_their_types_power_and_others_that_of_idle_ones(
 def test_carbon_goes_by_the_grams_of_each_time() -> None:
     power = Power({"busy": 1000.0}, carbon=((0.0, 100.0), (HOUR, 500.0)))
     # 3 kW in the first hour, 1 kW in the second.
-    assert measured(power) == (pytest.approx(4.0), pytest.approx(3 * 0.1 + 1 * 0.5))
+    assert measured(power) == pytest.approx((4.0, 3 * 0.1 + 1 * 0.5))
 
 
 def test_without_power_nothing_is_measured() -> None:

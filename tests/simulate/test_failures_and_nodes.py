@@ -224,7 +224,7 @@ def test_weibull_times_have_the_mean_that_is_said_and_more_short_ones() -> None:
         failures = FailureProcess(mtbf_seconds=1000.0, mttr_seconds=1e-6, shape=shape)
         changes = node_changes(msgspec.structs.replace(parse_cluster("1x1"), failures=failures), 1)
         times = [change.time for change in itertools.islice(changes, 20_000)]
-        return np.diff([0.0, *times[::2]]).tolist()
+        return list(np.diff([0.0, *times[::2]]))
 
     early, even = lasted(0.5), lasted(1.0)
     assert np.mean(early) == pytest.approx(1000.0, rel=0.05)

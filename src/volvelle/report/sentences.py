@@ -344,6 +344,7 @@ Sentence = (
     | Without
     | Loses
     | Costs
+    | Draws
     | Unjudged
     | Unheld
     | Idle
