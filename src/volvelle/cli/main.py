@@ -95,7 +95,7 @@ def main() -> None:
         sys.exit(_said(str(error), 2 if error.usage else 1))
 
 
-_COMPUTING = frozenset(("simulate", "compare", "tune", "report", "trace", "list"))
+_COMPUTING = frozenset(("simulate", "compare", "tune", "report", "trace", "list", "reproduce"))
 """Commands that start no programs of others."""
 _COMPILING = _COMPUTING | {"serve"}
 """Commands that may compile inner loops."""
