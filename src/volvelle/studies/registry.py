@@ -38,9 +38,10 @@ class Study(_Entry):
 
     name: of the page, ``FOLDER/NAME``. where: section and figure. program: below ``experiments``, "" for the
     name. arguments: always given. small: arguments of the small size, None where there is none. traces: files
-    of the inputs that it is given, the first alone in the small size. needs: artifacts by name, or paths below the inputs. seconds: CPU seconds
-    of the whole size. measured: columns of the table that hold times of the machine. why: by the beginning of
-    a claim, the reason why it does not hold; words, which may link to other pages of the folder.
+    of the inputs that it is given, in the small size the first. needs: artifacts by name, or paths below the
+    inputs. seconds: CPU seconds of the whole size. measured: columns of the table that hold times of the
+    machine. why: by the beginning of a claim, the reason why it does not hold; words, which may link to other
+    pages of the folder.
     """
 
     name: str
