@@ -15,8 +15,8 @@ import numpy as np
 from measure import peak_megabytes, warm_up
 
 from volvelle.core.composition import WrittenComposition
-from volvelle.incumbents.slurm.forecast import foresee
-from volvelle.incumbents.slurm.session import Replay
+from volvelle.incumbents.attach.session import Replay
+from volvelle.incumbents.slurm.attach import incumbent
 from volvelle.model.cluster import parse_cluster
 from volvelle.simulate.run import Setting, simulate
 from volvelle.workload.generators import make_generator
@@ -91,7 +91,7 @@ def attached() -> tuple[dict[str, str], dict[str, str]]:
 def tell(polls: int) -> None:
     """Print what a poll and the forecast of all its jobs cost, for each of some polls."""
     site, answers = attached()
-    leads = Replay(foresee)
+    leads = Replay(incumbent())
     leads.feed({"t": 0.0, "site": site})
     for poll in range(polls):
         begun, now = time.process_time(), NOON + 60.0 * poll

@@ -6,8 +6,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from volvelle.incumbents.attach.recording import Recording
+from volvelle.incumbents.slurm.attach import incumbent
 from volvelle.incumbents.slurm.read_site import texts_of
-from volvelle.incumbents.slurm.recording import Recording
 
 
 def snapshots(run: Path) -> Iterator[dict[str, Any]]:
@@ -21,7 +22,7 @@ def snapshots(run: Path) -> Iterator[dict[str, Any]]:
 
 def recorded(run: Path, folder: Path) -> None:
     """Write a run as attach would have recorded it; what came of it (sacct) is left out."""
-    recording, site = Recording(folder), texts_of(run)
+    recording, site = Recording(folder, incumbent()), texts_of(run)
     del site["sacct"]
     names = {"part": "partition", "assoc": "assoc_mgr", "sshare": "sshare", "lic": "licenses"}
     for seen in snapshots(run):

@@ -7,6 +7,7 @@ cut to three, so that a run of days has an end.
 
 import csv
 import sys
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -36,19 +37,33 @@ Floats = NDArray[np.float64]
 
 
 class Jobs(NamedTuple):
-    """Columns in order of submission: seconds, GPUs, seconds, index into ``names``."""
+    """Columns in order of submission: seconds, GPUs, seconds, index into ``names``.
+
+    split: jobs before it train predictors, draws begin after it and end by ``last``; seconds. title: of the
+    pools, in words.
+    """
 
     submit: Floats
     gpus: Floats
     seconds: Floats
     pool: NDArray[np.int64]
     names: tuple[str, ...]
+    split: float = SPLIT
+    last: float = LAST
+    title: str = "six virtual clusters of Philly"
+
+    @classmethod
+    def of(cls, rows: list[tuple[float, float, float, int]], names: Sequence[str]) -> "Jobs":
+        """Of submission, GPUs, seconds and pool, in any order; durations are cut to `LONGEST`."""
+        table = np.array(sorted(rows))
+        seconds = np.clip(table[:, 2], 1.0, LONGEST)
+        return cls(table[:, 0], table[:, 1], seconds, table[:, 3].astype(np.int64), tuple(names))
 
     def between(self, first: float, last: float) -> "Jobs":
         """Those submitted from ``first`` on, before ``last``."""
         mine = (self.submit >= first) & (self.submit < last)
         submit, gpus, seconds = self.submit[mine], self.gpus[mine], self.seconds[mine]
-        return Jobs(submit, gpus, seconds, self.pool[mine], self.names)
+        return self._replace(submit=submit, gpus=gpus, seconds=seconds, pool=self.pool[mine])
 
 
 def philly() -> Jobs:
@@ -61,12 +76,50 @@ def philly() -> Jobs:
         with path.open(encoding="utf-8", newline="") as file:
             for row in csv.DictReader(file):
                 gpus = float(row["num_jobs"])
-                seconds = min(max(float(row["service"]) / gpus, 1.0), LONGEST)
-                rows.append((float(row["submit_time"]), gpus, seconds, pool))
-    rows.sort(key=lambda row: row[0])
-    table = np.array(rows)
-    names = tuple(path.stem.removeprefix("trace_") for path in files)
-    return Jobs(table[:, 0], table[:, 1], table[:, 2], table[:, 3].astype(np.int64), names)
+                rows.append((float(row["submit_time"]), gpus, float(row["service"]) / gpus, pool))
+    return Jobs.of(rows, [path.stem.removeprefix("trace_") for path in files])
+
+
+def philly_two_weeks() -> Jobs:
+    """Philly's jobs of two weeks of October 2017 (artifact of Chronus), by virtual cluster.
+
+    The file's virtual clusters are alike: it has 2,700 to 2,900 jobs for each of eleven.
+    """
+    rows, names = [], dict[str, int]()
+    for row in _table("philly-chronus", "trace_job_Philly_MIX2.csv"):
+        pool = names.setdefault(row["user"], len(names))
+        gpus, seconds = float(row["num_gpu"]), 60.0 * float(row["duration"])
+        if gpus:
+            rows.append((60.0 * float(row["submit_time"]), gpus, seconds, pool))
+    title = "eleven virtual clusters of two weeks of Philly, as in the artifact of Chronus"
+    return Jobs.of(rows, list(names))._replace(split=7.0 * DAY, last=14.0 * DAY, title=title)
+
+
+def openb() -> Jobs:
+    """Alibaba's pods of 2023 with GPUs, which ended or were stopped by the trace's end.
+
+    Pools: class of service, whole GPUs or parts. A part of a GPU counts as a whole one.
+    """
+    rows, names = [], dict[str, int]()
+    for row in _table("openb", "openb_pod_list_default.csv"):
+        gpus, began, ended = float(row["num_gpu"]), row["scheduled_time"], row["deletion_time"]
+        if gpus and began and ended:
+            kind = "whole" if row["gpu_milli"] == "1000" else "part"
+            pool = names.setdefault(f"{row['qos']}-{kind}", len(names))
+            rows.append((float(row["creation_time"]), gpus, float(ended) - float(began), pool))
+    title = f"{len(names)} classes of service of Alibaba's openb"
+    return Jobs.of(rows, list(names))._replace(split=132.0 * DAY, last=149.0 * DAY, title=title)
+
+
+def _table(folder: str, file: str) -> Iterator[dict[str, str]]:
+    path = SHARED / "data" / folder / file
+    if not path.is_file():
+        raise SystemExit(f"skipped: this experiment needs {file} of {folder}")
+    with path.open(encoding="utf-8", newline="") as lines:
+        yield from csv.DictReader(lines)
+
+
+TRACES = {"philly": philly, "philly-two-weeks": philly_two_weeks, "openb": openb}
 
 
 class Draw(NamedTuple):
@@ -75,6 +128,7 @@ class Draw(NamedTuple):
     earlier: what came to each pool before.
     """
 
+    seed: int
     cluster: Cluster
     workload: Workload
     first: int
@@ -100,13 +154,13 @@ def draw(
     found: list[tuple[float, float, float, str]] = []
     owned, earlier = [], {}
     for pool in sorted(rng.choice(len(jobs.names), pools, replace=False).tolist()):
-        load, begin = rng.uniform(0.6, 1.1), rng.uniform(SPLIT, LAST - days * DAY)
+        load, begin = rng.uniform(0.6, 1.1), rng.uniform(jobs.split, jobs.last - days * DAY)
         mine = jobs.between(begin, begin + days * DAY)
         here = (mine.pool == pool) & (mine.gpus <= (server or np.inf))
         area = float((mine.gpus * mine.seconds)[here].sum()) / (days * DAY)
         widest = float(mine.gpus[here].max(initial=1.0))
         name = jobs.names[pool]
-        earlier[name] = before(*jobs, begin)[name]
+        earlier[name] = before(*jobs[:5], begin)[name]
         quota = max(round(area / load * scale), widest)
         if server:
             quota = max(round(quota / server), 1) * server
@@ -126,4 +180,4 @@ def draw(
     nodes = [Node("gpus", total)]
     if server:
         nodes = [Node(f"server-{at}", server) for at in range(total // server)]
-    return Draw(Cluster(tuple(nodes), tuple(owned)), Workload(made), first, earlier)
+    return Draw(seed, Cluster(tuple(nodes), tuple(owned)), Workload(made), first, earlier)

@@ -5,16 +5,19 @@ draws of four pools and weeks of jobs; ``--draws`` and ``--days`` say how many h
 """
 
 import math
+import sys
 import tempfile
+import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import ClassVar, NamedTuple
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
-from philly import RESULTS, SPLIT, Claim, Draw, Jobs, Report, command_line, draw, philly
+from philly import DAY, RESULTS, TRACES, Claim, Draw, Jobs, Report, command_line, draw
 
 from volvelle.core.composition import WrittenComposition
 from volvelle.core.events import ArrivalsAnnounced, JobSubmitted
@@ -99,6 +102,7 @@ class Given:
     draws: int
     days: float
     warm_up: float
+    trace: str
     keep: str
     out: Path
 
@@ -107,13 +111,19 @@ class Given:
         """Of the draws. On those before 2000 settings were chosen and mistakes found."""
         return range(2000, 2000 + self.draws)
 
+    @cached_property
+    def jobs(self) -> Jobs:
+        """Of the trace."""
+        return TRACES[self.trace]()
+
     @property
     def setting(self) -> str:
         """In words, for the results."""
         return (
-            f"{self.draws} draws of four of six virtual clusters of Philly (the paper: 100 of its "
+            f"{self.draws} draws of four of {self.jobs.title} (the paper: 100 of its "
             f"provider's pools), {self.days:g} days each of which the first {self.warm_up:g} are warm-up "
-            "(the paper: weeks and two days), loads 0.6 to 1.1, all jobs after the 45 days that trained the "
+            "(the paper: weeks and two days), loads 0.6 to 1.1, all jobs after the days "
+            f"({self.jobs.split / DAY:g} of them) that trained the "
             "predictors, durations cut at three days; exact durations unless said otherwise"
         )
 
@@ -235,17 +245,17 @@ def run(
         "draws": (draws, "how many"),
         "days": (days, "of each draw"),
         "warm-up": (warm_up, "days that are not measured"),
+        "trace": ("philly", f"one of {', '.join(TRACES)}"),
         "keep": ("", "folder where what is measured is kept, from which another run goes on"),
     }
     given = Given(**vars(command_line(doc, RESULTS, options)))
-    jobs = philly()
     with tempfile.TemporaryDirectory() as folder:
-        what(jobs, given, learn(jobs, Path(folder)))
+        what(given.jobs, given, learn(given.jobs, Path(folder)))
 
 
 def learn(jobs: Jobs, folder: Path) -> Learned:
     """Train predictors on the days before the split, and keep them in a folder."""
-    past = jobs.between(0.0, SPLIT)
+    past = jobs.between(0.0, jobs.split)
     seen = RunTimes(QUANTA)
     for submit, gpus, seconds, pool in zip(*(each.tolist() for each in past[:4]), strict=True):
         seen.add(JobSpec(id="past", submit_time=submit, gpus=gpus, pool=jobs.names[pool]), seconds)
@@ -353,11 +363,11 @@ def measure(
 ) -> dict[str, Found]:
     """Every case on every draw, against every pool ``alone``. kept: a folder where each is kept, if any."""
     found = {name: Found([]) for name in cases}
-    for at, one in enumerate(draws):
+    for one in draws:
         tracked = one.first, len(one.workload.jobs) - 1
         reference: Outcomes | None = None
         for name, case in cases.items():
-            file = Path(kept) / f"{at}-{name}.npz"
+            file = Path(kept) / f"{one.seed}-{name}.npz"
             if kept and file.is_file():
                 with np.load(file) as saved:
                     found[name].runs.append(Run(**saved))
@@ -365,8 +375,11 @@ def measure(
             if reference is None:
                 reference = _run(one, alone, tracked).outcomes
                 learned.remember(one)
+            began = time.process_time()
             ran = _compared(_run(one, case, tracked), reference)
             found[name].runs.append(ran)
+            seconds = time.process_time() - began
+            print(f"{one.seed} {name}: {seconds:.1f} CPU s", file=sys.stderr, flush=True)
             if kept:
                 file.parent.mkdir(parents=True, exist_ok=True)
                 np.savez(file, **ran._asdict())

@@ -156,8 +156,8 @@ def draws(given: Given) -> Iterator[Draw]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--jobs", type=int, default=100, help="of a run with true estimates")
-    parser.add_argument("--seeds", type=int, default=30, help="such runs of each case")
-    parser.add_argument("--wrong-jobs", type=int, default=1000, help="of one with wrong estimates")
+    parser.add_argument("--seeds", type=int, default=33, help="such runs of each case")
+    parser.add_argument("--wrong-jobs", type=int, default=1200, help="of one with wrong estimates")
     parser.add_argument("--out", type=Path, default=RESULTS, help="folder of the results")
     read = parser.parse_args()
     said = (

@@ -20,8 +20,10 @@ from typing import Any
 
 from conformance import GOLDEN, log_of, snapshots
 
-from volvelle.incumbents.slurm.follow import Follower, Mechanism
-from volvelle.incumbents.slurm.forecast import Expected, foresee
+from volvelle.incumbents.attach.follow import Follower
+from volvelle.incumbents.attach.incumbent import Expected, Mechanism
+from volvelle.incumbents.slurm.attach import incumbent
+from volvelle.incumbents.slurm.forecast import foresee
 from volvelle.incumbents.slurm.read_site import read_site, texts_of
 from volvelle.incumbents.slurm.site import Config, Limits, Site, Snapshot
 
@@ -55,7 +57,7 @@ _RULES: Mapping[str, Callable[[Site], Site]] = {
 """The site without a rule, by what is left out."""
 
 
-def mechanisms() -> Iterator[tuple[str, Mechanism]]:
+def mechanisms() -> Iterator[tuple[str, Mechanism[Site, Snapshot]]]:
     """The mechanism with each feature left out, by name."""
 
     def by_limits(
@@ -93,10 +95,10 @@ def _at(site: Site, snapshot: Snapshot) -> Site:
     return replace(site, associations=snapshot.associations)
 
 
-def told(run: Path, table: Path, mechanism: Mechanism, every: int) -> None:
+def told(run: Path, table: Path, mechanism: Mechanism[Site, Snapshot], every: int) -> None:
     """Follow a run and write what is told of pending jobs at each ``every``-th snapshot."""
     site = read_site(texts_of(run))
-    follower = Follower(site, mechanism)
+    follower = Follower(site, replace(incumbent(), foresee=mechanism))
     with table.open("w", newline="") as file:
         rows = csv.writer(file)
         rows.writerow(["snapshot_time", "job", "predicted_start", "p90_start", "predicted_end"])

@@ -5,19 +5,12 @@ from volvelle.core.columns import *  # noqa: F403 - all of them, as they are lis
 from volvelle.core.compiled import kernel
 from volvelle.core.fill import TARGET, TARGET_REASON, TARGET_TYPE, ClusterNow, fill
 from volvelle.core.groups import Changes, Grouped, change
-from volvelle.core.policy import (
-    Allocation,
-    Kernel,
-    OrderPolicy,
-    Period,
-    Policy,
-    fill_in_order,
-    order,
-    policies,
-    rank,
-)
+from volvelle.core.order_policy import OrderPolicy, fill_in_order, order, rank
+from volvelle.core.policy import Allocation, Kernel, Period, Policy, policies
+from volvelle.core.space import Dimension, Space
 from volvelle.core.state import INFINITY, Reason
-from volvelle.core.view import View
+from volvelle.core.view import JobView, View
+from volvelle.model.job import Job
 from volvelle.plan.plan import Plan, Window
 from volvelle.plan.policy import PlanPolicy
 
@@ -31,7 +24,10 @@ __all__ = [
     "Allocation",
     "Changes",
     "ClusterNow",
+    "Dimension",
     "Grouped",
+    "Job",
+    "JobView",
     "Kernel",
     "OrderPolicy",
     "Period",
@@ -39,6 +35,7 @@ __all__ = [
     "PlanPolicy",
     "Policy",
     "Reason",
+    "Space",
     "View",
     "Window",
     "change",

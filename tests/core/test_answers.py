@@ -11,8 +11,9 @@ import pytest
 from volvelle.core import mistakes
 from volvelle.core.events import JobSubmitted
 from volvelle.core.forecast import LookAhead
+from volvelle.core.order_policy import OrderPolicy
 from volvelle.core.parts import Admission, Fate, Verdict, admissions
-from volvelle.core.policy import Allocation, OrderPolicy, Policy
+from volvelle.core.policy import Allocation, Policy
 from volvelle.core.scheduler import Scheduler
 from volvelle.core.view import JobView, View
 from volvelle.metrics.catalogue import Metric

@@ -4,8 +4,9 @@ from typing import Any, ClassVar
 
 import pytest
 
+from volvelle.core.order_policy import OrderPolicy, kept_order
 from volvelle.core.orders import Key, goes_by_durations, never_rises
-from volvelle.core.policy import OrderPolicy, kept_order, policies
+from volvelle.core.policy import policies
 
 
 def test_keys_made_of_what_falls_and_what_stays_never_rise() -> None:

@@ -124,3 +124,11 @@ def test_a_type_is_found_among_sixty_four(wished: set[int], free: int) -> None:
     types = sum(1 << each for each in wished)
     for bits in (types, types - (1 << 64) if types >= 1 << 63 else types):  # as machine code has it
         assert type_for(state, bits, 1.0, -1) == (free if free in wished else -1)
+
+
+def test_room_for_logged_gpus_grows_with_the_log() -> None:
+    state = State()
+    state.slots.grow(10_000)
+    for _ in range(8):
+        state.grow_log()
+        assert len(state.slots_log) == 4 * len(state.slots) + 2 * len(state.events)

@@ -5,7 +5,8 @@ import math
 import pytest
 
 from volvelle.core.composition import WrittenComposition
-from volvelle.core.events import JobSubmitted
+from volvelle.core.events import Event, JobFinished, JobSubmitted
+from volvelle.core.forecast import Forecast
 from volvelle.core.journal import Header
 from volvelle.core.scheduler import Scheduler
 from volvelle.live.forecasts.calibration import ForecastCalibration, PastForecast
@@ -13,6 +14,7 @@ from volvelle.live.forecasts.forecast_update import forecast_jobs
 from volvelle.live.forecasts.what_if import forecast_request
 from volvelle.live.job_request import JobRequest
 from volvelle.live.measured_rates import MeasuredRates
+from volvelle.live.scheduler_queries import attempt_number
 from volvelle.model.cluster import parse_cluster
 from volvelle.model.job import JobSpec
 
@@ -36,9 +38,18 @@ def scheduler_of(*limits: float | None) -> Scheduler:
 
 
 def past(ratio: float, jobs: int = 60) -> list[PastForecast]:
-    """Jobs that took ``ratio`` times as long as was forecast."""
+    """Jobs that waited and took ``ratio`` times as long as was forecast."""
     return [
-        PastForecast(n, 1e3 * n, 1e3 * n + 100.0, 1.0, 100.0, 1e3 * n + 100.0 * ratio)
+        PastForecast(
+            n,
+            submitted=1e3 * n,
+            finish=1e3 * n + 100.0,
+            width=1.0,
+            service=100.0,
+            ended=1e3 * n + 100.0 * ratio,
+            start=1e3 * n + 90.0,
+            started=1e3 * n + 90.0 * ratio,
+        )
         for n in range(-jobs, 0)
     ]
 
@@ -46,23 +57,26 @@ def past(ratio: float, jobs: int = 60) -> list[PastForecast]:
 def test_without_a_past_p50_is_the_forecast_and_p90_a_guess_that_heeds_the_limit() -> None:
     scheduler, calibration = scheduler_of(None, 5_000.0), ForecastCalibration()
     submitted = {0: 0.0, 1: 0.0}
-    told, first = calibration.tell(scheduler, submitted, {0: 100.0, 1: 200.0})
+    both = Forecast(finish={0: 100.0, 1: 200.0}, upcoming={0: 0.0, 1: 100.0})
+    told, first = calibration.tell(scheduler, submitted, both)
     assert first == [0, 1]
     assert told[0].p50 == pytest.approx(100.0)
     assert told[1].p50 == pytest.approx(200.0)
     assert all(each.prior for each in told.values())
     assert told[0].p90 is not None
     assert 200.0 < told[0].p90 < 500.0
-    assert calibration.ask(scheduler, 1, 200.0).p90 == pytest.approx(5_100.0)
-    assert calibration.tell(scheduler, submitted, {0: 100.0, 1: 200.0})[1] == []
+    assert told[1].start == pytest.approx(100.0)
+    assert calibration.ask(scheduler, 1, 100.0, 200.0).p90 == pytest.approx(5_100.0)
+    assert calibration.tell(scheduler, submitted, both)[1] == []
 
 
 def test_a_restored_past_says_how_long_forecasts_really_take() -> None:
     scheduler, calibration = scheduler_of(None), ForecastCalibration()
     calibration.replay(past(2.0))
-    told = calibration.ask(scheduler, 0, 100.0)
+    told = calibration.ask(scheduler, 0, 90.0, 100.0)
     assert not told.prior
     assert told.p50 == pytest.approx(200.0, rel=0.05)
+    assert told.start == pytest.approx(180.0, rel=0.05)
     assert calibration.share_within(scheduler, 0, 100.0, 199.0) == 0.0
     assert calibration.share_within(scheduler, 0, 100.0, 201.0) == 1.0
 
@@ -91,9 +105,9 @@ def test_start_p50_and_share_agree_where_jobs_are_shorter_than_their_estimates(j
 def test_what_remains_counts_as_often_as_at_the_first_forecast() -> None:
     scheduler, calibration = scheduler_of(None), ForecastCalibration()
     calibration.replay(past(2.0))
-    calibration.tell(scheduler, {0: 0.0}, {0: 100.0})
+    calibration.tell(scheduler, {0: 0.0}, Forecast(finish={0: 100.0}))
     scheduler.now = 50.0
-    told = calibration.tell(scheduler, {0: 0.0}, {0: 100.0})[0][0]
+    told = calibration.tell(scheduler, {0: 0.0}, Forecast(finish={0: 100.0}))[0][0]
     assert told.p50 == pytest.approx(150.0, rel=0.05)
 
 
@@ -106,14 +120,31 @@ def test_jobs_that_go_on_past_their_times_make_later_ones_later() -> None:
     for calibration in (calm, late):
         scheduler = scheduler_of(None)
         scheduler.now = 10_000.0
-        times.append(calibration.ask(scheduler, 0, 10_100.0).p90 or math.nan)
+        times.append(calibration.ask(scheduler, 0, None, 10_100.0).p90 or math.nan)
     assert times[1] > times[0]
 
 
 def test_a_job_that_is_cancelled_is_not_learned_from() -> None:
     scheduler, calibration = scheduler_of(None), ForecastCalibration()
     calibration.replay(past(2.0))
-    before = calibration.ask(scheduler, 0, 100.0)
-    calibration.tell(scheduler, {0: 0.0}, {0: 100.0})
+    before = calibration.ask(scheduler, 0, 90.0, 100.0)
+    calibration.tell(scheduler, {0: 0.0}, Forecast(finish={0: 100.0}, upcoming={0: 90.0}))
     calibration.job_ended(0, 1.0, finished=False)
-    assert calibration.ask(scheduler, 0, 100.0) == before
+    assert calibration.ask(scheduler, 0, 90.0, 100.0) == before
+
+
+def test_starts_are_learned_from_when_jobs_start() -> None:
+    """Jobs that say 100 s and run for 10 wait a tenth of what is forecast, of one or two before them."""
+    calibration, scheduler = ForecastCalibration(), scheduler_of(None)
+    for number in range(1, 60):
+        scheduler.now = now = 10.0 * number
+        spec = JobSpec(id=str(number), submit_time=now, gpus=1.0, estimate_seconds=100.0)
+        events: list[Event] = [JobSubmitted(now, number, spec)]
+        if number > 1:
+            attempt = attempt_number(scheduler, number - 2)
+            assert attempt is not None
+            events.insert(0, JobFinished(now, number - 2, attempt))
+            calibration.job_ended(number - 2, now, finished=True)
+        scheduler.handle(now, events)
+        waiting = forecast_jobs(scheduler.fork(), now, calibration, 0.0).times[number]
+    assert waiting.start == pytest.approx(now + 10.0, abs=2.0)

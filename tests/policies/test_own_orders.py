@@ -5,7 +5,8 @@ import pytest
 from msgspec.structs import replace
 
 from volvelle import policy
-from volvelle.core.policy import kept_order, policies
+from volvelle.core.order_policy import kept_order
+from volvelle.core.policy import policies
 from volvelle.model.cluster import parse_cluster
 from volvelle.model.job import Job, Reward
 from volvelle.testing.scenario import Scenario, happen, linear_job

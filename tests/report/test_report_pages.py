@@ -113,6 +113,20 @@ def test_a_comparison_marks_the_best_of_each_column(tmp_path: Path) -> None:
             assert picture.width == 1920
 
 
+def test_a_comparison_has_tables_by_pool_and_user_and_one_name_for_runs_that_are_alike(
+    tmp_path: Path,
+) -> None:
+    fifo, sjf = simulated(200, load=1.1), simulated(200, load=1.1, shortest_first=True)
+    runs = {"fifo": fifo, "easy": fifo, "sjf": sjf}
+    grid = Grid.of(GridRun(name, {"policy": name}, None, 0, run) for name, run in runs.items())
+    text = read(write_compare_report(runs, tmp_path, title="x", facts=FACTS, grid=grid))
+    for title in ("By pool", "By user", "By GPUs requested"):
+        assert f">{title}</h2>" in text
+    assert 'data-name="fifo, easy"' in text
+    assert 'data-name="easy"' not in text
+    assert 'data-name="fifo"' not in text
+
+
 def test_charts_are_painted_only_where_they_are_asked_for(tmp_path: Path) -> None:
     write_run_report(small_run(), tmp_path / "run", title="Run", facts=FACTS)
     write_compare_report({"a": small_run()}, tmp_path / "runs", title="Runs", facts=FACTS)

@@ -11,8 +11,9 @@ from systems_here import of
 
 from volvelle.core import columns
 from volvelle.core.composition import WrittenComposition
+from volvelle.core.order_policy import OrderPolicy, kept_order
 from volvelle.core.orders import interpreted_keys, rounded
-from volvelle.core.policy import Allocation, OrderPolicy, Policy, kept_order, policies
+from volvelle.core.policy import Allocation, Policy, policies
 from volvelle.core.scheduler import Scheduler
 from volvelle.core.state import ASKED, KERNEL, Jobs, State
 from volvelle.core.view import JobView, View

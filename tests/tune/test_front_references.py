@@ -40,7 +40,7 @@ def test_a_point_of_a_front_is_a_policy(front: Front, tmp_path: Path) -> None:
 
 
 OWN = """
-from volvelle.core.policy import order
+from volvelle.core.order_policy import order
 
 @order("unhurried")
 def unhurried(jobs, now):

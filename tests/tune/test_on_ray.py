@@ -79,7 +79,8 @@ import time
 from pathlib import Path
 from typing import ClassVar
 
-from volvelle.core.policy import OrderPolicy, policies
+from volvelle.core.order_policy import OrderPolicy
+from volvelle.core.policy import policies
 from volvelle.core.space import Dimension, Space
 
 

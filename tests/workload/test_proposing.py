@@ -1,5 +1,6 @@
 """The cluster that is proposed for a trace, and what is said where types do not go together."""
 
+import shlex
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,7 @@ from volvelle.model.job import Job, JobSpec, Truth
 from volvelle.model.problems import Problem
 from volvelle.simulate.experiment import Experiment
 from volvelle.workload.proposing import proposed_cluster, seen_types, too_much_wanted
+from volvelle.workload.readers.mapping import parse_map
 from volvelle.workload.reading import read_trace
 from volvelle.workload.workload import Workload
 
@@ -67,6 +69,23 @@ def test_a_typed_trace_on_an_untyped_cluster_is_asked_about_before_it_is_simulat
 def test_a_trace_without_a_cluster_proposes_one(trace: Path) -> None:
     with pytest.raises(Problem, match=r"no cluster is given\. Say --cluster 2x8:a100"):
         Experiment(trace=trace).read_cluster()
+
+
+def test_what_a_trace_lacks_is_said_at_once_and_reads_it(tmp_path: Path) -> None:
+    path = tmp_path / "own.csv"
+    path.write_text("Number,# of GPUs,Requested On,Minutes,GPU Model\n1,4,11/24/2026,90,a100\n")
+    with pytest.raises(
+        Problem, match=r"no known trace format.*; and no cluster is given"
+    ) as caught:
+        Experiment(trace=path).read_cluster()
+    words = shlex.split(caught.value.options)
+    said = dict(zip(words[::2], words[1::2], strict=True))
+    assert said["--cluster"] == "1x4:a100"
+    experiment = Experiment(
+        trace=path, cluster=said["--cluster"], map=parse_map([said["--map"]]), dates=said["--dates"]
+    )
+    [source] = experiment.sources(experiment.read_cluster()).values()
+    assert source.workload.specs[0].gpu_types == ("a100",)
 
 
 def test_jobs_of_any_type_find_room_among_those_of_a_type() -> None:

@@ -213,6 +213,52 @@ def test_dates_of_another_style_are_read_as_told(tmp_path: Path) -> None:
             read_trace(path, columns=columns, dates=wrong)
 
 
+def dated(path: Path, *days: str) -> Path:
+    path.write_text("submit_time,gpus,duration\n" + "".join(f"{day} 08:00,1,60\n" for day in days))
+    return path
+
+
+@pytest.mark.parametrize(
+    ("days", "wrong", "right", "said"),
+    [
+        (("11/03/2026", "11/24/2026"), "%d/%m/%Y", "%m/%d/%Y", "is no date with the day first"),
+        (("03/11/2026", "24/11/2026"), "%m/%d/%Y", "%d/%m/%Y", "is no date with the month first"),
+        (("11/03/2026", "11/04/2026"), "%d/%m/%Y", "%m/%d/%Y", "32d 00h with gaps of weeks"),
+    ],
+)
+def test_dates_in_the_other_order_of_day_and_month_are_refused(
+    tmp_path: Path, days: tuple[str, ...], wrong: str, right: str, said: str
+) -> None:
+    path = dated(tmp_path / "dates.csv", *days)
+    with pytest.raises(Problem, match=said) as problem:
+        read_trace(path, dates=f"{wrong} %H:%M")
+    assert f"--dates '{right} %H:%M'" in str(problem.value)
+    workload = read_trace(path, dates=f"{right} %H:%M")
+    assert len(workload.jobs) == 2
+    assert workload.jobs[1].spec.submit_time in (86400.0, 21 * 86400.0)
+
+
+def test_dates_by_which_jobs_end_before_they_come_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "ends.csv"
+    rows = "1,03/05/2026,02/05/2026,02/05/2026\n2,03/05/2026,03/05/2026,04/05/2026\n"
+    path.write_text("gpus,submit_time,start_time,end_time\n" + rows)
+    path.write_text(path.read_text().replace("02/05/2026,02", "01/05/2026,02"))
+    with pytest.raises(Problem, match="1 of 2 jobs end before they are submitted"):
+        read_trace(path, dates="%d/%m/%Y")
+
+
+def test_an_order_of_day_and_month_that_no_date_shows_is_said(tmp_path: Path) -> None:
+    path = dated(tmp_path / "dates.csv", "03/04/2026", "04/04/2026", "05/05/2026")
+    report = read_trace(path, dates="%d/%m/%Y %H:%M").report
+    assert report is not None
+    (reason,) = report.repaired
+    assert "the day first is taken, which no date shows" in reason
+    assert "--dates '%m/%d/%Y %H:%M'" in reason
+    shown = dated(tmp_path / "shown.csv", "03/04/2026", "24/04/2026")
+    report = read_trace(shown, dates="%d/%m/%Y %H:%M").report
+    assert report is not None and not report.repaired
+
+
 def test_times_with_and_without_a_zone_are_told(tmp_path: Path) -> None:
     path = tmp_path / "zones.csv"
     rows = ("2026-10-03T08:00:00+02:00", "2026-10-03T08:00:00", "2026-10-03 09:00:00")

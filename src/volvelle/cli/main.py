@@ -92,7 +92,14 @@ def main() -> None:
 
         if not isinstance(error, Problem):
             raise
-        sys.exit(_said(str(error), 2 if error.usage else 1))
+        status = _said(str(error), 2 if error.usage else 1)
+        if error.options:
+            import shlex
+
+            print(
+                f"Paste: {shlex.join(['volvelle', *sys.argv[1:]])} {error.options}", file=sys.stderr
+            )
+        sys.exit(status)
 
 
 _COMPUTING = frozenset(("simulate", "compare", "tune", "report", "trace", "list", "reproduce"))

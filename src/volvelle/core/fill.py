@@ -159,7 +159,7 @@ def fill(
 def serve_all(matrix: Floats, capacity: Floats, quota: Floats, given: Floats) -> bool:
     """Give every job all it can use of the one type, if there is enough; whether there is.
 
-    As `volvelle.core.policy.all_served`: types or pools need a closer look.
+    As `volvelle.core.order_policy.all_served`: types or pools need a closer look.
     """
     return give_all(matrix, matrix[MOST], capacity, quota, given)
 

@@ -3,7 +3,7 @@
 import numpy as np
 
 from volvelle.core.fill import TARGET, TARGET_REASON, fill
-from volvelle.core.policy import OrderPolicy
+from volvelle.core.order_policy import OrderPolicy
 from volvelle.core.scheduler import Scheduler
 from volvelle.core.state import DECIDED, DIRTY, ORDER, Reason
 

@@ -2,8 +2,9 @@
 
 A system's package says in ``PARTS`` which module holds each thing that it brings, by kind and name. Kinds are
 registries (``policies``, ``placements``, ``estimators``, ``generators``, ``formats``), ``switchers``
-(what steers a scheduler while it runs), ``commands`` of the command line and ``imports`` of sites. A thing
-that no registry knows is the function or class that is named behind a colon, ``module:attribute``.
+(what steers a scheduler while it runs), ``commands`` of the command line, ``imports`` of sites, and
+schedulers to attach to (``attached``; their commands: ``attaches``). A thing that no registry knows is the
+function or class that is named behind a colon, ``module:attribute``.
 """
 
 import importlib

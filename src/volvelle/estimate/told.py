@@ -63,6 +63,9 @@ class Told(NamedTuple):
     prior: bool
 
 
+AT_ONCE_SECONDS = 1.0
+"""A wait that is as good as none: `ToldTimes` of starts begin with it."""
+
 _NEAREST = 250
 _WINDOW = 2000
 """Tellings whose event came that are remembered, and those of all whose scores count for a job."""

@@ -10,11 +10,17 @@ from pathlib import Path
 
 
 class Problem(Exception):  # noqa: N818 - it is what its name says, in the user's words
-    """An error in what the user gave, with how to mend it. ``usage`` marks a misused command."""
+    """An error in what the user gave, with how to mend it. ``usage`` marks a misused command.
 
-    def __init__(self, message: str, *, mend: str = "", usage: bool = False) -> None:
+    options: all that the command lacks, to be pasted behind it; empty where that is not known.
+    """
+
+    def __init__(
+        self, message: str, *, mend: str = "", usage: bool = False, options: str = ""
+    ) -> None:
         super().__init__(message)
         self.mend = mend
+        self.options = options
         self.usage = usage
 
     def __str__(self) -> str:

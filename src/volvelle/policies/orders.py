@@ -9,8 +9,9 @@ from typing import ClassVar, Literal
 from numpy.typing import ArrayLike
 from pydantic import Field
 
+from volvelle.core.order_policy import OrderPolicy
 from volvelle.core.orders import Key
-from volvelle.core.policy import OrderPolicy, Period, policies
+from volvelle.core.policy import Period, policies
 from volvelle.core.view import JobView
 
 _JOBS_BETWEEN = 2.0**22

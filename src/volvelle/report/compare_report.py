@@ -35,7 +35,7 @@ DEFAULT_COLUMNS = (
 )
 """Default columns of a comparison; columns without a number are left out."""
 
-_GROUPINGS = {"class": "job class", "width": "GPUs requested"}
+_GROUPINGS = {"class": "job class", "width": "GPUs requested", "pool": "pool", "user": "user"}
 _GROUP_MEASURES = (
     ("jct", "mean", "Mean completion time"),
     ("jct", "p99", "99th percentile of the completion time"),
@@ -97,8 +97,9 @@ def write_compare_report(
         sections.append(
             Section("against", f"Against {reference}", figure(drawings["harm"], "harm") + html)
         )
-    if len(runs) <= _MOST_RUNS:
-        drawings |= _each_run(runs)
+    apart = _apart(runs, grid)
+    if len(apart) <= _MOST_RUNS:
+        drawings |= _each_run({name: runs[run] for name, run in apart.items()})
         figures = {name: figure(drawing, name) for name, drawing in drawings.items()}
         sections += [
             Section(
@@ -106,15 +107,24 @@ def write_compare_report(
             ),
             Section("load", "The cluster over time", figures["utilisation"] + figures["queue"]),
         ]
+        shown = {name: summaries[run] for name, run in apart.items()}
         sections += [
-            Section(f"by-{grouping}", f"By {words}", folded(_groups_html(summaries, grouping)))
+            Section(f"by-{grouping}", f"By {words}", folded(_groups_html(shown, grouping)))
             for grouping, words in _GROUPINGS.items()
+            if any(len(summary.groups[grouping]) > 1 for summary in shown.values())
         ]
     if png:
         write_pngs(drawings, directory)
     return write_page(
         directory / "report.html", title=title, facts=facts, lead="", sections=sections
     )
+
+
+def _apart(runs: Mapping[str, Outcomes], grid: Grid | None) -> Mapping[str, str]:
+    """The runs by the names that they are shown under: of those that decided alike one, under all names."""
+    if grid is None or any(label not in runs for label in grid.labels):
+        return {name: name for name in runs}
+    return dict(grid.rows)
 
 
 def _each_run(runs: Mapping[str, Outcomes]) -> dict[str, Drawing]:
@@ -177,7 +187,7 @@ def _groups_html(summaries: Mapping[str, Summary], grouping: str) -> str:
     shown = [to_html(table) for table in tables if len(table.columns) > 1]
     widest = max((len(table.columns) for table in tables), default=0)
     if len(shown) < 2 or widest > _MOST_IN_A_PAIR:
-        return "".join(shown) or note("There is nothing to tell apart.")
+        return "".join(shown)
     return f'<div class="pair">{"".join(f"<div>{table}</div>" for table in shown)}</div>'
 
 
@@ -200,7 +210,7 @@ def group_table(
         (run, *(_figure(summary, grouping, name, metric, measure) for name in groups))
         for run, summary in summaries.items()
     ]
-    text = f"The {len(kept)} widths with the most jobs." if len(kept) < len(jobs) else ""
+    text = f"The {len(kept)} of {len(jobs):,} with the most jobs." if len(kept) < len(jobs) else ""
     return Table(
         title, (Column("run", "policy"), *heads), tuple(rows), text
     ).without_empty_columns()

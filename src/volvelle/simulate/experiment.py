@@ -6,6 +6,7 @@ many at the nine rates that ``jobs_per_hour = "1:9"`` stands for.
 """
 
 import re
+import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
@@ -36,6 +37,7 @@ from volvelle.simulate.sources import (
 from volvelle.simulate.synthesis import SYNTHESIZER, Synthesis
 from volvelle.workload.habits import Habits
 from volvelle.workload.proposing import proposed_cluster, seen_types
+from volvelle.workload.readers.mapping import parse_map
 from volvelle.workload.workload import Workload
 
 _WORKLOADS = ("trace", "from_journal", "generate")
@@ -69,11 +71,7 @@ class Experiment(ExperimentFile):
         if self.cluster is None and self.from_journal is not None:
             return read_past(self.from_journal).cluster
         if self.cluster is None:
-            raise Problem(
-                "no cluster is given",
-                mend=f"say {self._proposed() or '--cluster NODESxGPUS, as in --cluster 120x8'}",
-                usage=True,
-            )
+            raise self._without_cluster()
         if isinstance(self.cluster, dict):
             return cluster_from(self.cluster, "cluster")
         path = Path(self.cluster)
@@ -85,13 +83,37 @@ class Experiment(ExperimentFile):
             return read_cluster_table(path)
         return parse_cluster(self.cluster)
 
-    def _proposed(self) -> str:
-        """A cluster like the one that the trace ran on, as an option."""
-        if self.trace is None:
-            return ""
-        trace = read_source(self.trace, self.format, self.map, dates=self.dates, strict=self.strict)
-        line = proposed_cluster(seen_types(trace.workload))
-        return f"{line}, a cluster like the trace's own" if line else ""
+    def _without_cluster(self) -> Problem:
+        """A cluster is missing, one like the trace's own is proposed; and a map where the trace needs one."""
+        line, unread = "", None
+        if self.trace is not None:
+            try:
+                source = self._read()
+            except Problem as problem:
+                if not problem.options:
+                    return problem
+                source, unread = self._read(problem.options), problem
+            line = proposed_cluster(seen_types(source.workload))
+        if unread is not None:
+            return Problem(
+                f"{unread.args[0]}; and no cluster is given",
+                mend=f"{unread.mend}. A cluster like the trace's own: {line or '--cluster NODESxGPUS'}",
+                options=f"{unread.options} {line}" if line else "",
+                usage=True,
+            )
+        mend = f"say {line}, a cluster like the trace's own" if line else "say --cluster 120x8"
+        return Problem("no cluster is given", mend=mend, options=line, usage=True)
+
+    def _read(self, options: str = "", read: Read | None = None) -> Source:
+        """The trace's jobs, with a map and dates as ``options`` of a command say them. Raises `Problem`."""
+        words = shlex.split(options)
+        said = dict(zip(words[::2], words[1::2], strict=True))
+        columns = parse_map([said["--map"]]) if "--map" in said else self.map
+        dates = said.get("--dates", self.dates)
+        assert self.trace is not None
+        return read_source(
+            self.trace, self.format, columns, dates=dates, strict=self.strict, read=read
+        )
 
     def sources(self, cluster: Cluster, read: Read | None = None) -> "dict[WorkloadKey, Source]":
         """The workload of every seed and rate, and where it comes from. Raises `Problem`.
@@ -110,12 +132,7 @@ class Experiment(ExperimentFile):
                 key: generated(str(self.generate), key.seed, cluster.gpus, key.rate)
                 for key in self._keys()
             }
-        return self.sources_of(
-            read_source(
-                self.trace, self.format, self.map, dates=self.dates, strict=self.strict, read=read
-            ),
-            cluster,
-        )
+        return self.sources_of(self._read(read=read), cluster)
 
     def sources_of(self, jobs: Source, cluster: Cluster) -> "dict[WorkloadKey, Source]":
         """``jobs``, that were read or made already, under every seed and rate. Raises `Problem`."""

@@ -4,6 +4,7 @@ Everything a person can get wrong ends in a `Problem`; everything that is wrong 
 the workload's `ImportReport`, or in a `Problem` too where ``strict``.
 """
 
+import shlex
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -80,6 +81,8 @@ def read_trace(
             f"{path.name} ({chosen.name}) has no jobs: {report}{_first_examples(report)}",
             mend=import_hint(report) if chosen.name in MAPPED else "",
         )
+    if dates:
+        _check_ends(jobs, path.name, dates)
     if "duration" in report.columns and "work" not in report.columns:
         report.contradicted = sum(map(_contradicted, jobs))
     _rebase(jobs)
@@ -141,10 +144,12 @@ def _guessed(
         raise Problem(f"{name} is YAML", mend="make it with: kubectl get jobs -A -o json")
     if len(sample.names) > 1 and not any(cell[:1] in "[{" for cell in sample.names):
         dates = suggested_dates(_many_lines(sample.path))
-        line = suggested(sample.names) + (f" {dates}" if dates else "")
+        line = suggested(sample.names)
+        complete = " ".join(filter(None, (line, dates.partition(", or ")[0])))
         raise Problem(
             f"{name}: no known trace format has these columns: {', '.join(sample.names)}",
-            mend=f"say which is which: {line}{rivals(sample.names)}",
+            mend=f"say which is which: {' '.join(filter(None, (line, dates)))}{rivals(sample.names)}",
+            options="" if "=?" in line else complete,
         )
     raise Problem(
         f"{name}: no known trace format looks like this: {sample.lines[0][:60]!r}",
@@ -175,6 +180,19 @@ def _main_table(path: Path, formats: list[TraceFormat]) -> Path:
         f"{path} is a folder without a table that is known: {', '.join(sorted(patterns))}",
         mend="name the trace's file",
     )
+
+
+def _check_ends(jobs: list[Job], name: str, dates: str) -> None:
+    """Raise `Problem` where more than a tenth of the jobs end before they are submitted."""
+    wrong = sum(
+        one.recorded is not None and one.recorded.end < one.spec.submit_time for one in jobs
+    )
+    if 10 * wrong > len(jobs):
+        raise Problem(
+            f"{name}: read by --dates {shlex.quote(dates)}, {wrong:,} of {len(jobs):,} jobs end before they "
+            "are submitted",
+            mend="look at the order of day and month, and at the times that --map names",
+        )
 
 
 def _contradicted(job: Job) -> bool:

@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 from slurm_daemons import Daemons, missing
 
+from volvelle.incumbents.attach.recording import read
+from volvelle.incumbents.attach.session import Session
 from volvelle.incumbents.slurm.ask import Slurm
-from volvelle.incumbents.slurm.forecast import foresee
+from volvelle.incumbents.slurm.attach import incumbent
 from volvelle.incumbents.slurm.publish import PREFIX, Publisher
-from volvelle.incumbents.slurm.recording import read
-from volvelle.incumbents.slurm.session import Session
 
 pytestmark = pytest.mark.skipif(bool(missing()), reason=missing() or "-")
 
@@ -100,7 +100,7 @@ def test_told_starts_stand_in_admin_comments_until_the_end(
     while daemons.run("squeue", "-h", "-t", "R").count("\n") < 2 and time.monotonic() < until:
         time.sleep(0.2)
     slurm = Slurm()
-    session = Session(slurm, tmp_path / "record", foresee, publisher=Publisher(slurm))
+    session = Session(slurm, tmp_path / "record", incumbent(), publisher=Publisher(slurm))
     session.step()
     assert comments().count(f"AdminComment={PREFIX}starts 2") == 1
     assert "AdminComment=ask ada" in comments()

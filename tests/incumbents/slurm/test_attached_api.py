@@ -7,10 +7,10 @@ import pytest
 from fastapi.testclient import TestClient
 from slurm_runs import RecordedSlurm
 
-from volvelle.incumbents.slurm.attach_server import api
-from volvelle.incumbents.slurm.attached import AttachedCluster
-from volvelle.incumbents.slurm.forecast import foresee
-from volvelle.incumbents.slurm.session import Session
+from volvelle.incumbents.attach.attached import AttachedCluster
+from volvelle.incumbents.attach.server import api
+from volvelle.incumbents.attach.session import Session
+from volvelle.incumbents.slurm.attach import incumbent
 from volvelle.live.http.authentication import new_token
 from volvelle.live.role import Role
 from volvelle.live.store import Store
@@ -27,7 +27,7 @@ class Attached:
         self.session = Session(
             self.slurm,
             folder / "record",
-            foresee,
+            incumbent(),
             self.cluster.take,
             clock=lambda: self.slurm.time,
         )
@@ -154,7 +154,7 @@ def test_a_server_that_comes_back_has_the_history(attached: Attached, shared: Pa
     before = attached.client().get("/v1/jobs", params={"over": True}).json()["jobs"]
     attached.session.close()
     cluster = AttachedCluster()
-    again = Session(attached.slurm, attached.session.folder, foresee, cluster.take)
+    again = Session(attached.slurm, attached.session.folder, incumbent(), cluster.take)
     again.close()
     after = cluster.ended.list_latest(limit=1000)
     assert [one.number for one in after] == [one["number"] for one in before][: len(after)]

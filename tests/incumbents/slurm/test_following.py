@@ -8,12 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from volvelle.incumbents.slurm.accuracy import Accuracy, Told
-from volvelle.incumbents.slurm.follow import Follower, preemptible
-from volvelle.incumbents.slurm.listing import summary
-from volvelle.incumbents.slurm.run_times import RunTimes
+from volvelle.incumbents.attach.accuracy import Accuracy, Told
+from volvelle.incumbents.attach.follow import Attached, Follower
+from volvelle.incumbents.attach.listing import summary
+from volvelle.incumbents.attach.run_times import RunTimes
+from volvelle.incumbents.attach.survival import Curve
+from volvelle.incumbents.slurm.attach import incumbent
 from volvelle.incumbents.slurm.site import Config, Job, Partition, Qos, Site, Snapshot
-from volvelle.incumbents.slurm.survival import Curve
 
 SITE = Site("small", partitions=(Partition("all", default_seconds=100.0),))
 
@@ -39,6 +40,9 @@ def at_once(
     }
 
 
+AT_ONCE = replace(incumbent(), foresee=at_once)
+
+
 def job(key: str = "1", state: str = "PENDING", **more: object) -> Job:
     given: dict[str, object] = {
         "key": key,
@@ -53,8 +57,11 @@ def job(key: str = "1", state: str = "PENDING", **more: object) -> Job:
     return Job(**(given | more))  # type: ignore[arg-type]
 
 
-def follower(*snapshots: tuple[float, list[Job]]) -> Follower:
-    found = Follower(SITE, at_once)
+GROUPS = SITE.groups(job())
+
+
+def follower(*snapshots: tuple[float, list[Job]]) -> Attached:
+    found = Follower(SITE, AT_ONCE)
     for time, jobs in snapshots:
         found.observe(Snapshot(time, tuple(jobs)))
         found.tell()
@@ -86,21 +93,30 @@ def test_lower_bounds_never_make_a_quantile_smaller(
 def test_run_times_are_learned_by_user_and_name() -> None:
     times = RunTimes()
     for _ in range(10):
-        times.add(job(), 20.0, 100.0, ended=True)
-        times.add(job(user="u2"), 80.0, 100.0, ended=True)
-    assert times.believed(job(), 100.0) == pytest.approx(20.0)
-    assert times.believed(job(), 200.0) == pytest.approx(40.0)
-    assert times.believed(job(user="u2"), 100.0) == pytest.approx(80.0)
-    assert times.believed(job(), 100.0, so_far=50.0) > 50.0
+        times.add(GROUPS, 20.0, 100.0, ended=True)
+        times.add(SITE.groups(job(user="u2")), 80.0, 100.0, ended=True)
+    assert times.believed(GROUPS, 100.0) == pytest.approx(20.0)
+    assert times.believed(SITE.groups(job(limit_seconds=200.0)), 200.0) == pytest.approx(40.0)
+    assert times.believed(SITE.groups(job(user="u2")), 100.0) == pytest.approx(80.0)
+    assert times.believed(GROUPS, 100.0, so_far=50.0) > 50.0
+
+
+def test_without_a_limit_run_times_are_seconds_that_nothing_bounds() -> None:
+    times, groups = RunTimes(), [("long",), ()]
+    assert 3600.0 < times.believed(groups, None) <= 86400.0
+    for _ in range(10):
+        times.add(groups, 300_000.0, None, ended=True)
+    assert times.believed(groups, None) == pytest.approx(300_000.0)
+    assert times.believed(groups, None, so_far=400_000.0) > 400_000.0
 
 
 def test_runs_that_go_on_are_lower_bounds() -> None:
     times = RunTimes()
     for _ in range(4):
-        times.add(job(), 20.0, 100.0, ended=True)
-    before = times.believed(job(), 100.0)
-    times.now((job(str(at)), 90.0, 100.0) for at in range(2, 12))
-    assert times.believed(job(), 100.0) > before == pytest.approx(20.0)
+        times.add(GROUPS, 20.0, 100.0, ended=True)
+    before = times.believed(GROUPS, 100.0)
+    times.now((GROUPS, 90.0, 100.0) for _ in range(2, 12))
+    assert times.believed(GROUPS, 100.0) > before == pytest.approx(20.0)
 
 
 def test_a_requeued_job_teaches_a_lower_bound_and_its_start_is_judged() -> None:
@@ -112,7 +128,7 @@ def test_a_requeued_job_teaches_a_lower_bound_and_its_start_is_judged() -> None:
     [judged] = found.accuracy.starts
     assert judged.error == 2.0
     after = follower((20.0, [job()]), (30.0, [job(state="RUNNING", start=22.0)]))
-    assert found._run_times.believed(job("9"), 100.0) >= after._run_times.believed(job("9"), 100.0)
+    assert found.believed()["1"] >= after.believed()["1"]
 
 
 def test_a_number_that_was_given_again_is_another_job() -> None:
@@ -135,7 +151,7 @@ def test_a_clock_that_goes_back_is_said_and_nothing_is_judged_by_it() -> None:
 
 
 def test_every_job_that_waits_has_an_answer_and_p90_is_not_before_p50() -> None:
-    found = Follower(SITE, at_once)
+    found = Follower(SITE, AT_ONCE)
     found.observe(
         Snapshot(20.0, (job(), job("2", reason="JobHeldUser"), job("3_1", array=3, task=1)))
     )
@@ -158,7 +174,7 @@ def test_slurms_own_times_are_judged_on_the_same_instants() -> None:
 
 def test_starts_that_do_not_come_widen_what_is_told_of_the_next() -> None:
     def width_of_the_last(*, come: bool) -> float:
-        found, width = Follower(SITE, at_once), 0.0
+        found, width = Follower(SITE, AT_ONCE), 0.0
         for poll in range(40):
             now, newest = 1000.0 + 60.0 * poll, str(poll)
             earlier = [
@@ -181,22 +197,22 @@ def test_who_may_be_stopped_depends_on_the_kind_of_preemption() -> None:
         config=Config({"PreemptType": "preempt/partition_prio"}),
         partitions=(low, high),
     )
-    assert preemptible(job(partitions=("low",)), by_tier)
-    assert not preemptible(job(partitions=("high",)), by_tier)
+    assert by_tier.preemptible(job(partitions=("low",)))
+    assert not by_tier.preemptible(job(partitions=("high",)))
     by_qos = replace(
         SITE,
         config=Config({"PreemptType": "preempt/qos"}),
         qos=(Qos("high", preempts=frozenset({"normal"})), Qos("normal")),
     )
-    assert preemptible(job(qos="normal"), by_qos)
-    assert not preemptible(job(qos="high"), by_qos)
-    assert not preemptible(job(), SITE)
+    assert by_qos.preemptible(job(qos="normal"))
+    assert not by_qos.preemptible(job(qos="high"))
+    assert not SITE.preemptible(job())
 
 
 def test_a_job_that_waits_for_long_is_judged_by_few_instants_that_stand_for_all() -> None:
-    accuracy, waiting = Accuracy(), job()
+    accuracy = Accuracy()
     for at in range(1000):
-        accuracy.told(waiting, float(at), Told("1", 500.0, 900.0, 0.0, 0.0, None), None)
+        accuracy.told(float(at), Told("1", 500.0, 900.0, 0.0, 0.0, None), None)
     accuracy.started("1", 1000.0)
     assert len(accuracy.starts) < 200
     ours, theirs = accuracy.of_starts()

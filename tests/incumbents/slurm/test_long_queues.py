@@ -4,9 +4,12 @@ from dataclasses import replace
 
 import pytest
 
-from volvelle.incumbents.slurm import follow, forecast
-from volvelle.incumbents.slurm.follow import Follower
-from volvelle.incumbents.slurm.forecast import Expected, foresee
+from volvelle.incumbents.attach import follow
+from volvelle.incumbents.attach.follow import Follower
+from volvelle.incumbents.attach.incumbent import Expected
+from volvelle.incumbents.slurm import forecast
+from volvelle.incumbents.slurm.attach import incumbent
+from volvelle.incumbents.slurm.forecast import foresee
 from volvelle.incumbents.slurm.site import Config, Job, Node, Partition, Site, Snapshot
 
 NOW = 100_000.0
@@ -27,7 +30,7 @@ def job(number: int, **more: object) -> Job:
         "user": "ada", "partitions": ("all",), "priority": float(10_000 - number), "per_node": gpu,
         "limit_seconds": 7200.0, "asked": {"cpu": 1.0, "node": 1.0} | gpu, **more,
     }  # fmt: skip
-    return Job(str(number), number, NOW - 100.0, **given)  # type: ignore[arg-type]
+    return Job(key=str(number), id=number, submit=NOW - 100.0, **given)  # type: ignore[arg-type]
 
 
 def test_the_far_part_of_a_queue_is_told_near_what_playing_it_out_tells(
@@ -73,7 +76,7 @@ def test_of_a_long_queue_a_part_is_followed_and_the_rest_is_told_alike(
     monkeypatch.setattr(follow, "_FOLLOWED", 50)
     jobs = tuple(job(at) for at in range(1, 201))
     starts = {one.key: Expected(NOW + 60.0 * one.id, NOW + 60.0 * one.id + 600.0) for one in jobs}
-    follower = Follower(site(2), lambda *_: starts)
+    follower = Follower(site(2), replace(incumbent(), foresee=lambda *_: starts))
     follower.observe(Snapshot(NOW, jobs))
     told = follower.tell()
     assert [one.key for one in told] == [one.key for one in jobs]

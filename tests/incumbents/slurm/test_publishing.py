@@ -5,9 +5,9 @@ from pathlib import Path
 
 from slurm_runs import RecordedSlurm
 
-from volvelle.incumbents.slurm.forecast import foresee
+from volvelle.incumbents.attach.session import Session
+from volvelle.incumbents.slurm.attach import incumbent
 from volvelle.incumbents.slurm.publish import EVERY, PREFIX, Publisher
-from volvelle.incumbents.slurm.session import Session
 
 
 class CommentedSlurm(RecordedSlurm):
@@ -39,7 +39,7 @@ class CommentedSlurm(RecordedSlurm):
 def test_starts_are_told_in_comments_that_are_removed(shared: Path, tmp_path: Path) -> None:
     slurm = CommentedSlurm(shared / "golden" / "slurm" / "run5")
     publisher = Publisher(slurm)
-    session = Session(slurm, tmp_path, foresee, publisher=publisher, clock=lambda: slurm.time)
+    session = Session(slurm, tmp_path, incumbent(), publisher=publisher, clock=lambda: slurm.time)
     for _ in range(8):
         session.step()
     assert session.follower is not None
@@ -65,13 +65,13 @@ def test_starts_are_told_in_comments_that_are_removed(shared: Path, tmp_path: Pa
 def test_what_a_killed_attach_left_is_found(shared: Path, tmp_path: Path) -> None:
     slurm = CommentedSlurm(shared / "golden" / "slurm" / "run5")
     first = Session(
-        slurm, tmp_path / "first", foresee, publisher=Publisher(slurm), clock=lambda: slurm.time
+        slurm, tmp_path / "first", incumbent(), publisher=Publisher(slurm), clock=lambda: slurm.time
     )
     for _ in range(40):
         first.step()
     left = dict(slurm.comments)
     again = Session(
-        slurm, tmp_path / "again", foresee, publisher=Publisher(slurm), clock=lambda: slurm.time
+        slurm, tmp_path / "again", incumbent(), publisher=Publisher(slurm), clock=lambda: slurm.time
     )
     again.step()
     assert left

@@ -13,13 +13,13 @@ from hypothesis import strategies as st
 from slurm_runs import recorded, snapshots
 from typer.testing import CliRunner
 
-from volvelle.incumbents.slurm.accuracy import Told
-from volvelle.incumbents.slurm.command import app
-from volvelle.incumbents.slurm.forecast import foresee
-from volvelle.incumbents.slurm.listing import heading, prometheus, rows, summary
+from volvelle.incumbents.attach.accuracy import Told
+from volvelle.incumbents.attach.command import app
+from volvelle.incumbents.attach.listing import heading, prometheus, rows, summary
+from volvelle.incumbents.attach.recording import Recording, read
+from volvelle.incumbents.attach.session import Replay, replay, resumed
+from volvelle.incumbents.slurm.attach import POLLED, incumbent
 from volvelle.incumbents.slurm.read_jobs import read_snapshot
-from volvelle.incumbents.slurm.recording import POLLED, Recording, read
-from volvelle.incumbents.slurm.session import Replay, replay, resumed
 from volvelle.model.problems import Problem
 
 _FIELDS = st.dictionaries(
@@ -41,7 +41,7 @@ def test_polls_come_back_as_they_were(
     polls: list[dict[str, dict[str, str]]], tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     folder = tmp_path_factory.mktemp("recording")
-    recording = Recording(folder)
+    recording = Recording(folder, incumbent())
     for at, poll in enumerate(polls):
         recording.poll(float(at), {"job": _lines(poll)})
     recording.close()
@@ -53,14 +53,14 @@ def test_polls_come_back_as_they_were(
 
 
 def test_half_a_line_is_cut_and_the_recording_goes_on(tmp_path: Path) -> None:
-    recording = Recording(tmp_path)
+    recording = Recording(tmp_path, incumbent())
     recording.poll(1.0, {"job": "JobId=1 Priority=5\n"})
     recording.close()
     with (tmp_path / "attach.jsonl").open("a") as file:
         file.write('{"t":2.0,"poll":{"jo')
     entries = list(read(tmp_path))
     assert [entry["t"] for entry in entries] == [1.0]
-    again = Recording(tmp_path)
+    again = Recording(tmp_path, incumbent())
     again.resume(entries)
     again.poll(3.0, {"job": "JobId=1 Priority=6\nJobId=2 Priority=1\n"})
     again.close()
@@ -70,7 +70,7 @@ def test_half_a_line_is_cut_and_the_recording_goes_on(tmp_path: Path) -> None:
 
 
 def test_command_lines_and_paths_are_not_kept(tmp_path: Path) -> None:
-    recording = Recording(tmp_path)
+    recording = Recording(tmp_path, incumbent())
     secret = (
         "JobId=1 Priority=5 SubmitLine=sbatch --export=TOKEN=x1y2 WorkDir=/home/u1 Comment=x1y2\n"
     )
@@ -82,9 +82,9 @@ def test_command_lines_and_paths_are_not_kept(tmp_path: Path) -> None:
 
 
 def test_two_attaches_do_not_write_to_one_recording(tmp_path: Path) -> None:
-    first = Recording(tmp_path)
+    first = Recording(tmp_path, incumbent())
     with pytest.raises(Problem, match="another attach writes"):
-        Recording(tmp_path)
+        Recording(tmp_path, incumbent())
     first.close()
 
 
@@ -100,25 +100,25 @@ def test_a_recorded_run_is_told_better_than_slurm_told_it(shared: Path, tmp_path
     run = shared / "golden" / "slurm" / "run5"
     recorded(run, tmp_path)
     follower = None
-    for follower, told in replay(tmp_path, foresee):
+    for follower, told in replay(tmp_path):
         answered = {one.key for one in told}
         assert {job.key for job in follower.snapshot.jobs if job.pending} <= answered
         assert all(one.start <= one.start_p90 and one.end <= one.end_p90 for one in told)
     assert follower is not None
     starts = follower.accuracy.starts
     ours = [abs(one.error) for one in starts]
-    theirs = [abs(one.slurm_error) for one in starts if one.slurm_error is not None]
+    theirs = [abs(one.naive_error) for one in starts if one.naive_error is not None]
     assert sum(ours) / len(ours) < 0.5 * sum(theirs) / len(theirs)
     assert 0.85 <= sum(one.held for one in starts) / len(starts) <= 0.95
     ends = follower.accuracy.ends
-    late = [abs(one.slurm_error) for one in ends if one.slurm_error is not None]
+    late = [abs(one.naive_error) for one in ends if one.naive_error is not None]
     assert sum(abs(one.error) for one in ends) / len(ends) < 0.5 * sum(late) / len(late)
 
 
 def test_a_session_that_was_stopped_goes_on_with_what_it_told(shared: Path, tmp_path: Path) -> None:
     recorded(shared / "golden" / "slurm" / "run3", tmp_path)
     entries = list(read(tmp_path))
-    leads, told = Replay(foresee), []
+    leads, told = Replay(incumbent()), []
     for entry in entries:
         if leads.feed(entry) and leads.follower is not None:
             told += [{"t": entry["t"], "told": leads.follower.tell()}]
@@ -128,7 +128,7 @@ def test_a_session_that_was_stopped_goes_on_with_what_it_told(shared: Path, tmp_
         for entry in entries
         for one in ((entry, next(waiting)) if "poll" in entry else (entry,))
     ]
-    again = resumed(mixed, foresee).follower
+    again = resumed(mixed, incumbent()).follower
     assert leads.follower is not None
     assert again is not None
     assert again.accuracy.line() == leads.follower.accuracy.line()
@@ -147,7 +147,7 @@ def test_a_recording_may_be_packed(shared: Path, tmp_path: Path) -> None:
 def test_what_is_shown_of_a_moment(shared: Path, tmp_path: Path) -> None:
     run = shared / "golden" / "slurm" / "run5"
     recorded(run, tmp_path)
-    shown = replay(tmp_path, foresee)
+    shown = replay(tmp_path)
     for _ in range(20):
         follower, told = next(shown)
     assert heading(follower).startswith("spike (Slurm 26.05.5): 6 nodes, 24 GPUs, 3 partitions; ")
@@ -167,17 +167,19 @@ def test_what_is_shown_of_a_moment(shared: Path, tmp_path: Path) -> None:
 
 def test_a_told_row_survives_the_file(tmp_path: Path) -> None:
     row = Told("1", 1.0, 2.0, 3.0, 4.0, None)
-    recording = Recording(tmp_path)
+    recording = Recording(tmp_path, incumbent())
     recording.told(5.0, [row])
     recording.close()
     [entry] = read(tmp_path)
     assert entry["told"] == [row]
-    assert json.loads((tmp_path / "attach.jsonl").read_text())["t"] == 5.0
-    assert POLLED == ("job", "node", "reservation")
+    lines = (tmp_path / "attach.jsonl").read_text().splitlines()
+    assert json.loads(lines[0]) == {"of": "slurm"}
+    assert json.loads(lines[1])["t"] == 5.0
+    assert tuple(POLLED) == ("job", "node", "reservation")
 
 
 def test_hosts_addresses_and_paths_of_the_configuration_are_not_kept(tmp_path: Path) -> None:
-    recording = Recording(tmp_path)
+    recording = Recording(tmp_path, incumbent())
     config = (
         "ClusterName = small\nSlurmctldHost[0] = login01(10.0.0.1)\nStateSaveLocation = /var/spool\n"
         "AuthInfo = socket=/run/munge/socket\nTmpFS = /tmp\nSchedulerType = sched/backfill\n"

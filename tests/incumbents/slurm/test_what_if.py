@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from volvelle.incumbents.slurm.follow import Follower
-from volvelle.incumbents.slurm.forecast import foresee
-from volvelle.incumbents.slurm.recording import read
-from volvelle.incumbents.slurm.session import resumed
+from volvelle.incumbents.attach.effects import Effect, effects
+from volvelle.incumbents.attach.follow import Attached, Follower
+from volvelle.incumbents.attach.session import at_the_end
+from volvelle.incumbents.slurm.attach import incumbent
 from volvelle.incumbents.slurm.site import (
     Association,
     Config,
@@ -19,25 +19,22 @@ from volvelle.incumbents.slurm.site import (
     Site,
     Snapshot,
 )
-from volvelle.incumbents.slurm.what_if import Effect, effects
 from volvelle.model.problems import Problem
 
 RECORDED = Path(__file__).parents[3] / "examples" / "slurm-recording"
 
 
 @pytest.fixture(scope="module")
-def follower() -> Follower:
+def follower() -> Attached:
     """A recorded cluster of two nodes, with 57 jobs that wait."""
-    found = resumed(read(RECORDED), foresee).follower
-    assert found is not None
-    return found
+    return at_the_end(RECORDED)
 
 
 def of_all(found: list[Effect]) -> Effect:
     return next(one for one in found if one.kind == "all")
 
 
-def test_another_node_helps_and_one_less_harms(follower: Follower) -> None:
+def test_another_node_helps_and_one_less_harms(follower: Attached) -> None:
     found = effects(follower, ["NodeName=n9 Like=n1"])
     assert [one.kind for one in found] == ["all", "queue", "user", "user", "user"]
     more = of_all(found)
@@ -48,14 +45,14 @@ def test_another_node_helps_and_one_less_harms(follower: Follower) -> None:
     assert 0 < less.never < 57, "jobs of both nodes do not start any more"
 
 
-def test_a_reservation_keeps_jobs_away(follower: Follower) -> None:
+def test_a_reservation_keeps_jobs_away(follower: Attached) -> None:
     held = (
         "ReservationName=upgrade StartTime=2020-01-01T00:00:00 EndTime=2035-01-01T00:00:00 Nodes=n2"
     )
     assert of_all(effects(follower, [held])).least > 0.0
 
 
-def capped() -> Follower:
+def capped() -> Attached:
     """Four jobs of a GPU wait on a node of four, of which limits leave one."""
     gpu = {"gres/gpu": 1.0}
     site = Site(
@@ -71,12 +68,12 @@ def capped() -> Follower:
     )
     jobs = (
         Job(
-            str(at), at, 1000.0, user="ada", account="vision", qos="normal", partitions=("all",),
-            limit_seconds=3600.0, asked={"cpu": 1.0, "node": 1.0} | gpu, per_node=gpu,
+            key=str(at), id=at, submit=1000.0, user="ada", account="vision", qos="normal",
+            partitions=("all",), limit_seconds=3600.0, asked={"cpu": 1.0, "node": 1.0} | gpu, per_node=gpu,
         )
         for at in range(1, 5)
     )  # fmt: skip
-    found = Follower(site, foresee)
+    found = Follower(site, incumbent())
     found.observe(Snapshot(1000.0, tuple(jobs)))
     return found
 
@@ -96,7 +93,7 @@ def test_limits_are_raised_and_taken_away_as_sacctmgr_writes_it() -> None:
     assert follower.site.qos[0].limits.per_user == {"gres/gpu": 1.0}
 
 
-def test_what_is_no_change_is_said(follower: Follower) -> None:
+def test_what_is_no_change_is_said(follower: Attached) -> None:
     for written, said in {
         "Quality=normal": "names nothing that can be changed",
         "PartitionName=al MaxTime=1:00": "did you mean 'all'?",

@@ -212,6 +212,8 @@ def _find_concerned(s: State, rules: Rules, pool: int, now: float) -> None:
         return
     if count[ELASTIC] == 0 and rules.keys_fall:
         from_key = jobs.key[first_waiting(s, pool, False)]
+        if not rules.strict and len(s.types.capacity) == 1 and len(s.pools.quota) == 0:
+            from_key = _first_to_yield(s, rules, now, from_key)
     if pool != EVERY_POOL:  # their places among all stay, with the keys that they had
         list_pool(s, pool)
         s.key(jobs, ranked, 0, count[RANKED], now, bound)
@@ -228,6 +230,43 @@ def _find_concerned(s: State, rules: Rules, pool: int, now: float) -> None:
         jobs.key[ranked[i]] = bound[i]
     _sort_ranked(s, 1)
     put_back(s, from_key)
+
+
+@kernel
+def _first_to_yield(s: State, rules: Rules, now: float, least: float) -> float:
+    """A key, not below ``least``, before which all running gangs keep their GPUs.
+
+    Gangs behind it hold, with what is free, as many GPUs as all jobs need that wait before it. Only the last
+    of the running gangs are looked at.
+    """
+    jobs, count, ranked, bound = s.jobs, s.count, s.ranked, s.bound
+    waiting, need, room, from_key = 0, 0.0, -INFINITY, least
+    blocks = 1
+    while blocks < count[BLOCKS] and need > room:
+        from_key = s.ranks.bound[s.blocks.number[count[BLOCKS] - blocks] * BLOCK]
+        if from_key <= least:
+            break
+        list_from(s, from_key)
+        s.key(jobs, ranked, 0, count[RANKED], now, bound)
+        room = s.types.free[0]
+        for i in range(count[RANKED]):
+            if bound[i] >= from_key and not keeps(jobs, rules, ranked[i]):
+                room += jobs.held[ranked[i]]
+        while waiting > 0 and jobs.key[s.order[waiting - 1]] >= from_key:
+            waiting -= 1
+            need -= s.classes.most[jobs.kind[s.order[waiting]]]
+            wait(s, s.order[waiting])
+        row = first_waiting(s, EVERY_POOL, False)
+        while row >= 0 and jobs.key[row] < from_key and need <= room:
+            wait_no_more(s, row)
+            s.order[waiting] = row
+            waiting += 1
+            need += s.classes.most[jobs.kind[row]]
+            row = first_waiting(s, EVERY_POOL, False)
+        blocks *= 2
+    for i in range(waiting):
+        wait(s, s.order[i])
+    return from_key if need <= room else least
 
 
 @kernel

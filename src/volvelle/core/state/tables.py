@@ -25,8 +25,10 @@ def longer(array: Any, more: int) -> Any:
     """The same with ``more`` zeros behind, in its last dimension."""
     if isinstance(array, list):
         return array + [type(array[0])(0)] * more
-    room = np.zeros((*array.shape[:-1], more), dtype=array.dtype)
-    return np.asarray(np.concatenate([array, room], axis=-1), order="F")
+    size = array.shape[-1]
+    room = np.zeros((*array.shape[:-1], size + more), dtype=array.dtype, order="F")
+    room[..., :size] = array
+    return room
 
 
 class StateTable:

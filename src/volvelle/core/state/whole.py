@@ -18,7 +18,7 @@ class Rules(NamedTuple):
     COUNTED, KERNEL or ASKED. keeps_place: a job that gets fewer GPUs keeps some of its own. admits: Python
     judges arrivals. learns: ends are passed to Python. notes: they are passed to the policy's kernel.
     divides: Python divides CPUs and memory after each decision. watches: Python finds after each decision
-    when promises become impossible. simulated: jobs end by themselves. tick: ends are noticed at multiples
+    when guarantees become impossible. simulated: jobs end by themselves. tick: ends are noticed at multiples
     of it, 0 for at once. logs: events and decisions are kept. pauses: when to return.
     """
 
@@ -211,7 +211,8 @@ class State:
         """Room for twice as much of what happens, and for all that may happen at once to the jobs in it."""
         for table in (self.events, self.decisions, self.moments):
             table.grow(max(2 * len(table), 4 * self.count[JOBS] + 16))
-        self.slots_log = longer(self.slots_log, max(len(self.slots_log), 2 * len(self.slots)))
+        more = 4 * len(self.slots) + 2 * len(self.events) - len(self.slots_log)
+        self.slots_log = longer(self.slots_log, max(more, 0))
         self.machine = None
 
 

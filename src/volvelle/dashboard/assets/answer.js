@@ -1,6 +1,6 @@
 // What is to be said of a job first: a sentence, and the picture of its plan.
 
-import { counted, duration, h, jobId, moment, now, reasonOf, svg, tickLabel, ticks } from "./dom.js";
+import { counted, duration, h, jobId, linked, moment, now, reasonOf, svg, tickLabel, ticks } from "./dom.js";
 import { atRisk, finishText, guaranteeOf, neededBy, neededByText } from "./queue.js";
 
 const WAITS = ["waiting", "held"];
@@ -12,7 +12,7 @@ const against = (ended, by, what) => (!by ? "" : ended > by + 1 ? `${duration(en
 export function answer(job) {
   const by = neededBy(job), what = guaranteeOf(job) ? "the end of its guarantee" : "its deadline";
   switch (job.state) {
-    case "finished": return [`Finished ${moment(job.ended)}.`, by ? `${against(job.ended, by, what)}.` : job.promised ? `${against(job.ended, job.promised, "the finish that was told at submission")}.` : ""];
+    case "finished": return [`Finished ${moment(job.ended)}.`, by ? `${against(job.ended, by, what)}.` : job.first_p50 ? `${against(job.ended, job.first_p50, "the finish that was told at submission")}.` : ""];
     case "failed": case "cancelled": case "rejected": return [`${job.state[0].toUpperCase()}${job.state.slice(1)} ${moment(job.ended)}`, `after ${duration(job.ended - job.submitted)}.`];
     case "held": return ["Held until it is released.", ""];
     default:
@@ -79,10 +79,11 @@ export function explanation(found, apply) {
   const ahead = found.ahead.slice(0, 20).flatMap((each) => [h("a", { href: `#/job/${each}` }, jobId(each)), " "]);
   const more = found.ahead.length > 20 ? `and ${found.ahead.length - 20} more` : "";
   const rows = found.changes.map((change) => h("tr", {}, h("th", { scope: "row" }, `With ${change.what}`), h("td", {}, moment(change.start)), h("td", {}, moment(change.p50)), h("td", {}, change.sooner ? `${duration(change.sooner)} sooner` : ""), h("td", {}, apply(change))));
+  const reason = reasonOf({ state: found.job.state, reason: found.reason }) || `it is ${found.job.state}`;
+  const after = found.after ?? null, said = new RegExp(`\\bjobs? .*\\b${after}\\b`).test(reason);
   return [
-    h("p", {}, reasonOf({ state: found.job.state, reason: found.reason }) || `It is ${found.job.state}.`),
-    found.ahead.length ? h("p", {}, `${counted(found.ahead.length, "job")} waiting before it: `, ahead, more) : null,
-    found.after !== null && found.after !== undefined ? h("p", {}, "It waits for the end of job ", h("a", { href: `#/job/${found.after}` }, String(found.after)), ".") : null,
+    h("p", {}, linked(reason), after === null || said ? null : [" ", linked(`it waits for the end of job ${after}`)]),
+    found.ahead.length ? h("p", {}, `${counted(found.ahead.length, "job")} ${found.ahead.length === 1 ? "waits" : "wait"} before it: `, ahead, more) : null,
     rows.length ? h("div", { class: "table", tabIndex: 0, role: "region", "aria-label": "What would help" }, h("table", {},
       h("thead", {}, h("tr", {}, ["What would help", "Start", "Finish", "", ""].map((name) => (name ? h("th", { scope: "col" }, name) : h("td"))))), h("tbody", {}, rows))) : null,
     !rows.length && found.complete && !found.job.attached && WAITS.includes(found.job.state) ? h("p", {}, "No change that was tried would let it finish sooner.") : null,

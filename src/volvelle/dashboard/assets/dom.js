@@ -68,17 +68,29 @@ export const duration = (seconds) => (seconds === null || seconds === undefined 
 
 export const number = (value) => value.toLocaleString("en", { maximumFractionDigits: 2 });
 
-// "1 node", "2 nodes".
-// `sweep[2]` of an array.
 // A job's number as people write it: "1188_3" for a task of an array of an attached cluster (volvelle.model.job_number).
 const ARRAYS = 2 ** 26;
 export const jobId = (job) => (job < ARRAYS ? String(job) : `${job % ARRAYS}_${Math.floor(job / ARRAYS) - 1}`);
 
+// `sweep[2]` of an array.
 export const nameOf = ({ name, array_index: at }) => (at === null || at === undefined ? name : `${name}[${at}]`);
 
 // Why a job waits or how it ended, without its state, which stands beside it.
 export const reasonOf = ({ state, reason }) => (reason === state ? "" : reason.startsWith(`${state}: `) ? reason.slice(state.length + 2) : reason);
 
+// The head of a view: its title, and what is done with it.
+export const top = (title, ...tools) => h("div", { class: "top" }, h("h1", {}, title), h("div", { class: "tools" }, tools));
+
+// A server's reason as a sentence.
+export const sentence = (text) => (text ? `${text[0].toUpperCase()}${text.slice(1)}${/[.!?]$/.test(text) ? "" : "."}` : "");
+
+// The same with links where it names jobs: "waits for job 59", "jobs 3, 4".
+export function linked(text) {
+  const parts = sentence(text).split(/(\bjobs? \d+(?:, \d+)*(?: and \d+)?)/);
+  return parts.map((part, at) => (at % 2 ? part.split(/(\d+)/).map((each) => (/^\d+$/.test(each) ? h("a", { href: `#/job/${each}` }, each) : each)) : part));
+}
+
+// "1 node", "2 nodes".
 export const counted = (count, noun) => `${number(count)} ${noun}${count === 1 ? "" : "s"}`;
 
 // The rows as a file; a text that a spreadsheet would take for a formula is quoted.

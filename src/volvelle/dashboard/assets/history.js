@@ -1,7 +1,7 @@
 // Jobs that are over, page by page.
 
 import { get } from "./api.js";
-import { counted, duration, h, moment, number, reasonOf } from "./dom.js";
+import { counted, duration, h, moment, number, reasonOf, top } from "./dom.js";
 import { sayError } from "./dialogs.js";
 import { jobColumns } from "./queue.js";
 import { Table } from "./table.js";
@@ -22,7 +22,7 @@ export function history(root, { session, go }) {
       { name: "waited", title: "Waited", value: (job) => (job.first_started ? job.first_started - job.submitted : null), text: (job) => duration(job.first_started ? job.first_started - job.submitted : null), number: true },
       { name: "ended", title: "Ended", value: (job) => job.ended, text: (job) => moment(job.ended) },
       { name: "took", title: "Took", value: (job) => (job.ended ? job.ended - job.submitted : null), text: (job) => duration(job.ended ? job.ended - job.submitted : null), number: true },
-      { name: "told", line: true, title: "Told", value: (job) => job.promised, text: (job) => moment(job.promised) },
+      { name: "told", line: true, title: "Told", value: (job) => job.first_p50, text: (job) => moment(job.first_p50) },
       { name: "preemptions", title: "Preempted", value: (job) => job.preemptions, number: true },
       ...(session.metrics ?? []).map(measured),
       { name: "reason", title: "Reason", value: reasonOf, wide: true, line: true },
@@ -43,8 +43,8 @@ export function history(root, { session, go }) {
     count.textContent = `${counted(rows.length, "job")}${next === null ? "" : ", and earlier ones"}`;
     table.show(rows);
   };
-  root.append(h("h1", {}, session.role === "user" ? "My history" : "History"),
-    h("div", { class: "controls" }, more, table.tools, count), table.element);
+  root.append(top(session.role === "user" ? "My history" : "History", table.tools),
+    h("div", { class: "controls" }, count, more), table.element);
   read();
   return { update: () => { if (session.run) { rows.length = 0; read(); } } };
 }

@@ -3,9 +3,9 @@
 import { answer, explanation, planPicture, progressText } from "./answer.js";
 import { ApiError, get, stream } from "./api.js";
 import { forecastChart } from "./chart.js";
-import { duration, h, jobId, moment, nameOf, now, number } from "./dom.js";
+import { counted, duration, h, jobId, moment, nameOf, now, number, reasonOf } from "./dom.js";
 import { askForChange, changeJobs, declare, isOffered, sayError } from "./dialogs.js";
-import { finishText, guaranteeOf, startOf } from "./queue.js";
+import { atRisk, finishText, guaranteeOf, queueLink, startOf } from "./queue.js";
 
 const MAX_LOG = 400000;
 const ACTIONS = { waiting: ["change", "hold", "cancel"], held: ["release", "change", "cancel"], running: ["requeue", "hold", "cancel"] };
@@ -13,20 +13,23 @@ const OVER = ["finished", "failed", "cancelled", "rejected"];
 
 export function job(root, { cluster, session, path }) {
   const wanted = Number(path), stopped = new AbortController();
-  const facts = h("dl", { class: "facts" }), buttons = h("div", { class: "controls" });
+  const facts = h("dl", { class: "facts" }), buttons = h("div", { class: "tools" });
   const why = h("div"), chart = h("div"), log = h("pre", { class: "log", role: "log", tabIndex: 0, "aria-label": "Log" });
   const request = h("pre", { class: "request", role: "region", tabIndex: 0, "aria-label": "Request" });
   const follow = h("input", { type: "checkbox", checked: true });
-  const shownId = jobId(wanted), title = h("h1", {}, `Job ${shownId}`), lead = h("p", { class: "lead" }), sub = h("p", { class: "sub" }), plan = h("div");
+  const shownId = jobId(wanted), title = h("h1", {}, `Job ${shownId}`), lead = h("p", { class: "lead" }), sub = h("span", { class: "about" }), plan = h("div");
   const card = (style, name, ...parts) => h("section", { class: `card ${style}` }, h("h2", {}, name), parts);
+  const again = h("button", { type: "button", class: "small", onclick: () => explain() }, "Ask again"), asked = h("small");
   const own = [
-    card("most", session.reads ? "Why" : "Why, and what would help", why, h("button", { type: "button", onclick: () => explain() }, "Ask again")),
-    card("most", "How the forecast went", chart),
-    card("rest", "Request", request), session.reads ? null : card("whole", "Log", h("label", {}, follow, " keep the end in sight"), log)].filter(Boolean);
+    card("", session.reads ? "Why" : "Why, and what would help", why),
+    card("", "How the forecast went", chart),
+    session.reads ? null : card("", "Log", h("label", {}, follow, " keep the end in sight"), log), card("", "Request", request)].filter(Boolean);
   for (const part of own) part.hidden = true;
-  root.append(h("p", { class: "crumb" }, h("a", { href: "#/queue" }, "Queue")), title, lead, sub, buttons,
-    h("div", { class: "cards" }, card("whole", "Plan", plan), own[0], card("rest", "Facts", facts), own.slice(1)));
-  let details = null, shownState = "", asked = false, past = null;
+  own[0].firstChild.append(h("small", {}, asked, " ", again));
+  root.append(h("div", { class: "crumb" }, h("a", { href: "#/queue" }, "Queue"), h("span", { "aria-hidden": "true" }, "/"), title, sub),
+    h("div", { class: "top" }, lead, buttons), h("div", { class: "cards" }, card("whole", "Plan", plan),
+      h("div", { class: "column most" }, own.slice(0, -1)), h("div", { class: "column rest" }, card("", "Facts", facts), own.at(-1))));
+  let details = null, shownState = "", explained = false, past = null;
 
   const read = async () => {
     const row = cluster.jobs.get(wanted);
@@ -47,12 +50,14 @@ export function job(root, { cluster, session, path }) {
   };
 
   const explain = async () => {
-    asked = true;
+    explained = true;
+    asked.textContent = "asking";
     try {
       const [found, history] = await Promise.all([get(`/v1/jobs/${wanted}/why`), get(`/v1/jobs/${wanted}/forecasts`)]);
       past = history.points;
       const apply = (change) => (isOffered(change.request) ? h("button", { type: "button", onclick: () => declare(wanted, change.request).then(explain) }, "Declare it") : null);
       why.replaceChildren(...explanation(found, apply));
+      asked.textContent = `asked ${moment(now())}`;
       drawPictures();
     } catch (error) {
       why.replaceChildren(h("p", { class: "note" }, error.message));
@@ -63,7 +68,7 @@ export function job(root, { cluster, session, path }) {
     const job = { ...details, ...cluster.jobs.get(wanted) };
     if (!job.submitted || !plan.clientWidth) return;
     plan.replaceChildren(planPicture(job, plan.clientWidth));
-    const lines = [["told", "told", job.promised], ["guaranteed", "guarantee", guaranteeOf(job)]];
+    const lines = [["told", "told", job.first_p50], ["guaranteed", "guarantee", guaranteeOf(job)]];
     if (past && chart.clientWidth) chart.replaceChildren(...forecastChart(past, lines, chart.clientWidth, job.ended ?? now()));
   };
 
@@ -73,24 +78,25 @@ export function job(root, { cluster, session, path }) {
       facts.replaceChildren(h("dt", {}, "Not here"), h("dd", {}, "There is no such job, or it is over and another user's."));
       return;
     }
-    title.textContent = present.name ? `Job ${shownId}: ${nameOf(present)}` : `Job ${shownId}`;
+    title.textContent = present.name ? `Job ${shownId} ${nameOf(present)}` : `Job ${shownId}`;
     facts.replaceChildren(...factsOf({ ...details, ...row }, details).flatMap(([name, text]) => [h("dt", {}, name), h("dd", {}, text)]));
     const over = OVER.includes(present.state), [certain, expected] = answer({ ...details, ...row });
     lead.replaceChildren(certain, " ", h("span", {}, expected));
-    sub.replaceChildren(h("span", { "data-state": present.state }, present.state), `, ${present.user}, ${number(present.gpus)} GPU${present.gpus === 1 ? "" : "s"}, submitted ${moment(present.submitted)}`);
+    sub.replaceChildren(h("span", { class: "chip", "data-state": present.state }, present.state), ...(atRisk({ ...details, ...row }) ? [h("span", { class: "chip", "data-state": "risk" }, "at risk")] : []),
+      h("a", { href: queueLink({ user: present.user }) }, present.user), `${counted(present.gpus, "GPU")}, submitted ${moment(present.submitted)}`);
     drawPictures();
     if (present.state !== shownState) {
       const act = (action) => (action === "change" ? askForChange(wanted, details.request).then(explain) : changeJobs(action, [wanted]));
       buttons.replaceChildren(...(!details || over || session.reads ? [] : ACTIONS[present.state] ?? ["hold", "cancel"]).map((action) =>
-        h("button", { type: "button", onclick: () => act(action) }, action[0].toUpperCase() + action.slice(1))));
+        h("button", { type: "button", class: action === "cancel" ? "danger" : null, onclick: () => act(action) }, action[0].toUpperCase() + action.slice(1))));
       const changed = shownState !== "";
       shownState = present.state;
       if (changed) {
-        asked = false;
+        explained = false;
         read();
       }
     }
-    if (details && !asked) explain();
+    if (details && !explained) explain();
   };
 
   const readLog = async () => {
@@ -116,16 +122,14 @@ function factsOf(job, own) {
   const over = OVER.includes(job.state);
   const guarantee = guaranteeOf(job);
   return [
-    ["State", job.reason && !own ? `${job.state}: ${job.reason}` : job.state],
-    ["User", job.user],
-    ["GPUs", `${number(job.gpus)}${job.grants?.length ? `: ${job.grants.map(([node, gpus]) => `${node} [${gpus.join(", ")}]`).join(", ")}` : ""}`],
+    ["Because", own ? "" : reasonOf(job)],
+    ["On", (job.grants ?? []).map(([node, gpus]) => `${node}: GPU ${gpus.join(", ")}`).join("; ")],
     ["Account, partition, QOS", job.attached ? [job.attached.account, job.attached.partition, job.attached.qos].filter(Boolean).join(", ") : ""],
     ["Its scheduler says", job.attached ? [job.attached.reason, job.attached.start ? `start ${moment(job.attached.start)}` : job.started ? "" : "no start"].filter(Boolean).join(", ") : ""],
     ["Starts by (P90)", moment(job.attached?.start_p90)],
-    ["Submitted", moment(job.submitted)],
     [job.started || over ? "Started" : "Starts about", startOf(job) || "not known yet"],
     over ? ["Ended", `${moment(job.ended)}, after ${duration(job.ended - job.submitted)}`] : ["Finishes (P50–P90)", finishText(job)],
-    ["Told at submission", job.promised ? `finish ${moment(job.promised)}` : "nothing"],
+    ["Told at submission", job.first_p50 ? `finish ${moment(job.first_p50)}` : "nothing"],
     ["Deadline", moment(job.due)],
     ["Guarantee", guarantee ? `by ${moment(guarantee)}` : job.guarantee ? `none: ${job.guarantee.reason}` : "none asked for"],
     ["Attempts", job.preemptions ? `${job.attempt}, preempted ${job.preemptions === 1 ? "once" : `${number(job.preemptions)} times`}` : String(job.attempt || "none yet")],

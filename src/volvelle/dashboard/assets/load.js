@@ -60,7 +60,7 @@ export function loadChart(past, cluster, width) {
   const path = (d, style) => chart.append(svg("path", { d, class: style }));
   const stepped = (steps, y, end) => steps.map(([at, value], place) => `${place ? "H" : "M"}${x(at).toFixed(1)}${place ? "V" : " "}${y(value).toFixed(1)}`).join("") + `H${x(end).toFixed(1)}`;
   chart.append(svg("rect", { x: x(time), y: TOP, width: Math.max(0, width - RIGHT - x(time)), height: height - TOP - FOOT, class: "future" }));
-  const panel = (top, tall, high, title, was, after, band) => {
+  const panel = (top, tall, high, title, was, after, band, kind = "") => {
     const y = (value) => top + tall - value / Math.max(1, high) * tall;
     for (const value of high > 1 ? [0, high / 2, high] : [0, high]) {
       path(`M${LEFT} ${y(value)}H${width - RIGHT}`, "grid");
@@ -68,14 +68,17 @@ export function loadChart(past, cluster, width) {
     }
     chart.append(x(time) < width / 2 ? text(title, width - RIGHT, top - 8, "end") : text(title, LEFT, top - 8)); // beside now
     if (was.length) {
-      path(`${stepped(was, y, time)}V${y(0)}H${x(was[0][0]).toFixed(1)}Z`, "area");
-      path(stepped(was, y, time), "was");
+      path(`${stepped(was, y, time)}V${y(0)}H${x(was[0][0]).toFixed(1)}Z`, `area ${kind}`);
+      path(stepped(was, y, time), `was ${kind}`);
     }
     if (band) path(`${stepped(band, y, to)}V${y(0)}H${x(time)}ZM${x(time)} ${y(0)}${stepped(after, y, to).replace("M", "L")}V${y(0)}Z`, "band");
-    path(stepped(after, y, to), "ahead");
+    path(stepped(after, y, to), `ahead ${kind}`);
+    const value = valueAt(after, time); // its name on the side that has room
+    chart.append(svg("circle", { cx: x(time), cy: y(value), r: 3.5, class: `dot ${kind}` }),
+      text(number(value), x(time) + (x(time) > LEFT + 60 ? -8 : 8), y(value) + (y(value) < top + 20 ? 16 : -7), x(time) > LEFT + 60 ? "end strong" : "strong"));
   };
   panel(TOP, PANEL, gpus, "GPUs in use", held, coming.p50, coming.p90);
-  panel(second, SMALL, most, "Jobs waiting", waited, coming.waiting);
+  panel(second, SMALL, most, "Jobs waiting", waited, coming.waiting, null, "waits");
   for (const at of ticks(from, to, (width - LEFT) / 90)) {
     path(`M${x(at)} ${TOP}V${TOP + PANEL}M${x(at)} ${second}V${second + SMALL}`, "grid");
     chart.append(text(tickLabel(at), x(at), height - 6, "middle"));
@@ -94,6 +97,5 @@ export function loadChart(past, cluster, width) {
   });
   chart.addEventListener("pointerleave", () => { hideTip(); rule.removeAttribute("d"); });
   chart.setAttribute("aria-label", `GPUs in use and jobs waiting from ${moment(from)} to ${moment(to)}: now ${number(valueAt(coming.p50, time))} of ${number(gpus)} GPUs, ${number(valueAt(coming.waiting, time))} waiting.`);
-  const note = `Past solid. Dashed: the jobs that are here, each to its P50; pale: to its P90.${coming.unknown ? ` ${number(coming.unknown)} without a forecast stay as they are.` : ""}`;
-  return [chart, h("p", { class: "note" }, note)];
+  return [chart, h("p", { class: "note" }, `The jobs that are here, without later ones.${coming.unknown ? ` ${number(coming.unknown)} without a forecast stay as they are.` : ""}`)];
 }

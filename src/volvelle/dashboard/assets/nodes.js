@@ -1,6 +1,6 @@
 // The nodes: a map of all GPUs, and a table.
 
-import { counted, h } from "./dom.js";
+import { counted, h, jobId, top } from "./dom.js";
 import { confirmed, say, sayError } from "./dialogs.js";
 import { post } from "./api.js";
 import { gpuMap } from "./gpus.js";
@@ -11,8 +11,8 @@ const columns = [
   { name: "gpu_type", title: "Type", value: (node) => node.gpu_type || "GPU" },
   { name: "gpus", title: "GPUs", value: (node) => node.gpus, number: true },
   { name: "free", title: "Free", value: (node) => node.free, number: true },
-  { name: "state", title: "State", value: (node) => node.state, plain: true },
-  { name: "jobs", title: "Jobs", value: (node) => node.jobs.join(" "), wide: true, line: true },
+  { name: "state", title: "State", value: (node) => node.state, state: true, plain: true },
+  { name: "jobs", title: "Jobs", value: (node) => node.jobs.join(" "), draw: (node) => h("span", {}, node.jobs.flatMap((job) => [h("a", { href: `#/job/${job}`, tabIndex: -1 }, jobId(job)), " "])), wide: true, line: true },
 ];
 
 export function nodes(root, { cluster, session, go }) {
@@ -32,7 +32,7 @@ export function nodes(root, { cluster, session, go }) {
       sayError(error);
     }
   };
-  root.append(h("h1", {}, "Nodes"), picture, h("div", { class: "controls" }, actions, table.tools, count), table.element);
+  root.append(top("Nodes", table.tools), picture, h("div", { class: "controls" }, actions, count), table.element);
   const map = gpuMap(picture, cluster, go);
   const draw = () => {
     const list = [...cluster.nodes.values()];

@@ -1,23 +1,23 @@
 // The cluster at a glance: a sentence first, then what it goes by.
 
 import { get, named } from "./api.js";
-import { counted, duration, h, jobId, moment, nameOf, now, number, reasonOf, svg } from "./dom.js";
+import { counted, duration, h, jobId, moment, nameOf, now, number, reasonOf, sentence, svg } from "./dom.js";
 import { gpuMap, gpusByType } from "./gpus.js";
 import { loadChart } from "./load.js";
 import { atRisk, finishText, neededBy, neededByText, queueLink } from "./queue.js";
 
-const READ_SECONDS = 15, LISTED = 6;
+const READ_SECONDS = 15, LISTED = 6, AT_RISK = 4;
 const link = (href, ...text) => h("a", { href }, text);
-const jobLink = (job) => link(`#/job/${job.number}`, `${jobId(job.number)} ${nameOf(job)}`);
+const jobLink = (job) => link(`#/job/${job.number}`, h("span", { class: "quiet" }, jobId(job.number)), ` ${nameOf(job)}`);
 
 export function overview(root, { cluster, session, go }) {
   const lead = h("p", { class: "lead" }), sub = h("p", { class: "sub" });
   const parts = Object.fromEntries(["map", "load", "look", "starting", "finishing", "shares", "hold"].map((name) => [name, h("div")]));
   const card = (style, title, part, small = "") => h("section", { class: `card ${style}` }, h("h2", {}, title, h("small", {}, small)), part);
   root.append(h("h1", {}, "Overview"), lead, sub, h("div", { class: "cards" },
-    card("whole", "Who holds the GPUs", parts.map), card("most", "Load", parts.load), card("rest first", "Needs a look", parts.look),
-    card("", "Starting next", parts.starting, "P50"), card("", "Finishing next", parts.finishing, "P50–P90"),
-    card("", "Shares", parts.shares, "GPUs in use"), card("", "Do forecasts hold?", parts.hold)));
+    card("whole", "Who holds the GPUs", parts.map), card("most", "Load", parts.load, "past solid, dashed to P50, pale to P90"), card("rest first", "Needs a look", parts.look),
+    card("", "Starting next", parts.starting, "start, GPUs"), card("", "Finishing next", parts.finishing, "P50–P90"),
+    card("", "Shares", parts.shares, "GPUs in use"), card("", "Do forecasts hold?", parts.hold, "P90")));
   const map = gpuMap(parts.map, cluster, go);
   let read = { load: null, failed: [], pools: [] }, readAt = -Infinity, closed = false;
   const drawLoad = () => { if (read.load && parts.load.clientWidth) parts.load.replaceChildren(...loadChart(named(read.load.columns, read.load.points), cluster, parts.load.clientWidth)); };
@@ -26,11 +26,11 @@ export function overview(root, { cluster, session, go }) {
   const draw = () => {
     const jobs = [...cluster.jobs.values()];
     lead.replaceChildren(...leading(jobs, cluster));
-    sub.replaceChildren(...counts(jobs, cluster, session.reads));
+    sub.replaceChildren(...counts(jobs, cluster, session.reads), ...idle(jobs, cluster));
     map.draw();
     drawLoad();
     drawLook();
-    parts.starting.replaceChildren(list(first(jobs.filter((job) => job.state === "waiting"), (job) => job.predicted_start), (job) => job.predicted_start, (job) => counted(job.gpus, "GPU"), "No start is forecast."));
+    parts.starting.replaceChildren(list(first(jobs.filter((job) => job.state === "waiting"), (job) => job.predicted_start), (job) => job.predicted_start, (job) => number(job.gpus), "No start is forecast."));
     parts.finishing.replaceChildren(list(first(jobs.filter((job) => job.grants.length), (job) => job.predicted_p50), (job) => job.predicted_p50, (job) => (job.predicted_p90 > job.predicted_p50 ? `–${moment(job.predicted_p90)}` : ""), "No finish is forecast."));
     parts.shares.replaceChildren(shareBars(jobs, cluster, read.pools));
     parts.hold.replaceChildren(...forecastsHold(read, session.reads));
@@ -90,24 +90,45 @@ function counts(jobs, cluster, reads) {
     reads ? `${reads} decides.` : `Policy ${cluster.policy}${cluster.admission === "accept-all" ? "" : `, admission ${cluster.admission}`}.`];
 }
 
+// GPUs that are free while jobs wait: what the next of these waits for.
+function idle(jobs, cluster) {
+  const free = gpusByType(cluster.nodes.values()).filter((type) => type.free), total = free.reduce((sum, type) => sum + type.free, 0);
+  const [next] = first(jobs.filter((job) => job.state === "waiting" && job.predicted_start > now()), (job) => job.predicted_start);
+  if (!total || !next) return [];
+  const shapes = free.map((type) => `${number(type.free)} ${type.type || "GPU"}${type.type || type.free === 1 ? "" : "s"}, at most ${number(Math.max(...type.nodes.map((node) => (node.state === "up" ? node.free : 0))))} on one node`);
+  return [` Free: ${shapes.join("; ")}. The next job, `, jobLink(next), `, asks for ${counted(next.gpus, "GPU")}${next.reason ? `: ${reasonOf(next)}` : ""}.`];
+}
+
 const list = (jobs, time, rest, none) => (jobs.length
   ? h("ul", { class: "jobs" }, jobs.map((job) => h("li", {}, h("b", {}, moment(time(job))), h("span", { class: "name" }, jobLink(job)), h("span", { class: "quiet" }, rest(job)))))
   : h("p", { class: "note" }, none));
 
+const runsLate = (job) => job.grants.length && job.predicted_p90 && job.predicted_p90 < now() - 60;
+const isOut = (node) => node.state === "down" || node.state === "drained";
+
+// How many jobs and nodes need a look; jobs that failed are not among the rows.
+export function needingALook(jobs, nodes) {
+  let found = 0;
+  for (const job of jobs) if (atRisk(job) || runsLate(job)) found += 1;
+  for (const node of nodes) if (isOut(node)) found += 1;
+  return found;
+}
+
 // Guarantees and deadlines at risk, jobs past their P90, jobs that failed of late, nodes out of use.
 function needsALook(jobs, cluster, failed) {
   const time = now(), late = (by) => `${duration(by)} late`;
-  const out = [...cluster.nodes.values()].filter((node) => node.state === "down" || node.state === "drained");
+  const out = [...cluster.nodes.values()].filter(isOut);
   const found = [
-    ...first(jobs.filter(atRisk), (job) => neededBy(job)).map((job) => ["risk", jobLink(job), late(job.predicted_p90 - neededBy(job)), `${neededByText(job)}, P90 ${moment(job.predicted_p90)}.`]),
-    ...first(jobs.filter((job) => job.grants.length && job.predicted_p90 && job.predicted_p90 < time - 60), (job) => job.predicted_p90).map((job) => ["late", jobLink(job), late(time - job.predicted_p90), "It runs past its P90."]),
-    ...failed.filter((job) => job.ended > time - 86400).map((job) => ["failed", jobLink(job), moment(job.ended), reasonOf(job)]),
+    ...first(jobs.filter(atRisk), (job) => neededBy(job)).slice(0, AT_RISK).map((job) => ["risk", jobLink(job), late(job.predicted_p90 - neededBy(job)), `${neededByText(job)}, P90 ${moment(job.predicted_p90)}.`]),
+    ...first(jobs.filter((job) => runsLate(job) && !atRisk(job)), (job) => job.predicted_p90).slice(0, 2).map((job) => ["late", jobLink(job), late(time - job.predicted_p90), "It runs past its P90."]),
+    ...failed.filter((job) => job.ended > time - 86400).slice(0, 3).map((job) => ["failed", jobLink(job), moment(job.ended), sentence(reasonOf(job))]),
     ...(out.length ? [["out", link("#/nodes", `${counted(out.length, "node")} out of use`), "", out.slice(0, 4).map((node) => `${node.name} is ${node.state}`).join(", ")]] : []),
   ];
-  if (!found.length) return h("p", { class: "note" }, "Nothing: no guarantee or deadline is at risk, no job failed within a day, and all nodes are in use.");
+  if (!found.length) return h("p", { class: "note" }, "Nothing: no guarantee or deadline is at risk, no job failed within a day, and no node is down or drained.");
   const glyphs = { risk: ["\u25B2", "at risk"], late: ["\u25B2", "late"], failed: ["\u2715", "failed"], out: ["\u25A0", "out of use"] };
-  return h("ul", { class: "jobs look" }, found.slice(0, 2 * LISTED).map(([kind, what, by, why]) => h("li", {},
-    h("i", { class: kind, role: "img", "aria-label": glyphs[kind][1] }, glyphs[kind][0]), h("span", { class: "name" }, what), h("b", {}, by), why ? h("span", { class: "why" }, why) : null)));
+  const risky = jobs.filter(atRisk).length;
+  return h("div", {}, h("ul", { class: "jobs look" }, found.map(([kind, what, by, why]) => h("li", {},
+    h("i", { class: kind, role: "img", "aria-label": glyphs[kind][1] }, glyphs[kind][0]), h("span", { class: "name" }, what), h("b", {}, by), why ? h("span", { class: "why" }, why) : null))), risky > AT_RISK ? h("p", { class: "note" }, link("#/queue?risk=yes", `All ${number(risky)} at risk`)) : null);
 }
 
 // What pools hold beside their quotas; without pools what users hold beside an even share.
@@ -133,5 +154,5 @@ function forecastsHold({ load, told }, reads) {
   return [h("p", {}, h("b", { class: "big" }, `${Math.floor(100 * share)} %`), reads ? " of told starts came by their P90; 90 % is the aim." : " ended by the P90 they were told; 90 % is the aim."),
     svg("svg", { viewBox: "0 0 200 14", preserveAspectRatio: "none", class: "bar", "aria-hidden": "true" }, svg("rect", { width: 200, height: 14, class: "track" }),
       svg("rect", { width: 200 * share, height: 14, class: "held" }), svg("rect", { x: 179, width: 2, height: 14, class: "mark" })),
-    h("p", { class: "note" }, reads ? told : [link("#/history", counted(judged, "job")), " that ended since the server started."]), ...(told && !reads ? [h("p", { class: "note" }, `Of the latest: ${told}`)] : [])];
+    h("p", { class: "note" }, reads ? told : [link("#/history", counted(judged, "job")), " judged."]), ...(told && !reads ? [h("p", { class: "note" }, `Of the latest: ${told}`)] : [])];
 }

@@ -1,11 +1,11 @@
 // The queue: filters in the address, columns and order remembered by the browser.
 
 import { progressOf, progressText } from "./answer.js";
-import { counted, h, jobId, moment, nameOf, now, number, span } from "./dom.js";
+import { counted, h, jobId, moment, nameOf, now, number, span, top } from "./dom.js";
 import { changeJobs } from "./dialogs.js";
+import { axisHead, axisOf, planBar, planKey } from "./plans.js";
 import { Table } from "./table.js";
 
-const STATES = ["waiting", "held", "starting", "running", "stopping"];
 
 // A start that was foreseen and has not come is still to come.
 export const startOf = (job) => moment(job.started ?? (job.predicted_start && Math.max(job.predicted_start, now())));
@@ -28,18 +28,22 @@ export const neededByText = (job) => `${guaranteeOf(job) ? "Guaranteed by" : "De
 
 export const jobColumns = [
   { name: "number", title: "Job", value: (job) => job.number, text: (job) => jobId(job.number), link: (job) => `#/job/${job.number}`, plain: true },
-  { name: "name", title: "Name", value: nameOf, wide: true, plain: true },
+  { name: "name", title: "Name", value: nameOf, link: (job) => `#/job/${job.number}`, wide: true, plain: true },
   { name: "user", title: "User", value: (job) => job.user, plain: true },
   { name: "gpus", title: "GPUs", value: (job) => job.gpus, number: true },
   { name: "state", title: "State", value: (job) => job.state, state: true, plain: true },
   { name: "submitted", title: "Submitted", value: (job) => job.submitted, text: (job) => moment(job.submitted) },
 ];
 
+// The axis that the plans of all rows have in common.
+let axis = null;
+
 const columns = [
   ...jobColumns,
-  { name: "start", title: "Start", value: (job) => job.started ?? job.predicted_start, text: startOf },
+  { name: "plan", title: "Plan", value: () => null, text: (job) => planKey(job, axis), draw: (job) => planBar(job, axis), head: () => axisHead(axis), line: true, plain: true },
+  { name: "start", title: "Start", value: (job) => job.started ?? job.predicted_start, text: startOf, number: true },
   { name: "progress", title: "Done", value: (job) => progressOf(job)?.share ?? null, text: progressText, number: true },
-  { name: "p50", title: "Finish P50–P90", value: (job) => job.predicted_p50, text: finishText, line: true, late: atRisk },
+  { name: "p50", title: "Finish P50–P90", value: (job) => job.predicted_p50, text: finishText, line: true, number: true, late: atRisk },
   { name: "p90", title: "P90", value: (job) => job.predicted_p90, text: (job) => moment(job.predicted_p90) },
   { name: "guaranteed", title: "Guaranteed", value: (job) => job.guaranteed, text: (job) => moment(job.guaranteed) },
   { name: "due", title: "Deadline", value: (job) => job.due, text: (job) => moment(job.due) },
@@ -66,48 +70,80 @@ export const queueLink = (filter) => {
   return query ? `#/queue?${query}` : "#/queue";
 };
 
+// What needs a look first; then what waits, by its start; what is held; what runs, by its finish.
+function groupsOf(jobs) {
+  const by = (time) => (a, b) => (time(a) ?? Infinity) - (time(b) ?? Infinity) || a.number - b.number;
+  const parts = { risk: [], waiting: [], held: [], running: [] };
+  for (const job of jobs) parts[atRisk(job) ? "risk" : WAITS.has(job.state) ? job.state : "running"].push(job);
+  parts.risk.sort(by(neededBy));
+  parts.waiting.sort(by((job) => job.predicted_start));
+  parts.running.sort(by((job) => job.predicted_p50));
+  const last = parts.waiting.findLast((job) => job.predicted_start), asked = parts.waiting.reduce((sum, job) => sum + job.gpus, 0);
+  const used = parts.running.reduce((sum, job) => sum + job.gpus, 0);
+  return [
+    [`At risk: ${number(parts.risk.length)} with a P90 past the guarantee or deadline`, parts.risk],
+    [`Waiting: ${number(parts.waiting.length)}, for ${counted(asked, "GPU")}${last ? `; the last starts at ${moment(last.predicted_start)}` : ""}`, parts.waiting],
+    [`Held: ${number(parts.held.length)}, until they are released`, parts.held],
+    [`Running: ${number(parts.running.length)}, on ${counted(used, "GPU")}`, parts.running],
+  ];
+}
+
+const WAITS = new Set(["waiting", "held"]);
+const TABS = { "": "All", waiting: "Waiting", running: "Running", held: "Held", risk: "At risk" };
+const inTab = (job, tab) => !tab || (tab === "risk" ? atRisk(job) : WAITS.has(tab) ? job.state === tab : tab === "running" ? !WAITS.has(job.state) : job.state === tab);
+
 export function queue(root, { cluster, session, query, go }) {
   const filter = Object.fromEntries(query);
-  const text = h("input", { type: "search", value: filter.text ?? "", placeholder: "name, number or reason", "aria-label": "Filter by text", class: "filter" });
-  const state = h("select", { "aria-label": "Filter by state" }, h("option", { value: "" }, "every state"), STATES.map((each) => h("option", { value: each, selected: filter.state === each }, each)));
-  const user = h("input", { type: "text", value: filter.user ?? "", placeholder: "every user", "aria-label": "Filter by user", size: 12 });
-  const risk = h("input", { type: "checkbox", checked: Boolean(filter.risk) });
-  const mine = h("button", { type: "button", onclick: () => { user.value = session.user; changed(); } }, "Mine");
+  const text = h("input", { type: "search", value: filter.text ?? "", placeholder: "Name, number or reason", "aria-label": "Filter by text", class: "filter" });
+  const user = h("input", { type: "text", value: filter.user ?? "", placeholder: "Every user", "aria-label": "Filter by user", size: 12 });
+  let tab = filter.risk ? "risk" : filter.state ?? "";
+  const tabs = Object.entries(TABS).map(([name, title]) => [name, h("button", { type: "button", onclick: () => { tab = tab === name ? "" : name; changed(); } }, title, " ", h("small"))]);
+  const mine = h("button", { type: "button", onclick: () => { user.value = user.value === session.user ? "" : session.user; changed(); } }, "Mine");
   const count = h("span", { class: "count" });
   const actions = ["cancel", "hold", "release"].map((action) =>
-    h("button", { type: "button", disabled: true, onclick: () => changeJobs(action, [...table.selected]).then(() => { table.selectAll(false); }) },
+    h("button", { type: "button", disabled: true, class: action === "cancel" ? "danger" : null, onclick: () => changeJobs(action, [...table.selected]).then(() => { table.selectAll(false); }) },
       action[0].toUpperCase() + action.slice(1)));
   const more = titled(cluster), changes = !session.run && !session.reads;
   const site = session.reads ? attachedTo(session.reads.split(" ")[0]) : [];
+  const chosen = h("span", { class: "chosen", hidden: true }, h("span", { class: "quiet" }), actions);
   const table = new Table({
-    name: session.reads ? "attached" : "queue", label: "Jobs that are not over", key: (job) => job.number, select: changes,
+    name: session.reads ? "attached" : "queue", label: "Jobs that are not over", key: (job) => job.number, select: changes, groups: groupsOf,
     columns: [...columns.slice(0, -1), ...site, ...columns.slice(-1), ...more], hidden: ["account", "site_reason", "submitted", "p90", "guaranteed", "due", "nodes", ...more.map(({ name }) => name)],
     open: (job) => go(`#/job/${job.number}`),
     onselect: () => { for (const button of actions) button.disabled = !table.selected.size; tell(); },
   });
+  const empty = h("p", { class: "empty" });
   const tell = () => {
-    const chosen = table.selected.size ? `, ${number(table.selected.size)} selected` : "";
-    count.textContent = `${number(table.rows.length)} of ${counted(cluster.jobs.size, "job")}${chosen}`;
+    chosen.hidden = !table.selected.size;
+    chosen.firstChild.textContent = `${number(table.selected.size)} selected`;
+    count.textContent = `${number(table.rows.length)} of ${counted(cluster.jobs.size, "job")}`;
+    empty.hidden = table.rows.length > 0;
+    empty.textContent = cluster.jobs.size ? "No job is like this." : session.run ? "No job is here at this moment." : "No job is here. The next one: volvelle submit --gpus 1 -- python train.py";
+    table.element.hidden = !table.rows.length;
   };
   const draw = () => {
-    const words = text.value.trim().toLowerCase(), rows = [];
+    const words = text.value.trim().toLowerCase(), rows = [], counts = new Map(tabs.map(([name]) => [name, 0]));
     for (const job of cluster.jobs.values()) {
-      if (state.value && job.state !== state.value) continue;
       if (user.value && job.user !== user.value.trim()) continue;
-      if (risk.checked && !atRisk(job)) continue;
       if (words && !matches(job, words)) continue;
-      rows.push(job);
+      for (const [name] of tabs) if (inTab(job, name)) counts.set(name, counts.get(name) + 1);
+      if (inTab(job, tab)) rows.push(job);
     }
+    for (const [name, button] of tabs) {
+      button.setAttribute("aria-pressed", tab === name);
+      button.lastChild.textContent = number(counts.get(name));
+    }
+    axis = axisOf(cluster.jobs.values());
     table.show(rows);
     tell();
   };
   const changed = () => {
-    history.replaceState(null, "", queueLink({ text: text.value, state: state.value, user: user.value, risk: risk.checked ? "yes" : "" }));
+    history.replaceState(null, "", queueLink({ text: text.value, state: tab === "risk" ? "" : tab, user: user.value, risk: tab === "risk" ? "yes" : "" }));
     draw();
   };
-  for (const field of [text, state, user, risk]) field.addEventListener("input", changed);
-  root.append(h("h1", {}, "Queue"),
-    h("div", { class: "controls" }, text, state, user, h("label", {}, risk, " at risk"), session.run ? null : mine, changes ? actions : null, table.tools, count), table.element);
+  for (const field of [text, user]) field.addEventListener("input", changed);
+  root.append(top("Queue", text, user, session.run ? null : mine, table.tools),
+    h("div", { class: "controls" }, h("div", { class: "tabs", role: "group", "aria-label": "Filter by state" }, tabs.map(([, button]) => button)), changes ? chosen : null, count), table.element, empty);
   draw();
   return { update: draw };
 }

@@ -1,7 +1,7 @@
 // Fair share: what users and pools hold, wait for, and used.
 
 import { get } from "./api.js";
-import { h, number } from "./dom.js";
+import { h, number, top } from "./dom.js";
 import { sayError } from "./dialogs.js";
 import { queueLink } from "./queue.js";
 import { Table } from "./table.js";
@@ -33,7 +33,7 @@ export function shares(root, { go }) {
     ],
   });
   const poolPart = h("section", { hidden: true }, h("h2", {}, "Pools"), pools.element);
-  root.append(h("h1", {}, "Shares"), h("h2", {}, "Users"), h("div", { class: "controls" }, users.tools), users.element, poolPart,
+  root.append(top("Shares", users.tools), users.element, poolPart,
     h("p", { class: "note" }, "GPU-hours of others are for operators. Held jobs do not count as waiting."));
   let read = 0, closed = false;
   const draw = async () => {

@@ -26,7 +26,7 @@ export function form(title, fields, ask, action = "Ask") {
     }
     button.disabled = false;
   };
-  return h("section", {}, h("h2", {}, title), h("form", { class: "controls", onsubmit }, fields, button), answer);
+  return h("section", { class: "card ask" }, h("h2", {}, title), h("form", { class: "controls", onsubmit }, fields, h("span", { class: "buttons" }, button)), answer);
 }
 
 // Asks first, and submits what was asked about.
@@ -58,7 +58,7 @@ function jobForm(go) {
     return [h("dl", { class: "facts" }, facts.flatMap(([title, text]) => [h("dt", {}, title), h("dd", {}, text)]))];
   });
   const asking = part.querySelector("form");
-  asking.append(send);
+  asking.lastChild.append(send);
   asking.addEventListener("input", () => { send.disabled = true; }); // another job: ask about it first
   part.append(h("p", { class: "note" }, "Asking submits nothing. A job with a command can be submitted once it was asked about; it runs in the server's default place, without files of yours."));
   return part;

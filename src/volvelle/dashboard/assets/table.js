@@ -7,16 +7,19 @@ const ROW = 34, CARD_LINE = 24, CARD_EDGE = 22, OVERSCAN = 8;
 // A phone shows each row as a card (dashboard.css): two cells a line; `CARD_...` are sizes from there.
 const phone = matchMedia("(max-width: 820px)");
 
-// columns: {name, title, value(row), text(row)?, number?, wide?, line?, state?, plain?, link(row)?, late(row)?}; `value` sorts and
-// goes into CSV files. wide: long texts are cut. line: alone in its line of a card. state: its text is a state. plain: cards
-// leave out its title. late: whether the row needs a look.
-// key(row): identifies a row. open(row): what Enter and a click on its link do. select: whether rows are chosen.
+// columns: {name, title, value(row), text(row)?, number?, wide?, line?, state?, plain?, link(row)?, late(row)?, draw(row)?, head()?};
+// `value` sorts and goes into CSV files. wide: long texts are cut. line: alone in its line of a card. state: its text is a state.
+// plain: cards leave out its title. late: whether the row needs a look. draw: a picture instead of `text`, which says when it
+// differs; such a column is in no file and not sorted by; `head` draws its title.
+// key(row): identifies a row. open(row): what Enter and a click do. select: whether rows are chosen. groups(rows): [[title, rows],
+// ...], the order as long as no column is sorted by.
 export class Table {
-  constructor({ name, label, columns, key, open = null, select = false, onselect = () => {}, sort = "", hidden = [] }) {
-    Object.assign(this, { name, columns, key, open, select, onselect });
+  constructor({ name, label, columns, key, open = null, select = false, onselect = () => {}, sort = "", hidden = [], groups = null }) {
+    Object.assign(this, { name, columns, key, open, select, onselect, groups });
     this.sort = remembered(`${name}.sort`, sort);
     this.hidden = new Set(remembered(`${name}.hidden`, hidden));
     this.rows = [];
+    this.lines = []; // the rows, and on desks the titles of their groups
     this.selected = new Set();
     this.active = null;
     this.pointed = false; // a click takes its own row
@@ -28,7 +31,7 @@ export class Table {
     this.grid = h("table", { role: "grid", "aria-label": label, "aria-multiselectable": select ? "true" : null },
       h("thead", { role: "rowgroup" }, this.head), this.body);
     this.grid.tabIndex = 0;
-    this.element = h("div", { class: "scroll" }, this.grid);
+    this.element = h("div", { class: open ? "scroll opens" : "scroll" }, this.grid);
     this.element.addEventListener("scroll", () => this.draw(), { passive: true });
     this.grid.addEventListener("focus", () => { if (this.active === null && this.rows.length && !this.pointed) this.moveTo(0); });
     this.grid.addEventListener("pointerdown", () => { this.pointed = true; });
@@ -54,21 +57,27 @@ export class Table {
       const sign = descending ? -1 : 1, keys = new Map(rows.map((row) => [row, column.value(row)]));
       this.rows = [...rows].sort((a, b) => sign * compare(keys.get(a), keys.get(b), sign));
     }
+    const groups = column || !this.groups ? [["", this.rows]] : this.groups(rows).filter(([, found]) => found.length);
+    this.rows = groups.flatMap(([, found]) => found);
+    this.lines = groups.flatMap(([title, found]) => (title && !phone.matches ? [{ title }, ...found] : found));
     if (this.selected.size) {
       const present = new Set(this.rows.map(this.key));
       for (const key of this.selected) if (!present.has(key)) this.selected.delete(key);
     }
-    this.grid.setAttribute("aria-rowcount", this.rows.length + 1);
+    this.grid.setAttribute("aria-rowcount", this.lines.length + 1);
+    this.shown.forEach((each, at) => { if (each.head) this.titles[at].replaceChildren(each.head()); });
     this.draw();
   }
 
   drawHead() {
-    const cells = this.shown.map((column) => {
+    this.titles = this.shown.map((column) => {
+      if (column.draw) return h("th", { role: "columnheader", scope: "col", class: styleOf(column), "aria-label": column.head ? column.title : null }, column.head ? null : column.title);
       const way = this.sort === column.name ? "ascending" : this.sort === `-${column.name}` ? "descending" : null;
-      const sort = () => this.sortBy(way === "ascending" ? `-${column.name}` : column.name);
+      const sort = () => this.sortBy(way === "ascending" ? `-${column.name}` : way && this.groups ? "" : column.name);
       return h("th", { role: "columnheader", scope: "col", class: styleOf(column), "aria-sort": way },
         h("button", { type: "button", onclick: sort }, column.title));
     });
+    const cells = [...this.titles];
     if (this.select) {
       const all = h("input", { type: "checkbox", "aria-label": "Select all", onchange: () => this.selectAll(all.checked) });
       cells.unshift(h("th", { role: "columnheader", class: "pick" }, all));
@@ -89,7 +98,7 @@ export class Table {
     this.hidden[hidden ? "add" : "delete"](column);
     remember(`${this.name}.hidden`, [...this.hidden]);
     this.drawHead();
-    this.draw();
+    this.show(this.rows);
   }
 
   selectAll(all) {
@@ -102,7 +111,7 @@ export class Table {
   draw() {
     const height = this.element.clientHeight || innerHeight, tall = this.rowHeight;
     const first = Math.max(0, Math.floor(this.element.scrollTop / tall) - OVERSCAN);
-    const last = Math.min(this.rows.length, first + Math.ceil(height / tall) + 2 * OVERSCAN);
+    const last = Math.min(this.lines.length, first + Math.ceil(height / tall) + 2 * OVERSCAN);
     const columns = this.shown, width = columns.length + (this.select ? 1 : 0);
     while (this.pool.length < last - first) {
       const row = this.makeRow(columns);
@@ -110,9 +119,9 @@ export class Table {
       this.below.before(row.element);
     }
     for (const spare of this.pool.splice(Math.max(0, last - first))) spare.element.remove();
-    this.pool.forEach((row, at) => this.write(row, this.rows[first + at], first + at, columns));
+    this.pool.forEach((row, at) => this.write(row, this.lines[first + at], first + at, columns));
     this.space(this.above, first, width);
-    this.space(this.below, this.rows.length - last, width);
+    this.space(this.below, this.lines.length - last, width);
     const active = this.pool.find((row) => row.key === this.active);
     if (active) this.grid.setAttribute("aria-activedescendant", active.element.id);
     else this.grid.removeAttribute("aria-activedescendant");
@@ -130,16 +139,30 @@ export class Table {
       row.check = h("input", { type: "checkbox", tabIndex: -1, "aria-label": "Select the row" });
       row.element.append(h("td", { role: "gridcell", class: "pick" }, row.check));
     }
+    row.title = h("td", { role: "gridcell", class: "title", colSpan: columns.length + (this.select ? 1 : 0) });
     for (const column of columns) {
-      const holder = column.link ? h("a", { tabIndex: -1 }) : null;
+      const holder = column.link ? h("a", { tabIndex: -1 }) : column.state ? h("span", { class: "chip" }) : null;
       const cell = h("td", { role: "gridcell", class: styleOf(column), "data-title": column.plain ? null : column.title }, holder);
       row.element.append(cell);
       row.cells.push(holder ?? cell);
     }
+    row.element.append(row.title);
     return row;
   }
 
   write(row, of, at, columns) {
+    const title = of.title ?? "";
+    row.element.classList.toggle("group", title !== "");
+    row.title.hidden = !title;
+    if (title) {
+      row.title.textContent = title;
+      row.key = undefined;
+      row.element.removeAttribute("id");
+      row.element.classList.remove("active");
+      row.element.removeAttribute("aria-selected");
+      row.element.setAttribute("aria-rowindex", at + 2);
+      return;
+    }
     row.key = this.key(of);
     row.element.id = `${this.name}-${row.key}`;
     row.element.setAttribute("aria-rowindex", at + 2);
@@ -154,7 +177,8 @@ export class Table {
       if (column.link) row.cells[index].href = column.link(of);
       if (column.late) row.cells[index].classList.toggle("late", column.late(of));
       if (row.texts[index] === text) return;
-      row.texts[index] = row.cells[index].textContent = text;
+      row.texts[index] = text;
+      if (column.draw) row.cells[index].replaceChildren(column.draw(of)); else row.cells[index].textContent = text;
       if (column.state) row.cells[index].dataset.state = text;
       if (column.wide) row.cells[index].title = text;
     });
@@ -162,9 +186,10 @@ export class Table {
 
   click(event) {
     const row = this.pool.find((each) => each.element.contains(event.target));
-    if (!row) return;
+    if (!row || row.key === undefined) return;
     this.active = row.key;
     if (this.select && event.target.closest(".pick")) this.toggle(row.key);
+    else if (this.open && !event.target.closest("a") && getSelection().isCollapsed) this.open(this.rows.find((each) => this.key(each) === row.key));
     this.draw();
   }
 
@@ -194,14 +219,14 @@ export class Table {
 
   moveTo(at) {
     this.active = this.key(this.rows[at]);
-    const tall = this.rowHeight, top = at * tall, head = this.head.offsetHeight, sight = this.element.clientHeight - head;
+    const tall = this.rowHeight, top = this.lines.indexOf(this.rows[at]) * tall, head = this.head.offsetHeight, sight = this.element.clientHeight - head;
     if (top < this.element.scrollTop) this.element.scrollTop = top;
     if (top + tall > this.element.scrollTop + sight) this.element.scrollTop = top + tall - sight;
     this.draw();
   }
 
   csv() {
-    const columns = this.shown;
+    const columns = this.shown.filter((each) => !each.draw);
     saveCsv(`${this.name}.csv`, columns.map((each) => each.title), this.rows.map((row) => columns.map((each) => each.value(row))));
   }
 
@@ -218,7 +243,7 @@ export class Table {
   }
 }
 
-const styleOf = (column) => ["number", "wide", "line"].filter((each) => column[each]).join(" ");
+const styleOf = (column) => [...["number", "wide", "line"].filter((each) => column[each]), `of-${column.name}`].join(" ");
 
 // Numbers, then texts; what is missing comes last either way.
 function compare(a, b, sign) {

@@ -19,7 +19,7 @@ export function timeline(root, { cluster, session, go }) {
       h("label", {}, "Rows ", h("select", { name: "rows" }, option("gpus", "GPUs"), option("jobs", "jobs"))),
       h("label", {}, "Colour by ", h("select", { name: "color" }, option("user", "user"), option("width", "GPUs"), option("status", "state"))),
       h("span", {}, button("+", "Zoom in on time (+)", "in"), button("−", "Zoom out on time (-)", "out"), button("↕ +", "Taller rows (])", "taller"), button("↕ −", "Flatter rows ([)", "flatter"), button("All", "Show everything (0)", "all"), session.run ? null : button("Now", "To now (n)", "now"))),
-    canvas, h("ul", { class: "legend" }));
+    h("ul", { class: "legend" }), canvas);
   root.append(h("h1", {}, "Timeline"), gantt, note);
   let past = null, chart = null, drawn = 0, origin = session.run ? 0 : undefined, loads = 0, closed = false;
 
@@ -33,8 +33,7 @@ export function timeline(root, { cluster, session, go }) {
       chart = ganttChart(gantt, data, { laneName: laneNames(cluster.nodes), open: (row) => { if (past.numbers[row] >= 0) go(`#/job/${past.numbers[row]}`); } });
       if (!session.run) chart.show(Math.max(0, data.now - 6 * 3600), Math.min(data.span, data.now + 12 * 3600));
     }
-    note.textContent = "Left of now: what was held, as the server remembers it. Pale: predicted; running jobs to their P50, waiting ones "
-      + "from their expected start, on GPUs that come free first (which ones is decided only then). A wedge: stopped, or expected to be, before its end. "
+    note.textContent = "Solid: held. Pale: predicted, to each job's P50, on the GPUs that come free first; which ones is decided only then. A wedge: stopped, or expected to be, before its end. "
       + "Wheel or pinch zooms, dragging moves, a click opens the job, with Shift it takes it in hand."
       + (left ? ` ${counted(left, "later start")} ${left === 1 ? "is" : "are"} left out.` : "");
   };

@@ -41,7 +41,7 @@ function clusterForm(cluster) {
     return effect(await post("/v1/forecast/cluster", question));
   });
   const apply = h("button", { type: "button", onclick: () => putInPlace(parts()) }, "Use this policy");
-  section.querySelector("form").append(apply);
+  section.querySelector("form").lastChild.append(apply);
   return section;
 }
 

@@ -5,7 +5,8 @@ limits and reservations), and recorded runs of real daemons are the yardstick.
 """
 
 PARTS: dict[str, dict[str, str]] = {
-    "commands": {"attach": "command:app"},
+    "attached": {"slurm": "attach:incumbent"},
+    "attaches": {"slurm": "attach_command:slurm"},
     "imports": {"slurm": "site_command:slurm"},
     "policies": {"slurm": "policy"},
 }

@@ -5,7 +5,7 @@ import shlex
 import subprocess
 from collections.abc import Mapping, Sequence
 
-from volvelle.incumbents.slurm.recording import POLLED
+from volvelle.incumbents.slurm.attach import POLLED
 from volvelle.model.problems import Problem
 
 _ASSOC = (

@@ -2,12 +2,13 @@
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from volvelle.core.composition import WrittenComposition
 from volvelle.core.events import JobSubmitted
 from volvelle.core.fork import Fork
 from volvelle.core.scheduler import Scheduler
+from volvelle.incumbents.attach.incumbent import Expected
 from volvelle.incumbents.slurm.past import past_of
 from volvelle.incumbents.slurm.policy import NO_GPUS, Slurm
 from volvelle.incumbents.slurm.site import Job, Site, Snapshot
@@ -24,27 +25,13 @@ _STEADY = Table((1.0,))
 """A second of work a second, on however many GPUs."""
 
 
-@dataclass(frozen=True, slots=True)
-class Expected:
-    """When a job is expected to start (next) and to end; None: not foreseen. why: what it waits for now."""
-
-    start: float | None
-    end: float | None
-    why: str = ""
-
-
 def scheduler_of(site: Site, snapshot: Snapshot, durations: Mapping[str, float]) -> Scheduler:
     """A scheduler in the state of a snapshot: running jobs on their nodes with what they have run.
 
     durations: how long each job is believed to take in all, in seconds, by key; jobs that run longer
     already are believed to end at once. Times are Slurm's, in seconds since 1970.
     """
-    if snapshot.nodes:
-        site = replace(site, nodes=snapshot.nodes)
-    if snapshot.reservations is not None:
-        site = replace(site, reservations=snapshot.reservations)
-    if snapshot.associations:
-        site = replace(site, associations=snapshot.associations)
+    site = site.at(snapshot)
     jobs = [job for job in snapshot.jobs if job.pending or job.running]
     running = sorted((job for job in jobs if job.running), key=_started)
     policy = Slurm.of(site, jobs, past_of(site, snapshot))

@@ -11,6 +11,7 @@ import numpy as np
 
 from volvelle.core.compiled import compiled, kernel
 from volvelle.incumbents.slurm.choosing import (
+    LEAST,
     Ground,
     fill_tasks,
     find_among,
@@ -229,7 +230,7 @@ def _earliest(
 
     At each slot the job looks at nodes that are kept for nobody from there to its limit's end. Free
     resources on them when the next slot begins, by limits, have to suffice; then `_will_run` says whether
-    they do.
+    they do. Slots at which too few of all nodes could serve the job are passed over.
     """
     held, times, order, size = running.held, plan.times, plan.order, plan.sizes[0]
     demand, limit, of = int(rows[line, DEMAND]), rows[line, LIMIT], int(rows[line, CLASS])
@@ -240,26 +241,36 @@ def _earliest(
         if running.gone[of, share]:
             _release(held, share, free)
     fill_tasks(ground, demand, free, all_nodes, tasks)
-    share, behind = 0, 0
+    able, share, counted, behind = 0, 0, 0, 0
+    for node in range(nodes):
+        able += int(tasks[node] > 0.0)
     for slot in range(size):
         at = times[slot]
         end, later = at + limit, times[slot + 1] if slot + 1 < size else NEVER
-        if slot > 0:
-            _count(kept, plan.kept, order[slot - 1], -1)
-            if behind > slot and plan.pointed[order[slot]]:
-                _count(kept, plan.points, order[slot], -1)
-        while behind < size and (behind <= slot or times[behind] < end):
-            _count(kept, plan.kept, order[behind], 1)
-            if behind > slot and plan.pointed[order[behind]]:
-                _count(kept, plan.points, order[behind], 1)
-            behind += 1
         while share < held.shape[1] and held[END, share] <= later:
             if not running.gone[of, share]:
                 _release(held, share, free)
                 node = int(held[NODE, share])
                 if ground.allowed[demand, node]:
+                    able -= int(tasks[node] > 0.0)
                     tasks[node] = tasks_at(ground, demand, free, node)
+                    able += int(tasks[node] > 0.0)
             share += 1
+        if able == 0 or able < ground.demands[demand, LEAST]:
+            continue
+        if behind <= slot:
+            kept[:] = 0
+            counted, behind = slot, slot
+        while counted < slot:
+            _count(kept, plan.kept, order[counted], -1)
+            counted += 1
+            if plan.pointed[order[counted]]:
+                _count(kept, plan.points, order[counted], -1)
+        while behind < size and (behind <= slot or times[behind] < end):
+            _count(kept, plan.kept, order[behind], 1)
+            if behind > slot and plan.pointed[order[behind]]:
+                _count(kept, plan.points, order[behind], 1)
+            behind += 1
         _leave(running, int(rows[line, RESERVATION]), at, end, kept, usable)
         if not suffices(ground, demand, free, tasks, usable):
             continue

@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Protocol
 
-from volvelle.incumbents.slurm.accuracy import Told
-from volvelle.incumbents.slurm.follow import Follower
-from volvelle.incumbents.slurm.site import Job
+from volvelle.incumbents.attach.accuracy import Told
+from volvelle.incumbents.attach.follow import Follower
+from volvelle.incumbents.slurm.site import Job, Site, Snapshot
 
 PREFIX = "volvelle: "
 EVERY = 300.0
@@ -37,7 +37,7 @@ class Publisher:
         self._told: dict[str, Told] = {}
         """The times that comments say, of jobs whose comment this process wrote."""
 
-    def publish(self, follower: Follower, told: Sequence[Told]) -> None:
+    def publish(self, follower: Follower[Site, Snapshot], told: Sequence[Told]) -> None:
         """Write what changed, if a round is due. Raises `Problem` where Slurm refuses a comment."""
         now = follower.snapshot.time
         if now - self._at < EVERY:
@@ -52,7 +52,7 @@ class Publisher:
             self._write(one.key, _text(one))
             self._told[one.key] = one
 
-    def withdraw(self, follower: Follower) -> None:
+    def withdraw(self, follower: Follower[Site, Snapshot]) -> None:
         """Remove the comments that are there."""
         for job in follower.snapshot.jobs:
             if self._is_ours(job):

@@ -10,7 +10,6 @@ from volvelle.incumbents.slurm.shapes import CPUS, GPUS, Share
 from volvelle.incumbents.slurm.site import Job
 from volvelle.model.job import JobSpec
 
-_HELD = ("JobHeldUser", "JobHeldAdmin")
 _LONG = 365.0 * 86400.0
 
 
@@ -41,7 +40,7 @@ def entry_of(
         partitions=fits,
         eligible=eligible,
         accrue=accrue,
-        held=job.pending and (job.reason in _HELD or job.priority == 0.0),
+        held=job.pending and (job.held_back or job.priority == 0.0),
         after=after,
         fixed_priority=given,
     )

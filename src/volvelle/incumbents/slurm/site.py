@@ -7,10 +7,15 @@ stands for "no limit", or for a moment that Slurm does not know.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
+from typing import Any
 
 from pydantic import ConfigDict
+
+from volvelle.incumbents.attach import incumbent as attach
+from volvelle.model.job_number import job_number
+from volvelle.model.pool import Pool
 
 _STRICT = ConfigDict(extra="forbid")
 Tres = Mapping[str, float]
@@ -81,6 +86,11 @@ class Node:
     def usable(self) -> bool:
         """Whether new jobs may start on it."""
         return not self.state & UNUSABLE
+
+    @property
+    def down(self) -> bool:
+        """Whether it is lost, and not kept from jobs on purpose."""
+        return bool(self.state & {"DOWN", "NOT_RESPONDING", "FAIL", "UNKNOWN", "POWERED_DOWN"})
 
 
 UNUSABLE = frozenset(
@@ -236,59 +246,122 @@ class Site:
     remarks: tuple[str, ...] = ()
     """One sentence each: what was not there to read, and what still works."""
 
+    @property
+    def title(self) -> str:
+        """Slurm with its version."""
+        return f"Slurm {self.version}".strip()
 
-@dataclass(frozen=True, slots=True)
-class Job:
-    """A job, or one task of an array, as ``scontrol show job`` tells it."""
+    @property
+    def about(self) -> str:
+        """Its nodes, GPUs and partitions in words."""
+        gpus = sum(sum(node.gpus.values()) for node in self.nodes)
+        return f"{len(self.nodes)} nodes, {gpus} GPUs, {len(self.partitions)} partitions"
 
-    key: str
-    """As ``sacct`` writes it: ``12``, ``12_3`` for a task of an array."""
+    @property
+    def pools(self) -> tuple[Pool, ...]:
+        """Accounts with a limit of GPUs."""
+        return tuple(
+            Pool(one.account, one.limits.group["gres/gpu"])
+            for one in self.associations
+            if not one.user and "gres/gpu" in one.limits.group
+        )
+
+    @property
+    def shown(self) -> tuple[Node, ...]:
+        """Its nodes."""
+        return self.nodes
+
+    @property
+    def launch_seconds(self) -> float:
+        """Seconds by which times of jobs that start at once are off."""
+        return self.config.scheduler_number("bf_interval", 30.0) + _LAUNCH
+
+    def at(self, snapshot: "Snapshot") -> "Site":
+        """The site with nodes, reservations and usage as a snapshot has them."""
+        planned = snapshot.reservations
+        return replace(
+            self,
+            nodes=snapshot.nodes or self.nodes,
+            reservations=self.reservations if planned is None else planned,
+            associations=snapshot.associations or self.associations,
+        )
+
+    @cached_property
+    def _limits(self) -> dict[str, float]:
+        """The limit of jobs without their own, by partition."""
+        usual = ((one.name, one.default_seconds or one.max_seconds) for one in self.partitions)
+        return {name: limit for name, limit in usual if limit}
+
+    def limit_of(self, job: "Job") -> float | None:
+        """The longest that a job may run, in seconds: its own limit, else its partition's."""
+        if job.limit_seconds:
+            return job.limit_seconds
+        limits = self._limits
+        return min((limits[name] for name in job.partitions if name in limits), default=None)
+
+    def groups(self, job: "Job") -> list[attach.Group]:
+        """Run times are alike in an array, then by user, name and limit."""
+        limit = self.limit_of(job)
+        of_all: list[attach.Group] = [
+            (job.user, job.name, limit),
+            (job.user, job.name),
+            (job.user,),
+            (),
+        ]
+        return of_all if job.array is None else [("array", job.array, job.user, limit), *of_all]
+
+    def kinds(self, job: "Job") -> tuple[str, ...]:
+        """Times are alike by reason, QOS, and whether jobs may be stopped."""
+        if job.running:
+            return "runs", job.qos
+        return f"waits {job.reason}", job.qos, f"stopped {self.preemptible(job)}"
+
+    def preemptible(self, job: "Job") -> bool:
+        """Whether some other job may stop it."""
+        kind = self.config.text("PreemptType")
+        if kind.endswith("qos"):
+            return any(job.qos in one.preempts for one in self.qos)
+        if kind.endswith("partition_prio"):
+            own = [one for one in self.partitions if one.name in job.partitions]
+            highest = max((one.tier for one in self.partitions), default=0)
+            return any(one.tier < highest and one.preempt_mode != "OFF" for one in own)
+        return False
+
+
+_LAUNCH = 20.0
+"""Seconds from a start to the job's first second."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Job(attach.Job):
+    """A job, or one task of an array, as ``scontrol show job`` tells it; ``key`` as ``sacct`` writes it."""
+
     id: int
     """``JobId``; tasks of an array that have not been split off yet share one."""
-    submit: float
-    """The last submission: a requeue moves it."""
     array: int | None = None
-    task: int | None = None
     throttle: int | None = None
     """Most tasks of the array at once."""
-    name: str = ""
-    user: str = ""
-    account: str = ""
-    qos: str = ""
     partitions: tuple[str, ...] = ()
     """Partitions that the job names; once it runs, the one it runs in."""
     priority: float | None = None
     nice: float = 0.0
-    state: str = "PENDING"
-    """The first word of ``JobState``."""
-    reason: str = ""
-    """Empty where Slurm has none."""
     dependency: str = ""
     """``afterok:53(unfulfilled)``, ``singleton(unfulfilled)``; empty without one."""
     requeue: bool = True
-    restarts: int = 0
-    limit_seconds: float | None = None
     least_seconds: float | None = None
     """``TimeMin``."""
-    eligible: float | None = None
     accrue: float | None = None
     """From when its age counts."""
-    start: float | None = None
-    """When it started, or for a pending job when Slurm expects it to."""
-    end: float | None = None
     preempt_eligible: float | None = None
     suspended_seconds: float = 0.0
     evaluated: float | None = None
     """``LastSchedEval``."""
-    nodes: tuple[str, ...] = ()
-    """Where it runs."""
     planned_nodes: tuple[str, ...] = ()
     """``SchedNodeList``: where Slurm would start it."""
     required_nodes: tuple[str, ...] = ()
     excluded_nodes: tuple[str, ...] = ()
     least_nodes: int = 1
     most_nodes: int = 1
-    cpus: float = 1.0
     tasks: int = 1
     cpus_per_task: float = 1.0
     tasks_per_node: int = 0
@@ -314,14 +387,25 @@ class Job:
     admin_comment: str = ""
 
     @property
-    def pending(self) -> bool:
-        """Whether it waits."""
-        return self.state == "PENDING"
+    def number(self) -> int:
+        """The number of its JobId and task."""
+        return job_number(self.key)
 
     @property
-    def running(self) -> bool:
-        """Whether it holds its nodes."""
-        return self.state in HOLDS
+    def queue(self) -> str:
+        """Its partitions, with commas."""
+        return ",".join(self.partitions)
+
+    @property
+    def held_back(self) -> bool:
+        """Whether its user or an administrator holds it."""
+        return self.reason in HELD
+
+    @property
+    def request(self) -> dict[str, Any]:
+        """The request as the HTTP API shows it."""
+        usual = {"time_limit": self.limit_seconds, "cpus": self.cpus}
+        return usual | {"pool": self.account, "nodes": self.least_nodes}
 
     @property
     def gpus(self) -> float:
@@ -338,8 +422,8 @@ class Job:
         )
 
 
-HOLDS = frozenset(("RUNNING", "COMPLETING", "SUSPENDED", "CONFIGURING", "STOPPED", "SIGNALING"))
-"""States in which a job holds its nodes."""
+HELD = ("JobHeldUser", "JobHeldAdmin")
+"""Reasons of jobs that somebody has to release."""
 
 
 def _gpus(tres: Tres) -> float:
@@ -349,15 +433,11 @@ def _gpus(tres: Tres) -> float:
 
 
 @dataclass(frozen=True)
-class Snapshot:
-    """All that a poll saw."""
+class Snapshot(attach.Snapshot[Job]):
+    """All that a poll saw of a cluster with Slurm."""
 
-    time: float
-    """By the clock of the machine that asked."""
-    jobs: tuple[Job, ...] = ()
     nodes: tuple[Node, ...] = ()
     """As they are now; empty where they were not asked for, and the site's hold."""
     reservations: tuple[Reservation, ...] | None = None
     associations: tuple[Association, ...] = ()
     """With their usage; empty where they were not asked for this time."""
-    remarks: tuple[str, ...] = ()

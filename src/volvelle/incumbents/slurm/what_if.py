@@ -1,6 +1,6 @@
-"""Effects of a change of the site on the jobs that wait now: by queue and by user.
+"""A change of a site, to ask what if.
 
-A change is written as Slurm's own commands write it: the record that it names, then fields of it::
+It is written as Slurm's own commands write it: the record that it names, then fields of it::
 
     QOS=normal MaxTRESPU=gres/gpu=16           PartitionName=h100 Nodes=h[1-4] MaxTime=2:00:00
     Account=vision GrpTRES=gres/gpu=-1         NodeName=h5 Like=h4       NodeName=a1 State=DOWN
@@ -10,101 +10,25 @@ An amount of -1 takes a limit away, as for sacctmgr.
 """
 
 import re
-import statistics
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import fields, is_dataclass, replace
-from typing import Any, NamedTuple
+from typing import Any
 
-from volvelle.incumbents.slurm.follow import Course, Follower
 from volvelle.incumbents.slurm.read_accounts import read_association, read_quality
 from volvelle.incumbents.slurm.read_jobs import read_reservations
 from volvelle.incumbents.slurm.read_site import placed, read_partition
-from volvelle.incumbents.slurm.site import Job, Node, Site, Snapshot
+from volvelle.incumbents.slurm.site import Node, Site, Snapshot
 from volvelle.incumbents.slurm.text import hosts
 from volvelle.model.problems import Problem, nearest
-
-SHARES = (0.5, 0.25, 0.75)
-"""Shares of jobs that take no longer than believed: run times of the middle, of quick and of slow jobs."""
 
 Record = Mapping[str, str]
 
 
-class Effect(NamedTuple):
-    """Mean waits of the jobs of a queue or a user from now on, in seconds, as it is and changed.
-
-    never: jobs that would not start any more, which the means leave out. least, most: of the difference, with
-    run times of quick, usual and slow jobs.
-    """
-
-    kind: str
-    name: str
-    jobs: int
-    never: int
-    before: float
-    after: float
-    least: float
-    most: float
-
-
-class _Pair(NamedTuple):
-    """Waits of a job from now on, in seconds: as it is, and changed (None: it does not start any more)."""
-
-    job: Job
-    before: float
-    after: float | None
-
-
-def effects(follower: Follower, changes: Sequence[str]) -> list[Effect]:
-    """The effect of changes on the jobs that wait at the last poll. Raises `Problem` for one that is none."""
-    site, snapshot = follower.site, follower.snapshot
-    other, changed = site, snapshot
+def changed(site: Site, snapshot: Snapshot, changes: Sequence[str]) -> tuple[Site, Snapshot]:
+    """The site and the snapshot after changes. Raises `Problem` for one that is none."""
     for written in changes:
-        other, changed = _changed(other, changed, written)
-    by_share = []
-    for share in SHARES:
-        seconds = follower.believed(share)
-        before = follower.mechanism(site, snapshot, seconds)
-        after = follower.mechanism(other, changed, seconds)
-        by_share.append(list(_pairs(snapshot, before, after)))
-    found = []
-    for kind, name_of in _GROUPINGS.items():
-        for name in dict.fromkeys(name_of(one.job) for one in by_share[0]):
-            mine = [[one for one in pairs if name_of(one.job) == name] for pairs in by_share]
-            found.append(_effect(kind, name, mine))
-    return sorted(found, key=lambda one: (one.kind, -abs(one.after - one.before) * one.jobs))
-
-
-_GROUPINGS: dict[str, Callable[[Job], str]] = {
-    "all": lambda job: "",
-    "queue": lambda job: ",".join(job.partitions),
-    "user": lambda job: job.user,
-}
-
-
-def _pairs(
-    snapshot: Snapshot, before: Mapping[str, Course], after: Mapping[str, Course]
-) -> Iterator[_Pair]:
-    """The waits of jobs that start as it is."""
-    for job in snapshot.jobs:
-        start = before[job.key].start if job.pending and job.key in before else None
-        if start is not None:
-            other = after[job.key].start if job.key in after else None
-            yield _Pair(
-                job, start - snapshot.time, None if other is None else other - snapshot.time
-            )
-
-
-def _effect(kind: str, name: str, by_share: Sequence[Sequence[_Pair]]) -> Effect:
-    means, moved = [], []
-    for pairs in by_share:
-        both = [(one.before, one.after) for one in pairs if one.after is not None]
-        before, after = (
-            (statistics.fmean(side) for side in zip(*both, strict=True)) if both else (0.0, 0.0)
-        )
-        means.append((before, after))
-        moved.append(after - before)
-    never = sum(one.after is None for one in by_share[0])
-    return Effect(kind, name, len(by_share[0]), never, *means[0], min(moved), max(moved))
+        site, snapshot = _changed(site, snapshot, written)
+    return site, snapshot
 
 
 def _changed(site: Site, snapshot: Snapshot, written: str) -> tuple[Site, Snapshot]:

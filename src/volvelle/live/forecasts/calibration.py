@@ -1,22 +1,23 @@
-"""Calibration of forecasts: P50 and P90 of a forecast finish, from the errors of past forecasts.
+"""Calibration of forecasts: P50 and P90 of a finish, and P50 of a start, from the errors of past forecasts.
 
-A finish is calibrated by `volvelle.estimate.told.ToldTimes` at a job's first forecast, and anew when the job
-starts or is stopped. In between what remains counts as often as then. P50 is no later than a guarantee that
-the forecast keeps.
+Both are calibrated by `volvelle.estimate.told.ToldTimes` at a job's first forecast, and anew when the job
+starts or is stopped. In between what remains counts as often as then. P50 of a finish is no later than a
+guarantee that the forecast keeps, and a start is no later than P50 of the finish.
 """
 
 import threading
 from bisect import bisect_left, insort
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple, Self
 
 import numpy as np
 
 from volvelle.core.decision import Promise
+from volvelle.core.forecast import Forecast
 from volvelle.core.promises import keeps
 from volvelle.core.scheduler_state import SchedulerState
 from volvelle.estimate.likeness import ARRIVALS_SECONDS, Observed, believed_service
-from volvelle.estimate.told import ToldTimes
+from volvelle.estimate.told import AT_ONCE_SECONDS, ToldTimes
 from volvelle.live.scheduler_queries import declarations, holds_gpus, unheld_job_numbers
 from volvelle.model.job import JobSpec
 
@@ -24,8 +25,8 @@ from volvelle.model.job import JobSpec
 class PastForecast(NamedTuple):
     """The first forecast of a job. Times on the journal's clock.
 
-    width: GPUs. service: seconds that the job was
-    believed to run. ended: None where it goes on.
+    width: GPUs. service: seconds that the job was believed to run. start: as forecast; None where it ran.
+    started, ended: None where that has not happened, or is not known.
     """
 
     number: int
@@ -34,10 +35,12 @@ class PastForecast(NamedTuple):
     width: float
     service: float
     ended: float | None = None
+    start: float | None = None
+    started: float | None = None
 
 
 class CalibratedTimes(NamedTuple):
-    """P50 and P90 of a finish on the journal's clock; None where none is forecast.
+    """P50 and P90 of a finish, and P50 of a start, on the journal's clock; None where none is forecast.
 
     prior: too few jobs have ended, so that assumptions are part of them.
     """
@@ -45,28 +48,20 @@ class CalibratedTimes(NamedTuple):
     p50: float | None
     p90: float | None
     prior: bool
+    start: float | None = None
 
     def under(self, promise: Promise | None, finish: float | None) -> Self:
-        """The same for a job with this promise, if any: P50 no later, unless its forecast ``finish`` is.
+        """The same for a job with this guarantee, if any: P50 no later, unless its forecast ``finish`` is.
 
         Guarantees hold more often than in half of all cases, so P50 of such a job is no later than its
-        guarantee; P90 says how far that is at risk.
+        guarantee; P90 says how far that is at risk. A start is no later than P50.
         """
-        finish_by = None if promise is None else promise.finish_by
-        if finish_by is None or finish is None or self.p50 is None or not keeps(finish, finish_by):
+        p50, finish_by = self.p50, None if promise is None else promise.finish_by
+        if p50 is None:
             return self
-        return self._replace(p50=min(self.p50, finish_by))
-
-
-def told_start(now: float, start: float, finish: float | None, p50: float | None) -> float:
-    """The start that is told beside P50, for a forecast ``start`` and ``finish``.
-
-    P50 is calibrated. Where it is sooner than the forecast finish, so is the start, in proportion: the job
-    keeps its share of the time until then.
-    """
-    if finish is None or p50 is None or not now < start < finish:
-        return start
-    return min(start, now + (start - now) * (p50 - now) / (finish - now))
+        if finish_by is not None and finish is not None and keeps(finish, finish_by):
+            p50 = min(p50, finish_by)
+        return self._replace(p50=p50, start=None if self.start is None else min(self.start, p50))
 
 
 UNKNOWN = CalibratedTimes(None, None, prior=False)
@@ -78,6 +73,7 @@ class ForecastCalibration:
 
     def __init__(self) -> None:
         self._told = ToldTimes[int]()
+        self._starts = ToldTimes[int](offset_seconds=AT_ONCE_SECONDS)
         self._running: dict[int, bool] = {}
         """Whether a job held GPUs when it was calibrated."""
         self._arrivals: list[float] = []
@@ -87,73 +83,111 @@ class ForecastCalibration:
     def replay(self, past: Iterable[PastForecast]) -> None:
         """Learn from stored first forecasts of jobs that finished or go on."""
         forecasts = sorted(past, key=lambda each: each.submitted)
-        ends = sorted((each.ended, each.number) for each in forecasts if each.ended is not None)
-        over = 0
+        news = sorted(
+            (time, over, each.number)
+            for each in forecasts
+            for over, time in enumerate((each.started, each.ended))
+            if time is not None
+        )
+        learned = ended = 0
         for come, each in enumerate(forecasts, 1):
-            while over < len(ends) and ends[over][0] <= each.submitted:
-                self._told.came(ends[over][1], ends[over][0])
-                over += 1
+            while learned < len(news) and news[learned][0] <= each.submitted:
+                ended += news[learned][1]
+                self._learn(*news[learned])
+                learned += 1
             arrivals = self._arrived(each.submitted, each.submitted)
-            state = come - over, arrivals, each.service, each.width
+            state = come - ended, arrivals, each.service, each.width
             observed = Observed(*state, _kinds(running=False))
             self._told.tell(each.number, each.submitted, observed, each.finish - each.submitted)
+            if each.start is not None:
+                wait = each.start - each.submitted
+                self._starts.tell(each.number, each.submitted, observed, wait)
             self._running[each.number] = False
-        for ended, number in ends[over:]:
-            self._told.came(number, ended)
-        for _, number in ends:
-            del self._running[number]
+        for one in news[learned:]:
+            self._learn(*one)
+
+    def _learn(self, time: float, over: int, number: int) -> None:
+        """Learn from the start of a job, or from its end."""
+        told = self._told if over else self._starts
+        if number in told:
+            told.came(number, time)
+        if over:
+            self._starts.withdraw(number)
+            self._running.pop(number, None)
 
     def tell(
-        self,
-        scheduler: SchedulerState,
-        submitted: Mapping[int, float],
-        finishes: Mapping[int, float],
+        self, scheduler: SchedulerState, submitted: Mapping[int, float], forecast: Forecast
     ) -> tuple[dict[int, CalibratedTimes], list[int]]:
-        """P50 and P90 of forecast finishes, and the jobs that had no forecast before.
+        """P50 and P90 of forecast finishes, P50 of starts, and the jobs that had no forecast before.
 
         submitted: when jobs were submitted that are not held.
         """
-        now = scheduler.now
+        now, finishes, starts = scheduler.now, forecast.finish, forecast.upcoming
         with self._lock:
             waited_for = [number for number in submitted if number in finishes]
             first = [number for number in waited_for if number not in self._told]
             for number in first:
                 self._arrived(now, submitted[number])
             self._told.foresee(finishes)
+            self._starts.foresee(starts)
             crowd = _Crowd(len(submitted), self._arrived(now), declarations(scheduler))
             for number in waited_for:
                 running = holds_gpus(scheduler, number)
-                if self._running.get(number) is not running:
-                    self._told.tell(
-                        number, now, *_asked(scheduler, number, finishes[number], crowd)
-                    )
-                    self._running[number] = running
-            numbers = [number for number in finishes if number in self._told]
-            p50, p90 = self._told.again(numbers, np.array([finishes[n] - now for n in numbers]))
-            times = zip((now + p50).tolist(), (now + p90).tolist(), strict=True)
-            prior = self._told.prior
+                if self._running.get(number) is running:
+                    continue
+                self._running[number] = running
+                observed, seconds, limit = _asked(scheduler, number, finishes[number], crowd)
+                self._told.tell(number, now, observed, seconds, limit)
+                if running:
+                    self._learn(starts.get(number, now), 0, number)
+                elif number in starts:
+                    self._starts.tell(number, now, observed, starts[number] - now)
+            found = self._again(now, [n for n in finishes if n in self._told], starts, finishes)
         promises = scheduler.promises
-        found = {
-            n: CalibratedTimes(*both, prior).under(promises.get(n), finishes[n])
-            for n, both in zip(numbers, times, strict=True)
-        }
-        return found, first
+        return {n: each.under(promises.get(n), finishes[n]) for n, each in found.items()}, first
 
-    def ask(self, scheduler: SchedulerState, number: int, finish: float | None) -> CalibratedTimes:
-        """P50 and P90 of a job that is forecast to finish so, and is not noted."""
+    def ask(
+        self, scheduler: SchedulerState, number: int, start: float | None, finish: float | None
+    ) -> CalibratedTimes:
+        """Times of a job that is forecast to start and to finish so, and is not noted."""
         if finish is None:
-            return UNKNOWN
+            return UNKNOWN._replace(start=start)
+        now = scheduler.now
         with self._lock:
-            told = self._told.ask(scheduler.now, *self._asked(scheduler, number, finish))
-        return CalibratedTimes(scheduler.now + told.p50, scheduler.now + told.p90, told.prior)
+            observed, seconds, limit = self._asked(scheduler, number, finish)
+            told = self._told.ask(now, observed, seconds, limit)
+            if start is not None and start > now:
+                start = now + self._starts.ask(now, observed, start - now).p50
+        return CalibratedTimes(now + told.p50, now + told.p90, told.prior, start)
 
-    def again(self, number: int, now: float, finish: float | None) -> float | None:
-        """P50 of a job's finish if that were forecast to be ``finish``, by what the job was told by last."""
+    def again(
+        self, number: int, now: float, start: float, finish: float | None
+    ) -> tuple[float, float | None]:
+        """P50 of a job's start and finish if its forecast were this, by the scores of when it was told."""
         with self._lock:
             if finish is None or number not in self._told:
-                return finish
-            p50, _ = self._told.again([number], np.array([finish - now]))
-        return now + float(p50[0])
+                return start, finish
+            times = self._again(now, [number], {number: start}, {number: finish})[number]
+        p50 = times.p50
+        return (start if p50 is None or times.start is None else min(times.start, p50)), p50
+
+    def _again(
+        self,
+        now: float,
+        numbers: Sequence[int],
+        starts: Mapping[int, float],
+        finishes: Mapping[int, float],
+    ) -> dict[int, CalibratedTimes]:
+        """Times of jobs that were told before, by the scores of then."""
+        p50, p90 = self._told.again(numbers, np.array([finishes[n] - now for n in numbers]))
+        wait = [n for n in numbers if n in self._starts and n in starts]
+        begins, _ = self._starts.again(wait, np.array([starts[n] - now for n in wait]))
+        started = {**starts, **dict(zip(wait, (now + begins).tolist(), strict=True))}
+        times = zip((now + p50).tolist(), (now + p90).tolist(), strict=True)
+        return {
+            n: CalibratedTimes(*both, self._told.prior, started.get(n))
+            for n, both in zip(numbers, times, strict=True)
+        }
 
     def share_within(
         self, scheduler: SchedulerState, number: int, finish: float, seconds: float
@@ -166,11 +200,9 @@ class ForecastCalibration:
     def job_ended(self, number: int, time: float, *, finished: bool) -> None:
         """A job is over; learn from it if it finished."""
         with self._lock:
-            self._running.pop(number, None)
-            if number in self._told and finished:
-                self._told.came(number, time)
-            else:
+            if not finished:
                 self._told.withdraw(number)
+            self._learn(time, 1, number)
 
     def _asked(
         self, scheduler: SchedulerState, number: int, finish: float

@@ -1,12 +1,14 @@
 """Forecasts all jobs by running a fork of the scheduler ahead under its beliefs (PCS, OSDI'24, section 4)."""
 
+import math
 import time
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from volvelle.core.forecast import Forecast
 from volvelle.core.fork import Fork
 from volvelle.core.scheduler import Scheduler
-from volvelle.live.forecasts.calibration import UNKNOWN, ForecastCalibration, told_start
+from volvelle.live.forecasts.calibration import UNKNOWN, ForecastCalibration
 from volvelle.live.scheduler_queries import guessed_jobs, submit_times, unheld_job_numbers
 from volvelle.live.status.reasons import waiting_reasons
 from volvelle.live.store.rows import FirstForecast
@@ -29,13 +31,13 @@ class ForecastTimes:
 class ForecastUpdate:
     """Forecasts of jobs, and why they wait.
 
-    promises: of jobs that were forecast for the first time. seconds: that it took; None if it is in another
+    first: forecasts of jobs that had none before. seconds: that it took; None if it is in another
     part.
     """
 
     times: dict[int, ForecastTimes]
     reasons: dict[int, str]
-    promises: tuple[FirstForecast, ...]
+    first: tuple[FirstForecast, ...]
     seconds: float | None
 
     def parts(self) -> Iterable["ForecastUpdate"]:
@@ -47,7 +49,7 @@ class ForecastUpdate:
             yield ForecastUpdate(
                 {number: self.times[number] for number in these},
                 {number: self.reasons[number] for number in these if number in self.reasons},
-                tuple(promise for promise in self.promises if promise.number in wanted),
+                tuple(each for each in self.first if each.number in wanted),
                 self.seconds if first == 0 else None,
             )
 
@@ -63,24 +65,26 @@ def forecast_jobs(
     scheduler.compile_where_it_pays(repeatedly=True)
     scheduler.now = max(scheduler.now, now)
     result = Fork(scheduler).until()
-    calibrated, first = calibration.tell(scheduler, dict(submit_times(scheduler)), result.finish)
+    calibrated, first = calibration.tell(scheduler, dict(submit_times(scheduler)), result)
     guessed = guessed_jobs(scheduler)
     times = {
-        number: ForecastTimes(
-            None if start is None else told_start(scheduler.now, start, finish, p50),
-            p50,
-            p90,
-            prior or number in guessed,
-        )
+        number: ForecastTimes(start, p50, p90, prior or number in guessed)
         for number in unheld_job_numbers(scheduler)
-        for p50, p90, prior in [calibrated.get(number, UNKNOWN)]
-        for start, finish in [(result.upcoming.get(number), result.finish.get(number))]
+        for p50, p90, prior, start in [
+            calibrated.get(number, UNKNOWN._replace(start=result.upcoming.get(number)))
+        ]
     }
-    promises = [_promise(number, result.finish[number], times[number], epoch) for number in first]
+    forecasts = [_first_forecast(number, result, times[number], now, epoch) for number in first]
     reasons = waiting_reasons(scheduler)
-    return ForecastUpdate(times, reasons, tuple(promises), time.perf_counter() - began)
+    return ForecastUpdate(times, reasons, tuple(forecasts), time.perf_counter() - began)
 
 
-def _promise(number: int, finish: float, times: ForecastTimes, epoch: float) -> FirstForecast:
-    p50, p90 = (None if each is None else epoch + each for each in (times.p50, times.p90))
-    return FirstForecast(number, epoch + finish, p50, p90)
+def _first_forecast(
+    number: int, result: Forecast, times: ForecastTimes, now: float, epoch: float
+) -> FirstForecast:
+    start = result.upcoming.get(number, -math.inf)
+    p50, p90, start_ahead = (
+        None if each is None else epoch + each
+        for each in (times.p50, times.p90, start if start >= now else None)
+    )
+    return FirstForecast(number, epoch + result.finish[number], p50, p90, start_ahead)

@@ -14,7 +14,7 @@ from typing import Any
 from volvelle.core.events import Event, JobCancelled, JobReleased, JobSubmitted, NodeChanged, WakeUp
 from volvelle.core.fork import Fork
 from volvelle.core.scheduler_state import SchedulerState
-from volvelle.live.forecasts.calibration import ForecastCalibration, told_start
+from volvelle.live.forecasts.calibration import ForecastCalibration
 from volvelle.live.job_request import JobRequest
 from volvelle.live.scheduler_queries import holds_gpus, is_held, job_numbers, waits_for_jobs
 from volvelle.live.status.view import JobStatusView, Moment
@@ -111,13 +111,12 @@ def suggest(
     start, p50, after, ahead = float("inf"), None, None, None
     if with_forecasts:
         result = Fork(fork).until(number)
-        start, finish = result.upcoming.get(number, start), result.finish.get(number)
-        p50 = calibration.again(number, now, finish)
+        start = result.upcoming.get(number, start)
         ends = (other for other, finish in result.finish.items() if finish == start)
         after = next((other for other in ends if other != number), None)
         before = sorted((at, other) for other, at in result.upcoming.items())
         ahead = tuple(other for at, other in before if (at, other) < (start, number))
-        start = told_start(now, start, finish, p50)
+        start, p50 = calibration.again(number, now, start, result.finish.get(number))
     found: list[tuple[float, _Result]] = []
     complete = True
     for base, candidate in _candidates(fork, job, now):
@@ -176,11 +175,11 @@ def _try(
     if calibration is not None:
         result = Fork(fork).until(candidate.number)
         start = now if runs else result.upcoming.get(candidate.number)
-        finish = result.finish.get(candidate.number)
         if start is None:
             return None
-        p50 = calibration.again(number, now, finish) if candidate.comparable else None
-        return _Result(candidate, told_start(now, start, finish, p50), p50)
+        finish = result.finish.get(candidate.number)
+        start, p50 = calibration.again(number, now, start, finish)
+        return _Result(candidate, start, p50 if candidate.comparable else None)
     at, wake = now, fork.wake_at()
     if not runs and wake is not None and fork.composition.policy.round is not None:
         at = max(wake, now)

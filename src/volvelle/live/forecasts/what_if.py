@@ -11,7 +11,7 @@ from volvelle.core.events import Event, JobSubmitted, NodeChanged, Recomposed, W
 from volvelle.core.forecast import Forecast
 from volvelle.core.fork import Fork
 from volvelle.core.scheduler import Scheduler
-from volvelle.live.forecasts.calibration import ForecastCalibration, told_start
+from volvelle.live.forecasts.calibration import ForecastCalibration
 from volvelle.live.forecasts.job_forecast import JobForecast
 from volvelle.live.job_request import JobRequest
 from volvelle.live.measured_rates import MeasuredRates
@@ -72,10 +72,11 @@ def forecast_request(
     starts = [result.start[n] for n in numbers if n in result.start]
     finishes = [result.finish[n] for n in numbers if n in result.finish]
     finish = max(finishes) if len(finishes) == len(numbers) else None
-    p50, p90, prior = calibration.ask(fork, first, finish).under(guarantee, finish)
+    asked = calibration.ask(fork, first, min(starts, default=None), finish)
+    p50, p90, prior, start = asked.under(guarantee, finish)
     waits = not holds_gpus(fork, first)
     return JobForecast(
-        start=epoch + told_start(fork.now, min(starts), finish, p50) if starts else None,
+        start=None if start is None else epoch + start,
         p50=None if p50 is None else epoch + p50,
         p90=None if p90 is None else epoch + p90,
         guessed=prior or fork.composition.estimator.guesses(spec),

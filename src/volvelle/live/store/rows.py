@@ -30,8 +30,8 @@ class JobRecord:
     """An accepted job. ``state``, ``reason``, ``ended`` and ``status`` are set once it is over.
 
     identity: random; empty where it was accepted before there were identities.
-    position: in its array. request: as submitted, JSON. forecast_finish, promised_p50, promised_p90: see
-        `FirstForecast`.
+    position: in its array. request: as submitted, JSON. forecast_start, forecast_finish, first_p50,
+        first_p90: see `FirstForecast`.
     status: its last status, JSON.
     """
 
@@ -42,9 +42,10 @@ class JobRecord:
     request: dict[str, Any]
     submitted: float
     identity: str = ""
+    forecast_start: float | None = None
     forecast_finish: float | None = None
-    promised_p50: float | None = None
-    promised_p90: float | None = None
+    first_p50: float | None = None
+    first_p90: float | None = None
     state: str | None = None
     reason: str | None = None
     ended: float | None = None
@@ -78,12 +79,16 @@ class Submission:
 
 @dataclass(frozen=True)
 class FirstForecast:
-    """The first forecast of a job: its finish, and the calibrated P50 and P90 shown to its user."""
+    """The first forecast of a job: its finish, and the calibrated P50 and P90 shown to its user.
+
+    start: as forecast, not calibrated; None if the job ran already.
+    """
 
     number: int
     finish: float
     p50: float | None
     p90: float | None
+    start: float | None = None
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from sqlalchemy import (
     Text,
 )
 
-VERSION = "6"
+VERSION = "7"
 """The revision of `migrations` that makes these tables."""
 
 metadata = MetaData()
@@ -68,9 +68,10 @@ jobs = Table(
     Column("position", Integer, nullable=False),  # in its array
     Column("request", Text, nullable=False),
     Column("submitted", Double, nullable=False),
-    Column("forecast_finish", Double),  # of its first forecast
-    Column("promised_p50", Double),  # as shown to its user
-    Column("promised_p90", Double),
+    Column("forecast_start", Double),  # of its first forecast
+    Column("forecast_finish", Double),
+    Column("first_p50", Double),  # as shown to its user
+    Column("first_p90", Double),
     Column("state", String(20)),  # how it ended; null while it is in the system
     Column("reason", Text),
     Column("ended", Double),

@@ -13,7 +13,7 @@ function ganttChart(root, data, { open = null, laneName = null } = {}) {
   const legend = root.querySelector(".legend");
   const margin = { left: 84, top: 8, right: 10, bottom: 42 };
 
-  const nowHeight = 18, labelEdge = 26;
+  const nowHeight = 18, labelEdge = 26, clockBottom = 24; // times of the clock need no title
   let jobs, bars, count, start, submit, cut, views, view, longest, picked = -1, pointed = -1; // a job in hand, and one under the pointer
   const summed = (differences) => { let at = 0; return Float64Array.from(differences, (step) => (at += step)); };
   const named = (column, row) => column.names[column.of.length ? column.of[row] : 0] ?? "";
@@ -121,7 +121,7 @@ function ganttChart(root, data, { open = null, laneName = null } = {}) {
     }
     pen.font = `12px ${getComputedStyle(document.body).fontFamily}`;
     const top = data.now === undefined ? margin.top : nowHeight, left = leftMargin(width);
-    plot = { x: left, y: top, width: width - left - margin.right, height: height - top - margin.bottom };
+    plot = { x: left, y: top, width: width - left - margin.right, height: height - top - (data.epoch === undefined ? margin.bottom : clockBottom) };
     const style = getComputedStyle(document.documentElement), color = (name) => style.getPropertyValue(`--${name}`);
     pen.setTransform(ratio, 0, 0, ratio, 0, 0);
     pen.fillStyle = color("paper");
@@ -162,8 +162,7 @@ function ganttChart(root, data, { open = null, laneName = null } = {}) {
       pen.fillStyle = color("muted");
       pen.fillText(timeLabel(data, at, step), Math.min(x, plot.x + plot.width - 18), plot.y + plot.height + 6);
     }
-    const title = data.epoch === undefined ? "Time since the first submission" : "Time";
-    pen.fillText(title, plot.x + plot.width / 2, plot.y + plot.height + 24);
+    if (data.epoch === undefined) pen.fillText("Time since the first submission", plot.x + plot.width / 2, plot.y + plot.height + 24);
   }
 
   function drawNow(color, paper) {
@@ -200,7 +199,7 @@ function ganttChart(root, data, { open = null, laneName = null } = {}) {
     pen.translate(10, plot.y + plot.height / 2);
     pen.rotate(-Math.PI / 2);
     pen.textAlign = "center";
-    pen.fillText(view.unit, 0, 0);
+    if (!laneName || view !== views.gpus) pen.fillText(view.unit, 0, 0); // names say what they are of
     pen.restore();
   }
 

@@ -22,7 +22,8 @@ from typing import Annotated, ClassVar, Literal, Self
 import numpy as np
 from pydantic import AfterValidator, BeforeValidator, Field, PrivateAttr, model_validator
 
-from volvelle.core.policy import Allocation, Kernel, OrderPolicy, interpreted, policies
+from volvelle.core.order_policy import OrderPolicy
+from volvelle.core.policy import Allocation, Kernel, interpreted, policies
 from volvelle.core.space import Dimension, Space
 from volvelle.core.view import View
 from volvelle.model.arrays import FloatColumn

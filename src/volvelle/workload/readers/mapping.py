@@ -8,14 +8,14 @@ path.
 import re
 import shlex
 from collections.abc import Callable, Iterable, Mapping
-from datetime import datetime
 from functools import partial
 from pathlib import Path
 
 from volvelle.model.problems import Problem, nearest
 from volvelle.model.toml import read_toml
 from volvelle.workload.readers.columns import Columns
-from volvelle.workload.readers.rows import ColumnNames, epoch_seconds
+from volvelle.workload.readers.dates import DateForm
+from volvelle.workload.readers.rows import ColumnNames
 
 UNITS: dict[str, float] = {
     "ms": 1e-3,
@@ -79,11 +79,14 @@ def read_profile(name: str) -> dict[str, str]:
 
 
 def mapped_header(
-    header: ColumnNames, columns: Mapping[str, str], known: Iterable[str], dates: str = ""
+    header: ColumnNames,
+    columns: Mapping[str, str],
+    known: Iterable[str],
+    dates: DateForm | None = None,
 ) -> tuple[ColumnNames, Callable[[Columns], Columns]]:
     """``header`` under our names, and what puts its rows under it. Raises `Problem`.
 
-    dates: how points in time are written, for ``strptime``; empty: numbers of seconds or ISO times.
+    dates: how points in time are written; none: numbers of seconds or ISO times.
     """
     known = tuple(known)
     mapped = ColumnNames(header.names, header.file)
@@ -99,10 +102,10 @@ def mapped_header(
         if factor is not None:
             mapped.index[ours] = header.width + len(made)
             made.append((position, partial(_times, factor)))
-    for ours in TIMES if dates else ():
-        if (at := mapped.index.get(ours, header.width)) < header.width:
+    for ours in TIMES:
+        if dates is not None and (at := mapped.index.get(ours, header.width)) < header.width:
             mapped.index[ours] = header.width + len(made)
-            made.append((at, partial(_moment, dates)))
+            made.append((at, dates.read))
 
     def under(rows: Columns) -> Columns:
         return rows.under(mapped, made)
@@ -114,14 +117,6 @@ def _times(factor: float, text: str) -> str:
     """The product as text; what is no number is left for its column to complain about."""
     try:
         return repr(float(text) * factor)
-    except ValueError:
-        return text
-
-
-def _moment(dates: str, text: str) -> str:
-    """Seconds since 1970 as text; what is no such date is left for its column to complain about."""
-    try:
-        return repr(epoch_seconds(datetime.strptime(text.strip(), dates)))
     except ValueError:
         return text
 

@@ -24,6 +24,7 @@ from volvelle.model.units import parse_duration
 from volvelle.workload.readers.base import ReaderOptions, TraceFormat, formats, rigid_jobs
 from volvelle.workload.readers.cells import codec_of, meaning_of, read_column
 from volvelle.workload.readers.columns import Columns, jobs_of
+from volvelle.workload.readers.dates import DateForm
 from volvelle.workload.readers.ledger import Broken, Ledger
 from volvelle.workload.readers.mapping import mapped_header
 from volvelle.workload.readers.rows import (
@@ -95,9 +96,10 @@ def mapped(blocks: Iterable[Columns], options: OwnOptions, ledger: Ledger) -> It
     """``blocks`` under our column names, with units and dates applied. Raises `Problem`."""
     zones: set[bool] = set()
     under: Callable[[Columns], Columns] | None = None
+    dates = DateForm(options.dates) if options.dates else None
     for block in blocks:
         if under is None and len(block):
-            header, under = mapped_header(block.header, options.columns, COLUMNS, options.dates)
+            header, under = mapped_header(block.header, options.columns, COLUMNS, dates)
             _check(header)
             ledger.headings = {
                 ours: theirs if theirs in block.header else theirs.rpartition(":")[0]
@@ -107,6 +109,8 @@ def mapped(blocks: Iterable[Columns], options: OwnOptions, ledger: Ledger) -> It
         if len(zones) < 2:
             _note_zones(ours, zones, ledger)
         yield ours
+    if dates is not None:
+        dates.check(ledger)
 
 
 def _note_zones(columns: Columns, zones: set[bool], ledger: Ledger) -> None:

@@ -29,6 +29,9 @@ _SYNONYMS: dict[str, tuple[str, ...]] = {
         "completed", "completed_at", "completed_on", "completion_time",
     ),
     "user": ("user", "owner", "user_name", "username", "user_id", "submitted_by"),
+    "gpu_type": (
+        "gpu_type", "gpu_types", "gpu_model", "gpu_name", "gpu_kind", "accelerator", "accelerator_type",
+    ),
     "pool": ("pool", "team", "account", "group", "project", "department", "virtual_cluster", "vc"),
 }  # fmt: skip
 _UNIT_SUFFIXES = {

@@ -12,15 +12,16 @@ number that a controller gave twice (it lost its state) is another job.
 from bisect import bisect_left
 from collections import deque
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from math import log2
-from typing import Protocol
+from typing import Any, Generic
 
 from volvelle.estimate.likeness import ARRIVALS_SECONDS, Observed
 from volvelle.estimate.told import ToldTimes
-from volvelle.incumbents.slurm.accuracy import Accuracy, Told
-from volvelle.incumbents.slurm.run_times import RunTimes, limit_of, partition_limits
-from volvelle.incumbents.slurm.site import Job, Site, Snapshot
+from volvelle.incumbents.attach.accuracy import Accuracy, Told
+from volvelle.incumbents.attach.incumbent import Incumbent, Job, SiteT, SnapshotT
+from volvelle.incumbents.attach.queue_waits import QueueWaits
+from volvelle.incumbents.attach.run_times import RunTimes
 
 _BY_THEMSELVES = frozenset(("COMPLETED", "FAILED", "TIMEOUT", "OUT_OF_MEMORY"))
 _CUT_SHORT = frozenset(
@@ -37,31 +38,6 @@ _STEPS = 8
 _Alike = tuple[object, ...]
 
 
-class Course(Protocol):
-    """The expectation of a mechanism about a job: seconds since 1970, None where it foresees none."""
-
-    @property
-    def start(self) -> float | None:
-        """The next start."""
-
-    @property
-    def end(self) -> float | None:
-        """The end."""
-
-    @property
-    def why(self) -> str:
-        """The cause that keeps it waiting; empty where none is known."""
-
-
-class Mechanism(Protocol):
-    """Starts and ends of the jobs of a snapshot, if jobs take so many seconds and nobody else comes."""
-
-    def __call__(
-        self, site: Site, snapshot: Snapshot, durations: Mapping[str, float], /
-    ) -> Mapping[str, Course]:
-        """Courses by job's key."""
-
-
 @dataclass
 class _Track:
     """A job as it was last seen."""
@@ -70,53 +46,58 @@ class _Track:
     over: bool = False
 
 
-class Follower:
+class Follower(Generic[SiteT, SnapshotT]):
     """The knowledge of a cluster so far, and the times told from it."""
 
-    def __init__(self, site: Site, mechanism: Mechanism) -> None:
-        self.site = site
-        self.mechanism = mechanism
+    def __init__(self, site: SiteT, incumbent: Incumbent[SiteT, SnapshotT]) -> None:
+        self.site, self.incumbent = site, incumbent
         self._tracks: dict[str, _Track] = {}
         self._run_times = RunTimes()
-        scale = site.config.scheduler_number("bf_interval", 30.0) + _LAUNCH
-        self._scale = scale
+        self._scale = scale = site.launch_seconds
         self._starts = ToldTimes[str](offset_seconds=scale)
         self._ends = ToldTimes[str](offset_seconds=scale)
         self._told_alike: set[str] = set()
         """Jobs of a long queue that are told as others are, and not learned from."""
-        self.accuracy = Accuracy()
-        self.snapshot = Snapshot(time=0.0)
+        self._waits = QueueWaits()
+        self.accuracy = Accuracy(incumbent.naive.word)
+        self._snapshot: SnapshotT | None = None
         self.remarks: list[str] = []
         self.over = deque[Job](maxlen=_KEPT)
-        """Jobs whose end was seen, the latest last: Slurm shows them for minutes only."""
+        """Jobs whose end was seen, the latest last: a scheduler shows them for minutes only."""
         self.why: dict[str, str] = {}
         """The cause that keeps a job waiting, by its key, as of the last time told."""
 
     @property
+    def snapshot(self) -> SnapshotT:
+        """The last one. Raises `ValueError` before the first."""
+        if self._snapshot is None:
+            raise ValueError("nothing was observed yet")
+        return self._snapshot
+
+    @property
     def seen(self) -> Mapping[str, Job]:
-        """Every job that Slurm still shows, by key."""
+        """Every job that the scheduler still shows, by key."""
         return {key: track.job for key, track in self._tracks.items()}
 
-    def observe(self, snapshot: Snapshot) -> None:
+    def observe(self, snapshot: SnapshotT) -> None:
         """Learn from a snapshot: what started, ended, was requeued or has gone since the last."""
-        before, now = self.snapshot.time, snapshot.time
+        before = self._snapshot.time if self._snapshot is not None else 0.0
+        now = snapshot.time
         self.remarks = list(snapshot.remarks)
         if now < before - _JUMP:
             self.remarks.append(
                 f"The clock went back by {before - now:.0f} s: times told before are not judged."
             )
             self._forget()
-        self._limits = partition_limits(self.site)
         seen = {job.key: job for job in snapshot.jobs}
         for key in self._tracks.keys() - seen.keys():
             self._gone(key)
         for job in snapshot.jobs:
             self._see(job)
-        self.snapshot = snapshot
-        if snapshot.reservations is not None:
-            self.site = replace(self.site, reservations=snapshot.reservations)
+        self._snapshot = snapshot
+        self.site = self.site.at(snapshot)
         self._run_times.now(
-            (job, max(now - job.start, 0.0), limit_of(job, self._limits))
+            (self.site.groups(job), max(now - job.start, 0.0), self.site.limit_of(job))
             for job in snapshot.jobs
             if job.state == "RUNNING" and job.start is not None
         )
@@ -130,7 +111,7 @@ class Follower:
                 self._learn(job, job.start, job.end, job.state in _BY_THEMSELVES)
             return
         last = track.job
-        again = job.restarts > last.restarts
+        again = job.restarts > last.restarts or (job.pending and last.running)
         if job.submit > last.submit and not again and not track.over and last.submit:
             self._gone(job.key)  # the number was given again: the controller lost its state
             self._see(job)
@@ -141,6 +122,7 @@ class Follower:
         if job.start is not None and not job.pending and (again or not last.running):
             self._came(self._starts, job.key, job.start)
             self.accuracy.started(job.key, job.start)
+            self._waits.started(job, job.start)
         if not (job.pending or job.running) and not track.over:
             track.over = True
             self._over(job)
@@ -172,7 +154,8 @@ class Follower:
 
     def _learn(self, job: Job, start: float | None, end: float | None, ended: bool) -> None:
         if start is not None and end is not None and end > start:
-            self._run_times.add(job, end - start, limit_of(job, self._limits), ended)
+            groups, limit = self.site.groups(job), self.site.limit_of(job)
+            self._run_times.add(groups, end - start, limit, ended=ended)
 
     def _gone(self, key: str) -> None:
         """A job that is not shown any more: purged after its end, or lost; how it ended is not known."""
@@ -189,7 +172,7 @@ class Follower:
     def tell(self) -> list[Told]:
         """Starts and ends of all jobs that wait or run, told at the last snapshot's moment."""
         now, seconds = self.snapshot.time, self.believed()
-        courses = self.mechanism(self.site, self.snapshot, seconds)
+        courses = self.incumbent.foresee(self.site, self.snapshot, seconds)
         self.why = {key: one.why for key, one in courses.items() if one.why}
         foreseen = [one.start for one in courses.values() if one.start is not None]
         last = max(now, *foreseen) if foreseen else now
@@ -215,9 +198,9 @@ class Follower:
         return {job.key: self._believed(job, share) for job in self._jobs()}
 
     def _believed(self, job: Job, share: float) -> float:
-        limit = limit_of(job, self._limits)
+        site = self.site
         so_far = max(self.snapshot.time - job.start, 0.0) if job.running and job.start else 0.0
-        return self._run_times.believed(job, limit, so_far, share)
+        return self._run_times.believed(site.groups(job), site.limit_of(job), so_far, share)
 
     def remember(self, told: Sequence[Told]) -> None:
         """Keep what was told at the last snapshot's moment, to judge it by what comes."""
@@ -239,10 +222,10 @@ class Follower:
                 arrivals,
                 seconds[job.key],
                 job.gpus or job.cpus,
-                _kinds(job, preemptible(job, self.site)),
+                self.site.kinds(job),
             )
-            slurm = job.start if job.pending and job.start and job.start >= now - 15.0 else None
-            followed = job.id % each == 0 or job.key in self._ends
+            naive = self._naive(job, now) if job.pending else None
+            followed = job.number % each == 0 or job.key in self._ends
             start_p90 = start
             if followed:
                 end_p90 = now + self._ends.tell(job.key, now, observed, end - now).p90
@@ -251,12 +234,18 @@ class Follower:
             else:
                 self._told_alike.add(job.key)
                 start_p90, end_p90 = self._as_alike(observed, now, start, end, ratios)
-            told = Told(job.key, start, max(start_p90, start), end, max(end_p90, end), slurm)
+            told = Told(job.key, start, max(start_p90, start), end, max(end_p90, end), naive)
             if job.pending and followed:
-                slurm_end = slurm and slurm + limit_of(job, self._limits)
-                self.accuracy.told(job, now, told, slurm_end)
+                limit = self.site.limit_of(job) if self.incumbent.naive.told else seconds[job.key]
+                self.accuracy.told(now, told, naive and limit and naive + limit)
             found.append(told)
         return found
+
+    def _naive(self, job: Job, now: float) -> float | None:
+        """The start that the scheduler tells, or by the usual wait of its queue."""
+        if not self.incumbent.naive.told:
+            return self._waits.start(job, now)
+        return job.start if job.start and job.start >= now - 15.0 else None
 
     def _as_alike(
         self,
@@ -282,24 +271,5 @@ class Follower:
         return now + first * waits - scale, now + last * lasts - scale
 
 
-def _kinds(job: Job, stopped: bool) -> tuple[str, ...]:
-    """Classes in which times are alike."""
-    if job.running:
-        return "runs", job.qos
-    return f"waits {job.reason}", job.qos, f"stopped {stopped}"
-
-
-_LAUNCH = 20.0
-"""Seconds by which times of jobs that start at once are off."""
-
-
-def preemptible(job: Job, site: Site) -> bool:
-    """Whether some other job may stop it."""
-    kind = site.config.text("PreemptType")
-    if kind.endswith("qos"):
-        return any(job.qos in one.preempts for one in site.qos)
-    if kind.endswith("partition_prio"):
-        own = [one for one in site.partitions if one.name in job.partitions]
-        highest = max((one.tier for one in site.partitions), default=0)
-        return any(one.tier < highest and one.preempt_mode != "OFF" for one in own)
-    return False
+Attached = Follower[Any, Any]
+"""A follower of any scheduler."""

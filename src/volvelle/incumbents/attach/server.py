@@ -1,17 +1,16 @@
-"""``volvelle attach slurm --listen``: polls in a thread of their own, the HTTP API in the main one."""
+"""``--listen`` of ``volvelle attach``: polls in a thread of their own, the HTTP API in the main one."""
 
 from collections.abc import Callable
 from pathlib import Path
 from threading import Event, Thread
+from typing import Any
 
 from fastapi import FastAPI
 
-from volvelle.incumbents.slurm.ask import Slurm
-from volvelle.incumbents.slurm.attached import AttachedCluster
-from volvelle.incumbents.slurm.forecast import foresee
-from volvelle.incumbents.slurm.listing import heading, prometheus
-from volvelle.incumbents.slurm.publish import Publisher
-from volvelle.incumbents.slurm.session import Session
+from volvelle.incumbents.attach.attached import AttachedCluster
+from volvelle.incumbents.attach.incumbent import Incumbent
+from volvelle.incumbents.attach.listing import heading, prometheus
+from volvelle.incumbents.attach.session import Asked, Publishes, Session
 from volvelle.live.config import Limits, Listen
 from volvelle.live.http.app import create_reading_app
 from volvelle.live.http.prometheus import state_text
@@ -22,21 +21,24 @@ from volvelle.model.problems import Problem
 
 
 def serve(
-    slurm: Slurm,
+    asked: Asked,
+    of: Incumbent[Any, Any],
     folder: Path,
     every: float,
     listen: Listen,
     say: Callable[[str], None],
-    publisher: Publisher | None = None,
+    publisher: Publishes | None = None,
 ) -> None:
     """Show a cluster until a signal to stop. Raises `Problem` where the first poll has no answer."""
-    cluster = AttachedCluster()
-    session, stop = Session(slurm, folder, foresee, cluster.take, publisher), Event()
+    cluster = AttachedCluster(of.name)
+    session, stop = Session(asked, folder, of, cluster.take, publisher), Event()
     polls = Thread(target=_poll, args=(session, cluster, every, stop), name="polls")
 
     def ready(url: str) -> None:
         assert session.follower is not None
-        written = "nothing is written to Slurm" if publisher is None else "comments tell starts"
+        written = (
+            f"nothing is written to {of.title}" if publisher is None else "comments tell starts"
+        )
         say(f"{heading(session.follower)}\nat {url}; {written}. Ctrl-C stops.")
         say(f"In a browser it asks for a token: {folder / 'token'} has the first operator's.")
 
@@ -61,7 +63,7 @@ def api(session: Session, cluster: AttachedCluster) -> Callable[[Store, IsClosin
 
     def application(store: Store, is_closing: IsClosing) -> FastAPI:
         store.jobs = cluster.ended
-        owner = f"Slurm {follower.site.version}".strip() + f" of {follower.site.cluster}"
+        owner = f"{follower.site.title} of {follower.site.cluster}"
         return create_reading_app(
             cluster, store, Limits(), metrics, follower.accuracy.line, owner, is_closing
         )

@@ -4,8 +4,8 @@
 
     Session.step ─▶ AttachedCluster.take ─▶ StatusPublisher ─▶ /v1/queue, /v1/jobs, the dashboard
 
-Slurm tells the nodes of a job and how many GPUs it holds there, not which: GPUs are numbered as they fit,
-and a job keeps its numbers as long as it runs.
+A scheduler tells the nodes of a job and how many GPUs it holds there, not which: GPUs are numbered as they
+fit, and a job keeps its numbers as long as it runs.
 """
 
 from collections import Counter, deque
@@ -15,9 +15,9 @@ from time import time as wall_clock
 
 import msgspec
 
-from volvelle.incumbents.slurm.accuracy import Accuracy, Told
-from volvelle.incumbents.slurm.follow import Follower
-from volvelle.incumbents.slurm.site import Job, Node
+from volvelle.incumbents.attach.accuracy import Accuracy, Told
+from volvelle.incumbents.attach.follow import Attached
+from volvelle.incumbents.attach.incumbent import Job, Node
 from volvelle.live.forecasts.suggestions import Suggestions
 from volvelle.live.records import RateMeasured
 from volvelle.live.status.metrics import ControllerMetrics
@@ -37,7 +37,6 @@ from volvelle.live.status.view import (
 from volvelle.live.store.jobs import JobTable
 from volvelle.live.store.rows import JobRecord
 from volvelle.model.cluster import NodeState
-from volvelle.model.job_number import job_number
 from volvelle.model.pool import Pool
 
 _KEPT = 20_000
@@ -54,7 +53,6 @@ _STATES = {
     "REVOKED": JobState.CANCELLED,
 }
 """By the word of Slurm; jobs in other states hold nodes, or have failed."""
-_HELD = ("JobHeldUser", "JobHeldAdmin")
 
 Grants = tuple[tuple[str, tuple[int, ...]], ...]
 
@@ -116,8 +114,10 @@ class EndedJobs(JobTable):
 class AttachedCluster:
     """The views of a follower's cluster (`volvelle.live.http.shown_cluster.ShownCluster`)."""
 
-    def __init__(self) -> None:
+    def __init__(self, policy: str = "slurm") -> None:
+        """``policy``: the name of the scheduler that decides."""
         self.ended = EndedJobs()
+        self._policy = policy
         self._accuracy = Accuracy()
         self._over = Counter[str]()
         self.problem = ""
@@ -128,20 +128,20 @@ class AttachedCluster:
         self._first_seq = self._seq = int(wall_clock())
         self._remarks: tuple[str, ...] = ()
         self.pools: tuple[Pool, ...] = ()
-        """Accounts with a limit of GPUs."""
+        """Accounts or queues with an amount of GPUs of their own."""
         self._publisher = StatusPublisher(self._update(0.0, (), (), ()))
 
-    def take(self, follower: Follower, told: Sequence[Told]) -> None:
+    def take(self, follower: Attached, told: Sequence[Told]) -> None:
         """Publish what a poll saw and what was told after it."""
         snapshot, site = follower.snapshot, follower.site
         before, times = self.status.jobs, {one.key: one for one in told}
-        jobs = {job_number(job.key): job for job in snapshot.jobs if job.pending or job.running}
+        jobs = {job.number: job for job in snapshot.jobs if job.pending or job.running}
         grants = _grants(jobs, before)
         views = {
             number: self._view(number, job, follower, times.get(job.key), grants.get(number, ()))
             for number, job in jobs.items()
         }
-        over = {job_number(job.key): job for job in follower.seen.values()}
+        over = {job.number: job for job in follower.seen.values()}
         last = []
         for number, view in before.items():
             job = over.get(number)
@@ -154,14 +154,10 @@ class AttachedCluster:
             self.ended.add(view)
             self._over[view.state.value] += 1
         self._accuracy = follower.accuracy
-        self.pools = tuple(
-            Pool(one.account, one.limits.group["gres/gpu"])
-            for one in site.associations
-            if not one.user and "gres/gpu" in one.limits.group
-        )
+        self.pools = tuple(site.pools)
         self._remarks = (*site.remarks, *follower.remarks)
         changed = tuple(view for number, view in views.items() if before.get(number) != view)
-        nodes = tuple(_nodes(snapshot.nodes or site.nodes, views.values()))
+        nodes = tuple(_nodes(site.shown, views.values()))
         self._seq += 1
         self._publisher.publish(self._update(snapshot.time, changed, tuple(last), nodes))
 
@@ -175,7 +171,7 @@ class AttachedCluster:
         return StatusUpdate(
             seq=self._seq,
             time=time,
-            policy="slurm",
+            policy=self._policy,
             admission="accept-all",
             jobs=jobs,
             ended=ended,
@@ -183,12 +179,12 @@ class AttachedCluster:
         )
 
     def _view(
-        self, number: int, job: Job, follower: Follower, told: Told | None, grants: Grants
+        self, number: int, job: Job, follower: Attached, told: Told | None, grants: Grants
     ) -> JobStatusView:
         before = self.status.jobs.get(number)
         waits = job.pending
         state = _STATES.get(job.state, JobState.RUNNING)
-        if waits and job.reason in _HELD:
+        if waits and job.held_back:
             state = JobState.HELD
         started = None if waits else job.start
         finish = None if told is None else told.end
@@ -199,12 +195,7 @@ class AttachedCluster:
             state=state,
             gpus=job.gpus,
             submitted=job.submit if before is None else before.submitted,
-            request={
-                "pool": job.account,
-                "time_limit": job.limit_seconds,
-                "nodes": job.least_nodes,
-                "cpus": job.cpus,
-            },
+            request=job.request,
             started=started,
             first_started=started if before is None else before.first_started or started,
             grants=grants,
@@ -216,13 +207,13 @@ class AttachedCluster:
             predicted_p90=None if told is None else told.end_p90,
             guessed=len(follower.accuracy.starts) < _GUESSED,
             array_index=job.task,
-            promised=finish if before is None else before.promised,
+            first_p50=finish if before is None else before.first_p50,
             attached=AttachedView(
                 account=job.account,
-                partition=",".join(job.partitions),
+                partition=job.queue,
                 qos=job.qos,
                 reason=job.reason,
-                start=None if told is None else told.slurm_start,
+                start=None if told is None else told.naive_start,
                 start_p90=told.start_p90 if told is not None and waits else None,
             ),
         )
@@ -279,7 +270,7 @@ class AttachedCluster:
         return None if 0 <= after < first - 1 else self._publisher.events_after(after)
 
     def measured_rates(self, user: str, name: str) -> tuple[RateMeasured, ...]:
-        """None: Slurm sees no iterations."""
+        """None: no scheduler of a site sees iterations."""
         return ()
 
     def forecast_history(self, number: int) -> tuple[ForecastPoint, ...]:
@@ -288,9 +279,9 @@ class AttachedCluster:
 
 
 def _ended(view: JobStatusView, job: Job | None, now: float) -> JobStatusView:
-    """The last view of a job that is over, or that Slurm does not show any more."""
+    """The last view of a job that is over, or that its scheduler does not show any more."""
     if job is None or job.pending or job.running:
-        state, reason, end = JobState.FINISHED, "Slurm shows it no more: its end was not seen", now
+        state, reason, end = JobState.FINISHED, "it is shown no more: its end was not seen", now
     else:
         state = _STATES.get(job.state, JobState.FAILED)
         reason, end = job.state.lower().replace("_", " "), job.end or now
@@ -351,8 +342,7 @@ def _nodes(nodes: Iterable[Node], jobs: Iterable[JobStatusView]) -> Iterator[Nod
             used[name] += len(held)
     for node in nodes:
         gpus = sum(node.gpus.values())
-        down = bool(node.state & {"DOWN", "NOT_RESPONDING", "FAIL", "UNKNOWN", "POWERED_DOWN"})
-        state = NodeState.UP if node.usable else NodeState.DOWN if down else NodeState.DRAINING
+        state = NodeState.UP if node.usable else NodeState.DOWN if node.down else NodeState.DRAINING
         yield NodeStatusView(
             name=node.name,
             gpus=gpus,

@@ -1,4 +1,4 @@
-"""Beside a running Slurm, or through a recording of one: poll, follow, tell, keep."""
+"""Beside a running scheduler, or through a recording of one: poll, follow, tell, keep."""
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -6,12 +6,10 @@ from pathlib import Path
 from threading import Event
 from typing import Any, Protocol
 
-from volvelle.incumbents.slurm.accuracy import Told
-from volvelle.incumbents.slurm.follow import Follower, Mechanism
-from volvelle.incumbents.slurm.publish import Publisher
-from volvelle.incumbents.slurm.read_jobs import read_snapshot
-from volvelle.incumbents.slurm.read_site import read_site
-from volvelle.incumbents.slurm.recording import Recording, read
+from volvelle.incumbents.attach.accuracy import Told
+from volvelle.incumbents.attach.follow import Attached, Follower
+from volvelle.incumbents.attach.incumbent import Answers, Incumbent
+from volvelle.incumbents.attach.recording import Recording, read, recorded
 from volvelle.model.problems import Problem
 
 SITE_EVERY = 600.0
@@ -19,55 +17,65 @@ SITE_EVERY = 600.0
 
 
 class Asked(Protocol):
-    """The answers of a Slurm (`volvelle.incumbents.slurm.ask.Slurm`)."""
+    """The answers of a running scheduler. Raises `Problem` where it has none."""
 
-    def site(self) -> dict[str, str]:
+    def site(self) -> Answers:
         """The answers that describe the site, by kind."""
 
-    def poll(self) -> dict[str, str]:
-        """The answers of jobs, nodes and reservations, by kind."""
+    def poll(self) -> Answers:
+        """The answers of what changes, such as jobs and nodes, by kind."""
+
+
+class Publishes(Protocol):
+    """The part that writes told times where users look."""
+
+    def publish(self, follower: Attached, told: list[Told], /) -> None:
+        """Write what changed."""
+
+    def withdraw(self, follower: Attached, /) -> None:
+        """Remove what is written."""
 
 
 class Replay:
     """A follower that is led through entries of a recording."""
 
-    def __init__(self, mechanism: Mechanism) -> None:
-        self._mechanism = mechanism
-        self._site: dict[str, str] = {}
-        self.follower: Follower | None = None
+    def __init__(self, of: Incumbent[Any, Any]) -> None:
+        self._of = of
+        self._site: dict[str, Any] = {}
+        self.follower: Attached | None = None
 
     def feed(self, entry: Mapping[str, Any]) -> bool:
         """Take an entry in; whether it was a poll, so that the follower can tell."""
         if "site" in entry:
             self._site |= entry["site"]
             if self.follower is not None:
-                self.follower.site = read_site(self._site)
+                self.follower.site = self._of.site(self._site)
         if "poll" not in entry:
             return False
-        self._site |= entry["poll"]  # nodes and reservations are part of the site
+        self._site |= entry["poll"]  # such as nodes, which are part of the site
         if self.follower is None:
-            self.follower = Follower(read_site(self._site), self._mechanism)
-        self.follower.observe(read_snapshot(entry["poll"], entry["t"]))
+            self.follower = Follower(self._of.site(self._site), self._of)
+        self.follower.observe(self._of.snapshot(entry["poll"], entry["t"]))
         return True
 
 
-def replay(folder: Path, mechanism: Mechanism) -> Iterator[tuple[Follower, list[Told]]]:
+def replay(folder: Path) -> Iterator[tuple[Attached, list[Told]]]:
     """The follower after each poll of a recording, and what it tells then."""
-    leads = Replay(mechanism)
+    leads = Replay(recorded(folder))
     for entry in read(folder):
         if leads.feed(entry) and leads.follower is not None:
             yield leads.follower, leads.follower.tell()
 
 
-Take = Callable[[Follower, list[Told]], None]
+Take = Callable[[Attached, list[Told]], None]
 """The part that is given the follower after each poll, and what it told then."""
 
 
 def resumed(
-    entries: Iterable[Mapping[str, Any]], mechanism: Mechanism, take: Take | None = None
+    entries: Iterable[Mapping[str, Any]], of: Incumbent[Any, Any], take: Take | None = None
 ) -> Replay:
     """The follower as a recording leaves it, with what was told then; nothing is told anew."""
-    leads = Replay(mechanism)
+    leads = Replay(of)
     for entry in entries:
         leads.feed(entry)
         if "told" in entry and leads.follower is not None:
@@ -78,43 +86,47 @@ def resumed(
 
 
 class Session:
-    """Polls of a running Slurm, one in flight at a time, kept in a recording that can be gone on with."""
+    """Polls of a running scheduler, one in flight at a time, kept in a recording that can be gone on with."""
 
     def __init__(
         self,
-        slurm: Asked,
+        asked: Asked,
         folder: Path,
-        mechanism: Mechanism,
+        of: Incumbent[Any, Any],
         take: Take | None = None,
-        publisher: Publisher | None = None,
+        publisher: Publishes | None = None,
         clock: Callable[[], float] = time.time,
     ) -> None:
-        self._slurm, self._clock, self._take, self._publisher = slurm, clock, take, publisher
+        self._asked, self._clock, self._take, self._publisher = asked, clock, take, publisher
         self.folder = folder
         known = folder.is_dir() and any(folder.glob("attach.jsonl*"))
+        if known and (other := recorded(folder)).name != of.name:
+            raise Problem(
+                f"{folder} holds a recording of {other.title}", mend="name another: --record"
+            )
         entries = list(read(folder)) if known else []
-        self._recording = Recording(folder)
+        self._recording = Recording(folder, of)
         self._recording.resume(entries)
-        self._leads = resumed(entries, mechanism, take)
+        self._leads = resumed(entries, of, take)
         self._site_at = -SITE_EVERY
         self.seen: float | None = None
         """When the last poll had an answer."""
 
     @property
-    def follower(self) -> Follower | None:
+    def follower(self) -> Attached | None:
         """The cluster so far; None before the first poll."""
         return self._leads.follower
 
     def step(self) -> list[Told]:
-        """Poll once and tell. Raises `Problem` where Slurm has no answer, and keeps that it had none."""
+        """Poll once and tell. Raises `Problem` where there is no answer, and keeps that it had none."""
         now = self._clock()
         try:
             if time.monotonic() - self._site_at >= SITE_EVERY or self.follower is None:
-                site = self._slurm.site()
+                site = self._asked.site()
                 self._site_at = time.monotonic()
             else:
                 site = {}
-            answers = self._slurm.poll()
+            answers = self._asked.poll()
         except Problem as problem:
             self._recording.failed(now, str(problem))
             raise
@@ -150,9 +162,17 @@ class Session:
             stop.wait(max(every - (time.monotonic() - began), 1.0))
 
     def close(self) -> None:
-        """Let another process go on with the recording; comments are removed."""
+        """Let another process go on with the recording; what was published is removed."""
         try:
             if self._publisher is not None and self.follower is not None:
                 self._publisher.withdraw(self.follower)
         finally:
             self._recording.close()
+
+
+def at_the_end(folder: Path) -> Attached:
+    """The follower as a recording leaves it. Raises `Problem` where it has no poll."""
+    follower = resumed(read(folder), recorded(folder)).follower
+    if follower is None:
+        raise Problem(f"the recording in {folder} has no poll")
+    return follower

@@ -1,4 +1,4 @@
-"""How well was told: each told instant against what came, beside Slurm's own time of the same instant."""
+"""How well was told: each told instant against what came, beside a naive time of the same instant."""
 
 from bisect import bisect_left
 from collections import deque
@@ -6,8 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate
 from typing import NamedTuple
-
-from volvelle.incumbents.slurm.site import Job
 
 _KEPT = 50_000
 """Instants that are judged, the latest."""
@@ -25,14 +23,14 @@ class Told(NamedTuple):
     end: float
     """As the mechanism expects it."""
     end_p90: float
-    slurm_start: float | None
-    """The time that Slurm itself told, where it has not passed."""
+    naive_start: float | None
+    """The time that the scheduler itself told, or the usual wait of the queue, where it has not passed."""
 
 
 class _Instant(NamedTuple):
     moment: float
     told: Told
-    slurm_end: float | None
+    naive_end: float | None
 
 
 @dataclass
@@ -59,8 +57,8 @@ class Judged(NamedTuple):
     """Seconds, real less told P50."""
     held: bool
     """It came by the told P90."""
-    slurm_error: float | None
-    slurm_held: bool | None
+    naive_error: float | None
+    naive_held: bool | None
     polls: int = 1
 
 
@@ -76,30 +74,32 @@ class Figures(NamedTuple):
 class Accuracy:
     """The instants that were judged, and those that wait for it."""
 
-    def __init__(self) -> None:
+    def __init__(self, naive: str = "Slurm") -> None:
+        """``naive``: what tells naive times, as a word."""
+        self.naive = naive
         self._for_start: dict[str, _Waits] = {}
         self._for_end: dict[str, _Waits] = {}
         self.starts: deque[Judged] = deque(maxlen=_KEPT)
         self.ends: deque[Judged] = deque(maxlen=_KEPT)
 
-    def told(self, job: Job, moment: float, told: Told, slurm_end: float | None) -> None:
+    def told(self, moment: float, told: Told, naive_end: float | None) -> None:
         """A pending job was told at ``moment``."""
         for waits in (self._for_start, self._for_end):
-            waits.setdefault(job.key, _Waits()).add(_Instant(moment, told, slurm_end))
+            waits.setdefault(told.key, _Waits()).add(_Instant(moment, told, naive_end))
 
     def started(self, key: str, start: float) -> None:
         """The job started; only instants before it are judged."""
         waits = self._for_start.pop(key, _Waits())
         for moment, told, _ in waits.kept:
             if moment <= start + 1.0:
-                times = told.start, told.start_p90, told.slurm_start
+                times = told.start, told.start_p90, told.naive_start
                 self.starts.append(_judged(moment, start, *times, waits.step))
 
     def ended(self, key: str, end: float) -> None:
         """The job ended by itself."""
         waits = self._for_end.pop(key, _Waits())
-        for moment, told, slurm_end in waits.kept:
-            self.ends.append(_judged(moment, end, told.end, told.end_p90, slurm_end, waits.step))
+        for moment, told, naive_end in waits.kept:
+            self.ends.append(_judged(moment, end, told.end, told.end_p90, naive_end, waits.step))
 
     def forget(self, key: str | None = None) -> None:
         """Times told of a job, or of all, are not judged."""
@@ -114,18 +114,18 @@ class Accuracy:
         return list(self.starts)
 
     def of_starts(self) -> tuple[Figures | None, Figures | None]:
-        """The figures of told starts, and those of Slurm's; None where none was judged."""
+        """The figures of told starts, and those of naive times; None where none was judged."""
         starts = self.judged_starts()
-        own = [one for one in starts if one.slurm_error is not None]
+        own = [one for one in starts if one.naive_error is not None]
         return (
             _figures([(abs(one.error), one.held, one.polls) for one in starts]),
             _figures(
-                [(abs(one.slurm_error or 0.0), bool(one.slurm_held), one.polls) for one in own]
+                [(abs(one.naive_error or 0.0), bool(one.naive_held), one.polls) for one in own]
             ),
         )
 
     def line(self) -> str:
-        """One sentence: how often P90 held, mean and median error, and the same of Slurm's own times."""
+        """One sentence: how often P90 held, mean and median error, and the same of naive times."""
         ours, theirs = self.of_starts()
         if ours is None:
             return "Accuracy: no start has been judged yet; until then times rest on what jobs declare."
@@ -134,17 +134,17 @@ class Accuracy:
             f" {_span(ours.mean)}, median {_span(ours.median)}"
         )
         if theirs is None:
-            return f"{said}; Slurm told none of them."
+            return f"{said}; {self.naive} told none of them."
         return (
-            f"{said}; Slurm: {theirs.held:.0%} by its time, mean {_span(theirs.mean)}, median"
+            f"{said}; {self.naive}: {theirs.held:.0%} by its time, mean {_span(theirs.mean)}, median"
             f" {_span(theirs.median)}, {1 - theirs.polls / ours.polls:.0%} without an answer."
         )
 
 
 def _judged(
-    moment: float, came: float, told: float, p90: float, slurm: float | None, polls: int
+    moment: float, came: float, told: float, p90: float, naive: float | None, polls: int
 ) -> Judged:
-    error, held = (None, None) if slurm is None else (came - slurm, came <= slurm + 1.0)
+    error, held = (None, None) if naive is None else (came - naive, came <= naive + 1.0)
     return Judged(moment, came - told, came <= p90 + 1.0, error, held, polls)
 
 

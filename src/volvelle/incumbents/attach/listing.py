@@ -4,33 +4,26 @@ import statistics
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from datetime import datetime
+from typing import Any
 
 from volvelle.cli.moments import format_moment
 from volvelle.cli.rows import Head, Row
-from volvelle.incumbents.slurm.accuracy import Told
-from volvelle.incumbents.slurm.follow import Follower
+from volvelle.incumbents.attach.accuracy import Told
+from volvelle.incumbents.attach.follow import Attached
+from volvelle.incumbents.attach.incumbent import Incumbent
 from volvelle.model.units import format_duration
 
-KEYS = (
-    "job",
-    "user",
-    "account",
-    "partition",
-    "qos",
-    "state",
-    "gpus",
-    "start",
-    "start_p90",
-    "end",
-    "end_p90",
-    "slurm_start",
-    "reason",
-)
+
+def keys(of: Incumbent[Any, Any]) -> tuple[str, ...]:
+    """The columns of the table for programs."""
+    told = ("start", "start_p90", "end", "end_p90", f"{of.naive.key}_start")
+    return ("job", "user", "account", "partition", "qos", "state", "gpus", *told, "reason")
 
 
-def rows(follower: Follower, told: Sequence[Told], user: str = "") -> list[Row]:
+def rows(follower: Attached, told: Sequence[Told], user: str = "") -> list[Row]:
     """The table of told times, one row a job: the waiting by their start, then the running by their end."""
     jobs = {job.key: job for job in follower.snapshot.jobs}
+    naive = f"{follower.incumbent.naive.key}_start"
     found = []
     for one in told:
         job = jobs[one.key]
@@ -41,7 +34,7 @@ def rows(follower: Follower, told: Sequence[Told], user: str = "") -> list[Row]:
                 "job": one.key,
                 "user": job.user,
                 "account": job.account,
-                "partition": ",".join(job.partitions),
+                "partition": job.queue,
                 "qos": job.qos,
                 "state": job.state,
                 "gpus": job.gpus,
@@ -49,14 +42,14 @@ def rows(follower: Follower, told: Sequence[Told], user: str = "") -> list[Row]:
                 "start_p90": one.start_p90,
                 "end": one.end,
                 "end_p90": one.end_p90,
-                "slurm_start": one.slurm_start,
+                naive: one.naive_start,
                 "reason": job.reason,
             }
         )
     return sorted(found, key=lambda row: (row["state"] != "PENDING", row["start"], row["job"]))
 
 
-def heads(now: datetime) -> list[Head]:
+def heads(of: Incumbent[Any, Any], now: datetime) -> list[Head]:
     """The columns of the table."""
 
     def start(row: Row) -> str:
@@ -67,13 +60,13 @@ def heads(now: datetime) -> list[Head]:
     return [
         Head("JOB", lambda row: row["job"]),
         Head("USER", lambda row: row["user"]),
-        Head("PARTITION", lambda row: row["partition"]),
-        Head("QOS", lambda row: row["qos"] or "-"),
+        Head(of.queues, lambda row: row["partition"]),
+        Head(of.classes, lambda row: row["qos"] or "-"),
         Head("GPUS", lambda row: f"{row['gpus']:g}", right=True),
         Head("ST", lambda row: row["state"][:2]),
         Head("START~ (P50-P90)", start),
         Head("END~", lambda row: format_moment(row["end"], now)),
-        Head("SLURM SAYS", lambda row: format_moment(row["slurm_start"], now)),
+        Head(of.naive.head, lambda row: format_moment(row[f"{of.naive.key}_start"], now)),
         Head("REASON", lambda row: row["reason"] or "-"),
     ]
 
@@ -106,25 +99,21 @@ def _signed(seconds: float) -> str:
     return f"{'-' if seconds < 0 else '+'}{format_duration(abs(seconds))}"
 
 
-def heading(follower: Follower) -> str:
+def heading(follower: Attached) -> str:
     """The cluster in one line."""
     site, snapshot = follower.site, follower.snapshot
-    nodes = snapshot.nodes or site.nodes
-    gpus = sum(sum(node.gpus.values()) for node in nodes)
     running = sum(job.state == "RUNNING" for job in snapshot.jobs)
     pending = sum(job.pending for job in snapshot.jobs)
-    version = f" (Slurm {site.version})" if site.version else ""
-    return (
-        f"{site.cluster}{version}: {len(nodes)} nodes, {gpus} GPUs, {len(site.partitions)} partitions;"
-        f" {running} running, {pending} pending"
-    )
+    version = f" ({site.title})" if site.title != follower.incumbent.title else ""
+    return f"{site.cluster}{version}: {site.about}; {running} running, {pending} pending"
 
 
-def prometheus(follower: Follower) -> str:
+def prometheus(follower: Attached) -> str:
     """Figures in Prometheus' text format."""
     ours, theirs = follower.accuracy.of_starts()
+    of, naive = follower.incumbent, follower.incumbent.naive
     figures: list[tuple[str, str, float]] = [
-        ("poll_timestamp_seconds", "When Slurm was last asked", follower.snapshot.time),
+        ("poll_timestamp_seconds", f"When {of.title} was last asked", follower.snapshot.time),
         ("jobs_pending", "Jobs that wait", sum(job.pending for job in follower.snapshot.jobs)),
         ("jobs_running", "Jobs that hold nodes", sum(j.running for j in follower.snapshot.jobs)),
         ("starts_judged", "Told starts that have come", ours.polls if ours else 0),
@@ -137,8 +126,8 @@ def prometheus(follower: Follower) -> str:
         ]
     if theirs:
         figures += [
-            ("slurm_start_error_mean_seconds", "The same of Slurm", theirs.mean),
-            ("slurm_start_error_median_seconds", "Median of it", theirs.median),
+            (f"{naive.key}_start_error_mean_seconds", f"The same of {naive.word}", theirs.mean),
+            (f"{naive.key}_start_error_median_seconds", "Median of it", theirs.median),
         ]
     lines = []
     for name, help_text, value in figures:
@@ -148,7 +137,7 @@ def prometheus(follower: Follower) -> str:
     return "\n".join(lines) + "\n"
 
 
-def summary(follower: Follower, since: float) -> Iterator[str]:
+def summary(follower: Attached, since: float) -> Iterator[str]:
     """Waits by user, limits asked for against what was used, accuracy: of jobs that ended after ``since``."""
     done = [job for job in follower.over if job.start and (job.end or 0.0) >= since]
     yield heading(follower)

@@ -2,48 +2,34 @@
 
 Lines of ``attach.jsonl`` (also read as ``attach.jsonl.gz``): ``{"t": seconds, ...}`` with one of
 
-- ``site``: answers of the commands that describe the site, by kind, those that changed;
-- ``poll``: by kind the records of ``scontrol -o show`` that changed, field by field, and those that are gone;
-- ``told``: what was told at that moment, rows of `volvelle.incumbents.slurm.accuracy.Told`;
+- ``of``: the scheduler, on the first line; without it Slurm;
+- ``site``: answers that describe the site, by kind, those that changed;
+- ``poll``: by kind the records that changed, field by field, and those that are gone;
+- ``told``: what was told at that moment, rows of `volvelle.incumbents.attach.accuracy.Told`;
 - ``failed``: why a poll had no answer.
 
-Of jobs only the fields that forecasts use are kept: command lines, paths and comments are not. Of the
-configuration keys with hosts or paths are not kept either, so that a recording can be handed on.
+A scheduler says which fields are kept (`Incumbent.records`), so that a recording can be handed on.
 """
 
 import fcntl
 import gzip
 import json
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any
 
-from volvelle.incumbents.slurm.accuracy import Told
-from volvelle.incumbents.slurm.text import record
+from volvelle.incumbents.attach.accuracy import Told
+from volvelle.incumbents.attach.incumbent import Answers, Incumbent, Records, incumbent
 from volvelle.model.problems import Problem
 
-POLLED = ("job", "node", "reservation")
-"""Kinds that are asked for at each poll."""
-_FIRST = {"job": "JobId", "node": "NodeName", "reservation": "ReservationName"}
-_NOT_KEPT = frozenset(
-    {"SubmitLine", "Command", "WorkDir", "StdErr", "StdIn", "StdOut", "Comment", "SystemComment"}
-    | {"AdminComment", "GroupId", "MCS_label", "RunTime", "AllocNode:Sid", "BatchHost", "ExitCode"}
-    | {"DerivedExitCode", "MailUser", "MailType", "Network", "Power", "OS", "Arch", "NodeAddr"}
-    | {"NodeHostName", "Port", "CPULoad", "FreeMem", "LastBusyTime", "CurrentWatts", "AveWatts"}
-    | {"BootTime", "SlurmdStartTime", "Version", "Extra", "Container", "BatchFlag", "Reboot"}
-)
-_PLACE = re.compile(r"^\s*\S*(Host|Addr)\S*\s*=|=\s*(/|\S+/[^/\s]+/)| is (UP|DOWN)")
-"""Lines of the configuration that name a host, an address or a path."""
 _NAME = "attach.jsonl"
-
-Records = dict[str, dict[str, str]]
 
 
 class Recording:
     """The file of a folder, open for appending by one process. Raises `Problem` where another has it."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, of: Incumbent[Any, Any]) -> None:
+        self._of = of
         try:
             folder.mkdir(parents=True, exist_ok=True)
             self._file: IO[str] = (folder / _NAME).open("a+", encoding="utf-8")
@@ -56,29 +42,31 @@ class Recording:
                 f"another attach writes to {folder}", mend="name another folder: --record"
             ) from None
         _cut_half_a_line(folder / _NAME)
-        self._site: dict[str, str] = {}
-        self._records: dict[str, Records] = {kind: {} for kind in POLLED}
+        self._site: dict[str, Any] = {}
+        self._records: dict[str, Records] = {kind: {} for kind in of.polled}
+        if (folder / _NAME).stat().st_size == 0:
+            self._write({"of": of.name})
 
     def resume(self, entries: Sequence[Mapping[str, Any]]) -> None:
         """Go on behind these entries, as `read` gave them: only changes from there on are written."""
         for entry in entries:
             self._site |= entry.get("site", {})
             for kind, text in entry.get("poll", {}).items():
-                self._records[kind] = _records(kind, text)
+                self._records[kind] = self._of.records(kind, text)
 
-    def site(self, time: float, texts: Mapping[str, str]) -> None:
+    def site(self, time: float, answers: Answers) -> None:
         """Answers that describe the site; those that did not change are not written again."""
-        kept = {kind: _kept(text) if kind == "config" else text for kind, text in texts.items()}
-        changed = {kind: text for kind, text in kept.items() if self._site.get(kind) != text}
+        kept = {kind: self._of.kept(kind, one) for kind, one in answers.items()}
+        changed = {kind: one for kind, one in kept.items() if self._site.get(kind) != one}
         if changed:
             self._site |= changed
             self._write({"t": time, "site": changed})
 
-    def poll(self, time: float, texts: Mapping[str, str]) -> None:
+    def poll(self, time: float, answers: Answers) -> None:
         """The answers of a poll, by kind."""
         delta = {}
-        for kind, text in texts.items():
-            now, before = _records(kind, text), self._records[kind]
+        for kind, one in answers.items():
+            now, before = self._of.records(kind, one), self._records[kind]
             delta[kind] = _delta(before, now)
             self._records[kind] = now
         self._write({"t": time, "poll": delta})
@@ -100,20 +88,25 @@ class Recording:
         self._file.flush()
 
 
+def recorded(folder: Path) -> Incumbent[Any, Any]:
+    """The scheduler of a recording. Raises `Problem` where there is no recording, or it is not known."""
+    path = _path(folder)
+    with _opened(path) as lines:
+        try:
+            entry = json.loads(next(lines, "{}"))
+            return incumbent(entry.get("of", "slurm"))
+        except (ValueError, AttributeError):
+            raise _no_entry(path, 1) from None
+
+
 def read(folder: Path) -> Iterator[dict[str, Any]]:
     """The entries of a recording, with whole answers for ``poll`` and a tuple for ``told``.
 
     Raises `Problem` where there is none, or where a line other than the last cannot be read.
     """
-    path = next((one for name in (_NAME, f"{_NAME}.gz") if (one := folder / name).is_file()), None)
-    if path is None:
-        raise Problem(
-            f"there is no recording in {folder}",
-            mend=f"name the folder that attach wrote: it holds {_NAME}",
-            usage=True,
-        )
-    records: dict[str, Records] = {kind: {} for kind in POLLED}
-    with gzip.open(path, "rt", encoding="utf-8") if path.suffix == ".gz" else path.open() as lines:
+    of, path = recorded(folder), _path(folder)
+    records: dict[str, Records] = {kind: {} for kind in of.polled}
+    with _opened(path) as lines:
         for number, line in enumerate(lines, 1):
             if not line.endswith("\n"):
                 return
@@ -121,34 +114,38 @@ def read(folder: Path) -> Iterator[dict[str, Any]]:
                 entry: dict[str, Any] = json.loads(line)
                 if "poll" in entry:
                     entry["poll"] = {
-                        kind: _text(_apply(records[kind], delta, _FIRST[kind]))
+                        kind: of.answer(kind, _apply(records[kind], delta, of.polled[kind]))
                         for kind, delta in entry["poll"].items()
                     }
                 if "told" in entry:
                     entry["told"] = [Told(*row) for row in entry["told"]]
             except (ValueError, KeyError, TypeError, AttributeError):
-                raise Problem(
-                    f"{path} line {number} is no entry of a recording",
-                    mend="remove the lines from there on",
-                ) from None
-            yield entry
+                raise _no_entry(path, number) from None
+            if "of" not in entry:
+                yield entry
 
 
-def _kept(config: str) -> str:
-    """The answer of ``scontrol show config`` without hosts, addresses and paths."""
-    lines = (line for line in config.splitlines(keepends=True) if not _PLACE.search(line))
-    return "".join(lines)
+def _path(folder: Path) -> Path:
+    path = next((one for name in (_NAME, f"{_NAME}.gz") if (one := folder / name).is_file()), None)
+    if path is None:
+        raise Problem(
+            f"there is no recording in {folder}",
+            mend=f"name the folder that attach wrote: it holds {_NAME}",
+            usage=True,
+        )
+    return path
 
 
-def _records(kind: str, text: str) -> Records:
-    """Records by their first value, without the fields that are not kept."""
-    first = f"{_FIRST[kind]}="
-    found: Records = {}
-    for line in text.splitlines():
-        if line.startswith(first):
-            fields = {key: value for key, value in record(line).items() if key not in _NOT_KEPT}
-            found[fields[_FIRST[kind]]] = fields
-    return found
+def _opened(path: Path) -> IO[str]:
+    if path.suffix == ".gz":
+        return gzip.open(path, "rt", encoding="utf-8")
+    return path.open(encoding="utf-8")
+
+
+def _no_entry(path: Path, line: int) -> Problem:
+    return Problem(
+        f"{path} line {line} is no entry of a recording", mend="remove the lines from there on"
+    )
 
 
 def _delta(before: Records, now: Records) -> dict[str, Any]:
@@ -171,14 +168,6 @@ def _apply(records: Records, delta: Mapping[str, Any], first: str) -> Records:
     for name, fields in delta.get("set", {}).items():
         records[name] = fields if first in fields else records[name] | fields
     return records
-
-
-def _text(records: Records) -> str:
-    """Records as ``scontrol -o show`` writes them, the naming field first."""
-    return "".join(
-        " ".join(f"{key}={value}" for key, value in fields.items()) + "\n"
-        for fields in records.values()
-    )
 
 
 def _cut_half_a_line(path: Path) -> None:

@@ -1,0 +1,47 @@
+"""``volvelle attach slurm``: forecasts beside a running Slurm."""
+
+from typing import Annotated
+
+import typer
+
+from volvelle.cli import options
+from volvelle.cli.options import Form
+from volvelle.incumbents.attach import any_command as usual
+
+
+def slurm(
+    host: Annotated[
+        str, typer.Option("--host", metavar="HOST", help="A login node, asked over ssh.")
+    ] = "",
+    every: usual.Every = "60s",
+    once: usual.Once = False,
+    record: usual.Record = usual.RECORD,
+    timeout: usual.Timeout = "30s",
+    metrics: usual.Metrics = None,
+    publish: Annotated[
+        bool,
+        typer.Option(
+            "--publish",
+            help="Write told starts to the AdminComment of waiting jobs, every five minutes at most; removed"
+            " at the end. Takes an operator's rights.",
+        ),
+    ] = False,
+    listen: usual.ListenAt = "",
+    certificate: usual.Certificate = None,
+    key: usual.Key = None,
+    user: usual.User = "",
+    output: options.Output = Form.TABLE,
+) -> None:
+    """When each job of this Slurm cluster starts and ends, with the accuracy so far beside Slurm's own.
+
+    An ordinary user's rights suffice. Every poll asks scontrol for jobs, nodes and reservations.
+    """
+    from volvelle.incumbents.slurm.ask import Slurm
+    from volvelle.incumbents.slurm.attach import incumbent
+    from volvelle.incumbents.slurm.publish import Publisher
+
+    how = usual.Following(
+        every, once, record, timeout, metrics, listen, certificate, key, user, output
+    )
+    asks = Slurm(host, how.seconds()[1])
+    usual.follow(asks, incumbent(), how, Publisher(asks) if publish else None)

@@ -1,0 +1,88 @@
+"""Points in time written in a form of one's own, and whether day and month may have changed places."""
+
+import shlex
+from collections import Counter
+from datetime import datetime
+
+from volvelle.model.problems import Problem
+from volvelle.model.units import DAY, format_duration
+from volvelle.workload.readers.ledger import Ledger
+from volvelle.workload.readers.rows import epoch_seconds
+
+_MONTHS = 12
+_SPREAD = 3.0
+"""Times over so many times the days that the other order gives them are in the wrong order."""
+
+
+class DateForm:
+    """Times written in ``form``, for ``strptime``.
+
+    Dates with both numbers up to 12 are read in either order of day and month, so that a column tells the
+    order by its other dates: ``own`` and ``others`` count those that only one of the two reads.
+    """
+
+    def __init__(self, form: str) -> None:
+        self.form = form
+        swapped = form.replace("%d", "\0").replace("%m", "%d").replace("\0", "%m")
+        self.other = swapped if "%d" in form and "%m" in form else ""
+        self.own = self.others = 0
+        self._example = ""
+        self._days: tuple[Counter[int], Counter[int]] = (Counter(), Counter())
+
+    def read(self, text: str) -> str:
+        """Seconds since 1970 as text; what is no such date is left for its column to complain about."""
+        try:
+            moment = datetime.strptime(text.strip(), self.form)
+        except ValueError:
+            self._note_other(text.strip())
+            return text
+        seconds = epoch_seconds(moment)
+        if self.other:
+            self._days[0][int(seconds // DAY)] += 1
+            if moment.day > _MONTHS:
+                self.own += 1
+            else:
+                turned = moment.replace(month=moment.day, day=moment.month)
+                self._days[1][int(epoch_seconds(turned) // DAY)] += 1
+                self._example = self._example or text.strip()
+        return repr(seconds)
+
+    def _note_other(self, text: str) -> None:
+        try:
+            datetime.strptime(text, self.other)
+        except ValueError:
+            return
+        if not self.others:
+            self._example = text
+        self.others += 1
+
+    def check(self, ledger: Ledger) -> None:
+        """Once all is read: say the order that was taken where no date shows it.
+
+        Raises `Problem` where the dates show the other order, or are spread over far more days in this one.
+        """
+        if not self.other or self.own > self.others or not self._example:
+            return
+        mend = f"say --dates {shlex.quote(self.other)}"
+        given = f"{self._order(self.form)} (--dates {shlex.quote(self.form)})"
+        if self.others > self.own:
+            raise Problem(
+                f"{ledger.file}: {self._example!r} is no date with {given}; of {self.own + self.others:,} "
+                f"dates that show an order, {self.others:,} have {self._order(self.other)}",
+                mend=mend,
+            )
+        spans = [max(days) - min(days) + 1 for days in self._days]
+        if spans[0] > _SPREAD * spans[1] and len(self._days[0]) > 1:
+            raise Problem(
+                f"{ledger.file}: with {given} its times are spread over "
+                f"{format_duration(spans[0] * DAY)} with gaps of weeks, with {self._order(self.other)} over "
+                f"{format_duration(spans[1] * DAY)}",
+                mend=f"{mend}, or write ISO times if they are right as they are",
+            )
+        if "%d." not in self.form:  # points stand behind days
+            reason = f"{self._order(self.form)} is taken, which no date shows; if it is not, {mend}"
+            ledger.assumed(reason, 2, "submit_time", self._example)
+
+    @staticmethod
+    def _order(form: str) -> str:
+        return "the day first" if form.index("%d") < form.index("%m") else "the month first"
