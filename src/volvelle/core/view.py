@@ -257,7 +257,7 @@ class View(NamedTuple):
     with another (0 where that is not known).
     ``spec(number)`` is what a job's user declared, ``believed(number)`` what is believed of it, with regimes
     to come, ``resources`` the nodes (to be read, not changed).
-    ``promises`` is what holds now of what was promised to jobs, by number. ``pools`` are their names.
+    ``promises`` is what holds now of what was guaranteed to jobs, by number. ``pools`` are their names.
     ``cpus``, ``memory``: of the nodes that take jobs, GB; infinite where none says how much it has.
     """
 

@@ -159,13 +159,13 @@ def _first_deadline_miss(outcomes: Outcomes) -> FloatColumn:
     return 100.0 * deadlines.first_missed(outcomes)
 
 
-def _promised(outcomes: Outcomes) -> FloatColumn:
-    """Jobs that were promised a finish, of those with deadlines."""
+def _guaranteed(outcomes: Outcomes) -> FloatColumn:
+    """Jobs that were guaranteed a finish, of those with deadlines."""
     return 100.0 * promises.promised(outcomes)
 
 
-def _promise_broken(outcomes: Outcomes) -> FloatColumn:
-    """Promises that were not kept, of those that were made."""
+def _broken(outcomes: Outcomes) -> FloatColumn:
+    """Guarantees that were not kept, of those that were made."""
     return 100.0 * promises.broken(outcomes)
 
 
@@ -233,8 +233,8 @@ for _one in (
     Metric(
         "first_deadline_miss", "first deadline misses", "%", "lower", "job", _first_deadline_miss
     ),
-    Metric("promised", "promised", "%", "higher", "job", _promised),
-    Metric("promise_broken", "promises broken", "%", "lower", "job", _promise_broken),
+    Metric("guaranteed", "guaranteed", "%", "higher", "job", _guaranteed),
+    Metric("guarantee_broken", "guarantees broken", "%", "lower", "job", _broken),
     Metric("earned_value", "earned value", "1", "higher", "job", deadlines.earned_value),
     Metric("profile_wait", "wait for a profile", "s", "lower", "job", profiling.wait),
     Metric("profiled_only", "ended while profiled", "%", "neither", "job", _profiled_only),

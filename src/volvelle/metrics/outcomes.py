@@ -115,7 +115,7 @@ class Outcomes:
     tracked: the jobs that are measured (the others are warm-up or keep the load going).
     status: JobStatus values; reason: why a job was rejected or failed, or ended before its work was
     done, else "".
-    choices: the compositions chosen while it ran, by time. promises: made or changed ones, by time.
+    choices: the compositions chosen while it ran, by time. promises: guarantees made or changed, by time.
     single_gpu_seconds: the job's work as seconds on one GPU (PCS' service); where it is None,
     ``gpus * exclusive_seconds`` stands in for it, which is the same for linear jobs.
     predicted_finish: the finish predicted at submission, NaN without one; None if none were made.

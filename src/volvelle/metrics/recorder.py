@@ -338,6 +338,6 @@ class _Rows:
         return np.array([self._row_of[each] for each in numbers.tolist()], dtype=np.int64)
 
     def _of_row(self, record: Any) -> Any:
-        """An event or a promise, of a job's row if it is of a job."""
+        """An event or a guarantee, of a job's row if it is of a job."""
         number = getattr(record, "number", None)
         return record if number is None else structs.replace(record, number=self._row_of[number])

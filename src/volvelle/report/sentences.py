@@ -255,13 +255,13 @@ class Alike(NamedTuple):
 
 
 class FreeStops(NamedTuple):
-    """``run`` preempts, and what was simulated charges nothing for a stop and a resume."""
+    """All ``runs`` that preempt where what was simulated charges nothing for a stop and a resume."""
 
-    run: str
+    runs: tuple[str, ...]
 
     def __str__(self) -> str:
         return (
-            f"Stops and resumes cost nothing here, which favours {self.run}: "
+            f"Stops and resumes cost nothing here, which favours {listed(self.runs)}: "
             "--overheads restore=60,checkpoint=10 charges seconds for them."
         )
 

@@ -82,9 +82,9 @@ def _judged(
         best = tuple(label for label, figure in figures.items() if same(figure, least))
         if len(best) < len(judged):
             wins.setdefault(best, []).append(Win(measure, least, figures[baseline.label]))
-    free = [one for one in judged if one.preempts and one.stops_for_free]
-    if first := next((one for one in free if any(one.label in runs for runs in wins)), None):
-        yield FreeStops(first.label)
+    free = tuple(one.label for one in judged if one.preempts and one.stops_for_free)
+    if any(label in runs for runs in wins for label in free):
+        yield FreeStops(free)
     told: dict[tuple[str, ...], list[Win]] = {}
     for runs, those in wins.items():
         told.setdefault((baseline.label,) if baseline.label in runs else runs, []).extend(those)
