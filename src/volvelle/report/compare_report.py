@@ -10,6 +10,7 @@ from volvelle.report import against, reproduction, run_charts
 from volvelle.report.charts import Drawing, write_pngs
 from volvelle.report.compositions import baseline_of
 from volvelle.report.grid import Grid
+from volvelle.report.mail import MAIL, write_mail
 from volvelle.report.owner import in_short
 from volvelle.report.page import Section, figure, folded, listed, note, write_page
 from volvelle.report.table import Cell, Column, Table, comparison, to_csv, to_html
@@ -62,7 +63,7 @@ def write_compare_report(
     price: float | None = None,
     png: bool = False,
 ) -> Path:
-    """Write ``report.html`` and ``runs.csv`` into ``directory``, with ``png`` also the charts.
+    """Write ``report.html``, ``runs.csv`` and a mail into ``directory``, with ``png`` also the charts.
 
     Returns the page's path. ``columns`` are measures as in ``jct:p99``. ``grid`` says what sets the
     runs apart; with it seeds are drawn together, rates of submission become an axis, and every run is
@@ -75,7 +76,9 @@ def write_compare_report(
     sections: list[Section] = []
     drawings: dict[str, Drawing] = {}
     if grid is not None and (short := in_short(grid, reference, price)):
-        sections.append(Section("short", "In short", listed(map(str, short))))
+        write_mail(directory, title, list(map(str, short)))
+        mailed = note(f"As a mail: {MAIL}, beside this page.")
+        sections.append(Section("short", "In short", listed(map(str, short)) + mailed))
     if grid is not None and (said := verdict(grid, reference, price)):
         sections.append(Section("verdict", "Verdict", listed(map(str, said))))
     side_by_side = _side_by_side(runs, columns, grid, summaries, reference)
