@@ -128,8 +128,9 @@ class _FreeGpus:
 
     def named(self, types: int) -> str:
         """The kinds that a job may have, as in ``h100 or a100``; empty where these are all."""
-        names = [name for at, name in enumerate(self._resources.types) if types >> at & 1]
-        return "" if len(names) == len(self._resources.types) else f"{' or '.join(names)} "
+        there = self._resources.types
+        names = dict.fromkeys(name for at, name in enumerate(there) if types >> at & 1)
+        return "" if "" in names or len(names) == len({*there}) else f"{' or '.join(names)} "
 
     def of_kinds(self, types: int) -> tuple[int, str, int]:
         """Free GPUs on a set of kinds of nodes, the node that has most of them, and how many it has."""
