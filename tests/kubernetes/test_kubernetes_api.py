@@ -85,7 +85,7 @@ def test_mistakes_are_sentences(server: FakeApiServer, tmp_path: Path) -> None:
     server.__exit__()
     with pytest.raises(OSError, match="the Kubernetes API at http") as silent:
         api.get(PODS)
-    assert "start the API server" in str(as_problem(silent.value, "read pods")).lower()
+    assert "Start the API server" in str(as_problem(silent.value, "read pods"))
 
 
 def test_a_patch_is_of_the_kind_that_it_looks_like(server: FakeApiServer, tmp_path: Path) -> None:

@@ -112,10 +112,10 @@ def test_jobs_are_stored_when_accepted_and_when_ended(store: Store) -> None:
     end = JobEnd(number=1, state="failed", reason="so", ended=9.0, status={"number": 1})
     store.append(batch(0, record(0), record(1), record(2, "bo")))
     store.append(batch(1, ended=(end,)))
-    store.jobs.write_promises([FirstForecast(0, 1.0, 2.0, None, 0.5)])
+    store.jobs.write_first_forecasts([FirstForecast(0, 1.0, 2.0, None, 0.5)])
     assert store.jobs.find(0) is not None
     assert store.jobs.find(0) == JobRecord(
-        **vars(record(0)) | {"forecast_start": 0.5, "forecast_finish": 1.0, "promised_p50": 2.0}
+        **vars(record(0)) | {"forecast_start": 0.5, "forecast_finish": 1.0, "first_p50": 2.0}
     )
     assert [job.number for job in store.jobs.list_unfinished()] == [0, 2]
     assert [job.number for job in store.jobs.list_latest()] == [2, 1, 0]

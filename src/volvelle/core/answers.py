@@ -29,8 +29,8 @@ from volvelle.model.arrays import BoolColumn, IntColumn
 from volvelle.model.problems import Problem
 from volvelle.model.tolerances import GRANTED
 
-_LATE = "it is not finished at the time that was promised"
-_IMPOSSIBLE = "{needed:.0f} s of work are left at least, and {left:.0f} s until the promised time"
+_LATE = "it is not finished at the time that was guaranteed"
+_IMPOSSIBLE = "{needed:.0f} s of work are left at least, and {left:.0f} s until the guaranteed time"
 
 
 def _allocate(scheduler: SchedulerState) -> None:
@@ -187,7 +187,7 @@ def divide_cpus(scheduler: SchedulerState) -> list[int]:
 
 
 def _revoke_overdue(scheduler: SchedulerState) -> None:
-    """Forget promises to jobs that have ended, and revoke overdue ones; the admission learns of both."""
+    """Forget guarantees to jobs that have ended, and revoke overdue ones; the admission learns of both."""
     learn = scheduler.composition.admission.learn
     queue = {event.number for event in scheduler.admissions.waiting}
     for number, given in sorted(scheduler.promises.items()):
@@ -204,9 +204,9 @@ def _revoke_overdue(scheduler: SchedulerState) -> None:
 
 
 def _watch(scheduler: SchedulerState) -> None:
-    """Revoke what has become impossible, and let the forward loop know when the next promise is due.
+    """Revoke what has become impossible, and let the forward loop know when the next guarantee is due.
 
-    A promise to a job that waits is due when a start would be too late.
+    A guarantee to a job that waits is due when a start would be too late.
     """
     early = dict[int, float]()
     for number, given in sorted(scheduler.promises.items()) if scheduler.rules.watches else ():

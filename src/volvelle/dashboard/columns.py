@@ -30,7 +30,7 @@ JOB_TABLE = (
     JobColumn("predicted_p50", moment=True),
     JobColumn("predicted_p90", moment=True),
     JobColumn("reason"),
-    JobColumn("promised", moment=True),
+    JobColumn("first_p50", moment=True),
     JobColumn("guaranteed", moment=True),
     JobColumn("due", moment=True),
     JobColumn("attempt", title="Attempt"),

@@ -68,7 +68,7 @@ export function job(root, { cluster, session, path }) {
     const job = { ...details, ...cluster.jobs.get(wanted) };
     if (!job.submitted || !plan.clientWidth) return;
     plan.replaceChildren(planPicture(job, plan.clientWidth));
-    const lines = [["told", "told", job.promised], ["guaranteed", "guarantee", guaranteeOf(job)]];
+    const lines = [["told", "told", job.first_p50], ["guaranteed", "guarantee", guaranteeOf(job)]];
     if (past && chart.clientWidth) chart.replaceChildren(...forecastChart(past, lines, chart.clientWidth, job.ended ?? now()));
   };
 
@@ -129,7 +129,7 @@ function factsOf(job, own) {
     ["Starts by (P90)", moment(job.attached?.start_p90)],
     [job.started || over ? "Started" : "Starts about", startOf(job) || "not known yet"],
     over ? ["Ended", `${moment(job.ended)}, after ${duration(job.ended - job.submitted)}`] : ["Finishes (P50–P90)", finishText(job)],
-    ["Told at submission", job.promised ? `finish ${moment(job.promised)}` : "nothing"],
+    ["Told at submission", job.first_p50 ? `finish ${moment(job.first_p50)}` : "nothing"],
     ["Deadline", moment(job.due)],
     ["Guarantee", guarantee ? `by ${moment(guarantee)}` : job.guarantee ? `none: ${job.guarantee.reason}` : "none asked for"],
     ["Attempts", job.preemptions ? `${job.attempt}, preempted ${job.preemptions === 1 ? "once" : `${number(job.preemptions)} times`}` : String(job.attempt || "none yet")],
