@@ -2,8 +2,8 @@
 
 Here the program does not decide who runs (decision 37). So figure 7 (b), the program with and without its
 objective, is shown by the rewards that guarantees see: the declared ones, or the same for every step of a
-job, when any step that can be kept will do and the last is tried first. What is missed is counted by the declared
-ones in both.
+job, when any step that can be kept will do and the last is tried first. What is missed is counted by the
+declared ones in both.
 """
 
 from dataclasses import replace
