@@ -1,7 +1,7 @@
 """Round-up and local search where placement decides about speed (figures 8 a and b).
 
 A share of MIX2's jobs of 2 to 8 GPUs asks for 3, 5, 6 or 7, which is hostile to consolidation. A job is 20 %
-slower for each node beyond the fewest. Promises do not know that: those to jobs that are spread may break.
+slower for each node beyond the fewest. Guarantees do not know that: those to jobs that are spread may break.
 """
 
 from collections.abc import Callable

@@ -4,7 +4,7 @@ import { get, named } from "./api.js";
 import { counted, duration, h, jobId, moment, nameOf, now, number, reasonOf, sentence, svg } from "./dom.js";
 import { gpuMap, gpusByType } from "./gpus.js";
 import { loadChart } from "./load.js";
-import { atRisk, finishText, neededBy, neededByText, queueLink } from "./queue.js";
+import { atRisk, expectedText, finishText, lateBy, neededBy, neededByText, queueLink } from "./queue.js";
 
 const READ_SECONDS = 15, LISTED = 6, AT_RISK = 4;
 const link = (href, ...text) => h("a", { href }, text);
@@ -119,7 +119,7 @@ function needsALook(jobs, cluster, failed) {
   const time = now(), late = (by) => `${duration(by)} late`;
   const out = [...cluster.nodes.values()].filter(isOut);
   const found = [
-    ...first(jobs.filter(atRisk), (job) => neededBy(job)).slice(0, AT_RISK).map((job) => ["risk", jobLink(job), late(job.predicted_p90 - neededBy(job)), `${neededByText(job)}, P90 ${moment(job.predicted_p90)}.`]),
+    ...first(jobs.filter(atRisk), (job) => neededBy(job)).slice(0, AT_RISK).map((job) => ["risk", jobLink(job), late(lateBy(job)), `${neededByText(job)}, ${expectedText(job)}.`]),
     ...first(jobs.filter((job) => runsLate(job) && !atRisk(job)), (job) => job.predicted_p90).slice(0, 2).map((job) => ["late", jobLink(job), late(time - job.predicted_p90), "It runs past its P90."]),
     ...failed.filter((job) => job.ended > time - 86400).slice(0, 3).map((job) => ["failed", jobLink(job), moment(job.ended), sentence(reasonOf(job))]),
     ...(out.length ? [["out", link("#/nodes", `${counted(out.length, "node")} out of use`), "", out.slice(0, 4).map((node) => `${node.name} is ${node.state}`).join(", ")]] : []),

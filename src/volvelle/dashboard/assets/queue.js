@@ -14,11 +14,17 @@ export const startOf = (job) => moment(job.started ?? (job.predicted_start && Ma
 export function finishText(job) {
   if (!job.predicted_p50) return "not known yet";
   const p50 = moment(job.predicted_p50), p90 = moment(job.predicted_p90);
-  return !p90 ? `${p50} (P50)` : p90 === p50 ? p50 : span(job.predicted_p50, job.predicted_p90);
+  if (!p90) return `${p50} (P50)`;
+  return (p90 === p50 ? p50 : span(job.predicted_p50, job.predicted_p90)) + (job.guessed ? " (guess)" : "");
 }
 
+// What a job is held to: its P90, but while that is a guess its P50, as in notifications.
+const expected = (job) => (job.guessed ? job.predicted_p50 : job.predicted_p90 ?? job.predicted_p50);
+export const expectedText = (job) => `${job.guessed ? "P50" : "P90"} ${moment(expected(job))}`;
+export const lateBy = (job) => expected(job) - neededBy(job);
+
 // Whether it may miss its guarantee, or without one its deadline.
-export const atRisk = (job) => Boolean(neededBy(job) && job.predicted_p90 > neededBy(job));
+export const atRisk = (job) => Boolean(neededBy(job) && expected(job) > neededBy(job));
 
 export const guaranteeOf = (job) => job.guarantee?.finish_by ?? job.guaranteed;
 
@@ -81,7 +87,7 @@ function groupsOf(jobs) {
   const last = parts.waiting.findLast((job) => job.predicted_start), asked = parts.waiting.reduce((sum, job) => sum + job.gpus, 0);
   const used = parts.running.reduce((sum, job) => sum + job.gpus, 0);
   return [
-    [`At risk: ${number(parts.risk.length)} with a P90 past the guarantee or deadline`, parts.risk],
+    [`At risk: ${number(parts.risk.length)} expected past the guarantee or deadline`, parts.risk],
     [`Waiting: ${number(parts.waiting.length)}, for ${counted(asked, "GPU")}${last ? `; the last starts at ${moment(last.predicted_start)}` : ""}`, parts.waiting],
     [`Held: ${number(parts.held.length)}, until they are released`, parts.held],
     [`Running: ${number(parts.running.length)}, on ${counted(used, "GPU")}`, parts.running],
