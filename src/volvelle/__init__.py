@@ -7,7 +7,7 @@ In a script or a notebook, ``import volvelle as vv``: `read`, `generate`, `Clust
 from importlib import import_module
 from typing import Any
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 _OFFERED = {
     "Cluster": "volvelle.model.cluster",
