@@ -2,7 +2,7 @@
 
 from volvelle.model.cluster import parse_cluster
 from volvelle.model.job import Job, JobSpec, Truth
-from volvelle.model.throughput import PerType, Table
+from volvelle.model.throughput import AnyThroughput, PerType, Table
 from volvelle.systems.sia.policy import _counts
 from volvelle.testing.scenario import Run, Scenario, happen
 
@@ -12,7 +12,7 @@ HOUR = 3600.0
 def job(number: int, slow: float, fast: float, most: int = 1) -> Job:
     """An hour of work on one slow GPU at rate 1; every further GPU of its type adds as much."""
     spec = JobSpec(id=str(number), submit_time=0.0, gpus=1, min_gpus=1, max_gpus=most)
-    types = {
+    types: dict[str, AnyThroughput] = {
         kind: Table(tuple(rate * gpus for gpus in range(1, most + 1)))
         for kind, rate in (("slow", slow), ("fast", fast))
     }

@@ -97,7 +97,7 @@ class Sia(Policy):
         return None if self._all_run else view.now + (self.round or self.delay or 1.0)
 
     def _choices(self, view: View, fixed: BoolColumn) -> _Choices:
-        """What each job may have; one that is ``fixed`` what it holds."""
+        """The configurations of each job; of one that is ``fixed`` the one it has."""
         jobs, resources = view.jobs, view.resources
         rates, wished = view.rates(), jobs.column("types").astype(np.int64)
         sizes = np.diff(resources.first_slot)
@@ -127,14 +127,14 @@ class Sia(Policy):
                     if rate > 0.0:
                         mine.append((row, gpus, kind, rate))
             lowest = min((rate for *_, rate in mine), default=1.0)
-            found += [(*which, rate / lowest) for *which, rate in mine]  # type: ignore[misc]
+            found += [(*which, rate / lowest) for *which, rate in mine]
         columns = np.array(found, dtype=np.float64).reshape(-1, 4).T
         return _Choices(
             columns[0].astype(np.int64), columns[1], columns[2].astype(np.int64), columns[3]
         )
 
     def _gain(self, view: View, choices: _Choices, same: BoolColumn) -> FloatColumn:
-        """What each configuration gains over none."""
+        """The gain of each configuration over none."""
         jobs = view.jobs
         age = view.now - jobs.submit_time
         lost = np.maximum(age - self.delay * jobs.own[_RESTARTS], 0.0)
