@@ -35,14 +35,13 @@ from volvelle.workload.reading import read_trace
 from volvelle.workload.workload import Workload
 
 sys.path.append(str(Path(__file__).parents[1]))
-from findings import Claim as Claim  # what all experiments share
+from findings import SHARED as SHARED  # what all experiments share
+from findings import Claim as Claim
 from findings import Report as Report
 
 Column = NDArray[np.float64]
 
 RESULTS = Path(__file__).parent / "results"
-SHARED = Path(__file__).parents[3] / "shared"
-"""Traces, kept beside the repository."""
 SEEDS = (1, 2, 3)
 
 BASELINES = {

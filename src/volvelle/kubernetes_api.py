@@ -190,7 +190,7 @@ def _refusal(code: int, content: bytes) -> ApiRefusal:
 
 
 def as_problem(error: ApiRefusal | OSError, what: str) -> Problem:
-    """What an error means for an operator, who wanted ``what`` such as "list nodes"."""
+    """Problem of an error for an operator; ``what`` was asked, such as "list nodes"."""
     match error:
         case ApiRefusal(code=401):
             mend = "give a token that is valid: the context's user, or the pod's account"

@@ -13,6 +13,7 @@ SAMPLE_OF: dict[str, tuple[str, dict[str, Any]]] = {
     "helios": ("cluster_log.csv", {}),
     "acme": ("trace_seren.csv", {}),
     "elasticflow": ("elasticflow.csv", {}),
+    "elasticflow-measured": ("elasticflow/jobs.csv", {}),
     "slurm-database": ("slurm-log.csv", {}),
     "kubernetes": ("workloads.json", {}),
     "pai": ("pai", {}),

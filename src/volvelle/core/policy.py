@@ -143,7 +143,7 @@ class Policy(JobPart):
     needs_durations: ClassVar[bool] = True
     """Whether it decides by how long jobs are believed to take."""
     starvation_free: ClassVar[bool] = False
-    """Whether every job that fits the cluster is promised to finish while jobs keep arriving."""
+    """Whether every job that fits the cluster is guaranteed to finish while jobs keep arriving."""
     work_conserving: ClassVar[bool] = True
     """Whether no GPU stays idle at its decisions while a job that fits it waits."""
     incumbent: ClassVar[bool] = False

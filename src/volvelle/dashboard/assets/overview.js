@@ -4,7 +4,7 @@ import { get, named } from "./api.js";
 import { counted, duration, h, jobId, moment, nameOf, now, number, reasonOf, sentence, svg } from "./dom.js";
 import { gpuMap, gpusByType } from "./gpus.js";
 import { loadChart } from "./load.js";
-import { atRisk, finishText, neededBy, neededByText, queueLink } from "./queue.js";
+import { atRisk, expectedText, finishText, lateBy, neededBy, neededByText, queueLink } from "./queue.js";
 
 const READ_SECONDS = 15, LISTED = 6, AT_RISK = 4;
 const link = (href, ...text) => h("a", { href }, text);
@@ -95,8 +95,8 @@ function idle(jobs, cluster) {
   const free = gpusByType(cluster.nodes.values()).filter((type) => type.free), total = free.reduce((sum, type) => sum + type.free, 0);
   const [next] = first(jobs.filter((job) => job.state === "waiting" && job.predicted_start > now()), (job) => job.predicted_start);
   if (!total || !next) return [];
-  const shapes = free.map((type) => `${number(type.free)} ${type.type || "GPU"}${type.type || type.free === 1 ? "" : "s"}, at most ${number(Math.max(...type.nodes.map((node) => (node.state === "up" ? node.free : 0))))} on one node`);
-  return [` Free: ${shapes.join("; ")}. The next job, `, jobLink(next), `, asks for ${counted(next.gpus, "GPU")}${next.reason ? `: ${reasonOf(next)}` : ""}.`];
+  const shapes = free.map((type) => `${type.type ? `${number(type.free)} ${type.type}` : counted(type.free, "GPU")} (at most ${number(Math.max(...type.nodes.map((node) => (node.state === "up" ? node.free : 0))))} on a node)`);
+  return [` ${shapes.join(" and ")} ${total === 1 ? "is" : "are"} free; the next job, `, jobLink(next), `, ${reasonOf(next) || `asks for ${counted(next.gpus, "GPU")}`}.`];
 }
 
 const list = (jobs, time, rest, none) => (jobs.length
@@ -119,7 +119,7 @@ function needsALook(jobs, cluster, failed) {
   const time = now(), late = (by) => `${duration(by)} late`;
   const out = [...cluster.nodes.values()].filter(isOut);
   const found = [
-    ...first(jobs.filter(atRisk), (job) => neededBy(job)).slice(0, AT_RISK).map((job) => ["risk", jobLink(job), late(job.predicted_p90 - neededBy(job)), `${neededByText(job)}, P90 ${moment(job.predicted_p90)}.`]),
+    ...first(jobs.filter(atRisk), (job) => neededBy(job)).slice(0, AT_RISK).map((job) => ["risk", jobLink(job), late(lateBy(job)), `${neededByText(job)}, ${expectedText(job)}.`]),
     ...first(jobs.filter((job) => runsLate(job) && !atRisk(job)), (job) => job.predicted_p90).slice(0, 2).map((job) => ["late", jobLink(job), late(time - job.predicted_p90), "It runs past its P90."]),
     ...failed.filter((job) => job.ended > time - 86400).slice(0, 3).map((job) => ["failed", jobLink(job), moment(job.ended), sentence(reasonOf(job))]),
     ...(out.length ? [["out", link("#/nodes", `${counted(out.length, "node")} out of use`), "", out.slice(0, 4).map((node) => `${node.name} is ${node.state}`).join(", ")]] : []),
