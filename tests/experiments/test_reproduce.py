@@ -109,6 +109,20 @@ def test_cells_that_differ_are_counted_by_column_and_measured_ones_left_out(tmp_
     assert compared(committed, made, ()) == (6, {"rows and columns": 6})
 
 
+def test_replaced_results_are_those_made_with_their_time(tmp_path: Path) -> None:
+    kept = shutil.ignore_patterns("before", "*.png")
+    shutil.copytree(ROOT / "experiments" / "pcs", tmp_path / "experiments" / "pcs", ignore=kept)
+    for name in ("findings.py", "seconds.csv"):
+        shutil.copy(ROOT / "experiments" / name, tmp_path / "experiments")
+    registry = Registry(tmp_path)
+    (toy,) = registry.chosen("pcs", None, "toy")
+    registry.table(toy).write_text(registry.table(toy).read_text().replace("27.0", "7.0"))
+    assert Run(registry, tmp_path, tmp_path / "out").one(toy).apart == {"jct": 1}
+    assert Run(registry, tmp_path, tmp_path / "out", replace=True).one(toy).as_committed
+    assert registry.table(toy).read_text() == REGISTRY.table(toy).read_text()
+    assert 0.0 < Registry(tmp_path).seconds["pcs/toy"] < 60.0
+
+
 def test_a_study_whose_inputs_lack_is_skipped_and_says_what_to_put_where(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
