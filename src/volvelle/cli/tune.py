@@ -27,7 +27,8 @@ _LIVE = "A server"
 @options.besides(
     options.of_experiment(
         *("trace", "generate", "format", "map", "dates", "strict", "ignore_types", "cluster"),
-        *("placements", "admissions", "estimators", "terminations", "overheads", "seeds", "out"),
+        *("placements", "admissions", "estimators", "terminations", "overheads", "power", "carbon"),
+        *("seeds", "out"),
     )
 )
 def tune(

@@ -128,15 +128,12 @@ def _choose_types(view: View, allocation: Allocation) -> Allocation:
 
 def _moved(scheduler: SchedulerState, view: View, nodes: IntColumn) -> BoolColumn:
     """Whether the GPUs of each job are to be on other nodes than they are."""
-    resources, numbers, width = (
-        scheduler.resources,
-        view.jobs.number,
-        len(scheduler.resources.nodes),
-    )
-    gets = np.zeros(len(view.jobs), dtype=np.bool_)
-    gets[nodes[0]] = True
-    if not len(nodes[0]):
+    resources, numbers = scheduler.resources, view.jobs.number
+    gets = np.zeros(len(numbers), dtype=np.bool_)
+    gets[nodes[0, nodes[2] > 0]] = True
+    if not (view.jobs.held[gets] > 0.0).any():
         return gets
+    width = len(resources.nodes)
     order = np.argsort(numbers)
     slots = np.flatnonzero(resources.owner >= 0)
     places = order[np.searchsorted(numbers, resources.owner[slots], sorter=order)]

@@ -101,7 +101,10 @@ class JobView:
 
     @property
     def own(self) -> FloatColumn:
-        """The policy's own columns (`Policy.columns` of them), for it to write; 0 for a new job."""
+        """The policy's own columns (`Policy.columns` of them), for it to write.
+
+        0 for a new job, and for one that comes back after its user held or changed it.
+        """
         return self.matrix[COUNT:]
 
     def refresh(self, name: str) -> None:

@@ -29,6 +29,7 @@ JOB_TABLE = (
     JobColumn("predicted_start", moment=True),
     JobColumn("predicted_p50", moment=True),
     JobColumn("predicted_p90", moment=True),
+    JobColumn("guessed"),
     JobColumn("reason"),
     JobColumn("first_p50", moment=True),
     JobColumn("guaranteed", moment=True),

@@ -13,14 +13,23 @@ import numpy as np
 from volvelle.core.mistakes import mistakes_of
 from volvelle.core.registry import Catalogue, path_of
 from volvelle.core.written import WrittenPart
-from volvelle.metrics import deadlines, fairness, measures, per_job, profiling, promises, series
+from volvelle.metrics import (
+    deadlines,
+    fairness,
+    measures,
+    per_job,
+    power,
+    profiling,
+    promises,
+    series,
+)
 from volvelle.metrics.fairness import FairShare
 from volvelle.metrics.outcomes import Outcomes, Steps
 from volvelle.model.arrays import FloatColumn
 from volvelle.model.problems import Problem
 
 Kind = Literal["job", "time", "run"]
-Unit = Literal["s", "%", "GPUs", "GPU s", "jobs", "1"]
+Unit = Literal["s", "%", "GPUs", "GPU s", "jobs", "kWh", "kg", "1"]
 Better = Literal["lower", "higher", "neither"]
 Measured = FloatColumn | Steps | float
 
@@ -180,6 +189,12 @@ def _utilisation(outcomes: Outcomes) -> float:
     return 100.0 * series.utilisation(outcomes)
 
 
+def _goodput_lost(outcomes: Outcomes) -> float:
+    """GPU time whose work failures lost, of all GPU time that jobs held."""
+    held = float(outcomes.gpu_seconds.sum())
+    return 100.0 * float(outcomes.lost_gpu_seconds.sum()) / held if held > 0 else float("nan")
+
+
 def _solver_gap(outcomes: Outcomes) -> float:
     """The worst gap of the policy's programs: how much better an answer could at most have been."""
     return float("nan") if outcomes.solver_gap is None else 100.0 * outcomes.solver_gap
@@ -226,6 +241,9 @@ for _one in (
     Metric("profile_error", "profile error", "%", "lower", "job", _profile_error),
     Metric("makespan", "makespan", "s", "lower", "run", series.makespan),
     Metric("utilisation", "utilisation", "%", "higher", "run", _utilisation),
+    Metric("goodput_lost", "goodput lost", "%", "lower", "run", _goodput_lost),
+    Metric("energy", "energy", "kWh", "lower", "run", power.energy),
+    Metric("carbon", "carbon", "kg", "lower", "run", power.carbon),
     Metric("solver_gap", "solver gap", "%", "lower", "run", _solver_gap),
     Metric("profiling_gpus", "GPUs for profiling", "GPUs", "neither", "run", profiling.gpus),
     Metric("busy_gpus", "busy GPUs", "GPUs", "higher", "time", series.busy_gpus),

@@ -24,6 +24,7 @@ from volvelle.report.sentences import (
     Alike,
     Best,
     Costs,
+    Draws,
     FreeStops,
     Loses,
     Sentence,
@@ -100,6 +101,11 @@ def _judged(
     hours = quickest.gpu_hours, baseline.gpu_hours
     if price is not None or not same(*hours):
         yield Costs(quickest.label, hours[0], baseline.label, hours[1], price)
+    drawn = quickest.figure("energy"), baseline.figure("energy")
+    if not any(map(math.isnan, drawn)):
+        carbon = quickest.figure("carbon"), baseline.figure("carbon")
+        known = None if any(map(math.isnan, carbon)) else carbon
+        yield Draws(quickest.label, drawn[0], baseline.label, drawn[1], known)
 
 
 def _without(

@@ -100,14 +100,14 @@ class Slurm(Policy):
         controller, past = self._current(view), self._past
         controller.now = view.now
         place = self._places(view, controller)
-        self._follow(view, controller, place)
+        held = self._follow(view, controller, place)
         if past is not None and view.now >= past.until:
             controller.begin(past.calculated, past.usage)
             self._past = past = None
         if past is None:
             controller.recalculate()
             run_due(controller)
-        return self._allocation(view, controller, place)
+        return self._allocation(view, controller, place, held)
 
     def _current(self, view: View) -> Controller:
         """The controller; a new one where the site is the simulated cluster, and nodes have joined it."""
@@ -128,8 +128,8 @@ class Slurm(Policy):
                 self._controller.next_backfill = self._past.until + half
         return self._controller
 
-    def _follow(self, view: View, controller: Controller, place: Ints) -> None:
-        """Let jobs enter and leave, start and stop in the controller as they did in the core."""
+    def _follow(self, view: View, controller: Controller, place: Ints) -> set[int]:
+        """Let jobs enter and leave, start and stop as they did in the core; the jobs that hold GPUs there."""
         jobs, resources, rules = view.jobs, view.resources, controller.rules
         up = rules.up & resources.schedulable[place]
         if not np.array_equal(up, controller.up):
@@ -141,7 +141,7 @@ class Slurm(Policy):
         came = there.difference(controller.entries, controller.cancelled)
         moved = came | (held ^ controller.running.keys())
         if not moved:
-            return
+            return held
         kinds, node_types = jobs.column("types").astype(np.int64), resources.node_type[place]
         for row in sorted(jobs.row_of[number] for number in moved):
             number = int(numbers[row])
@@ -163,6 +163,7 @@ class Slurm(Policy):
             elif entry.shares is not None and amounts[row] == 0.0:
                 controller.release(entry)
                 controller.changed = True
+        return held
 
     def _places(self, view: View, controller: Controller) -> Ints:
         """The numbers that the core has for the nodes of the site."""
@@ -173,12 +174,12 @@ class Slurm(Policy):
             self._place = known, np.array(found, dtype=np.int64)
         return self._place[1]
 
-    def _allocation(self, view: View, controller: Controller, place: Ints) -> Allocation:
-        """All jobs as they run in the core, but for those that start or are stopped."""
+    def _allocation(
+        self, view: View, controller: Controller, place: Ints, held: set[int]
+    ) -> Allocation:
+        """All jobs as they run in the core (``held``: which do), but for those that start or are stopped."""
         jobs, resources = view.jobs, view.resources
         gpus, running = jobs.held, controller.running
-        numbers = jobs.number.astype(np.int64)
-        held = set(numbers[gpus > 0.0].tolist())
         types = np.where(gpus > 0.0, jobs.column("type"), -1.0)
         for number in held - running.keys():
             row = jobs.row_of[number]
