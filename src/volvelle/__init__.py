@@ -8,7 +8,7 @@ imported when they are first used.
 from importlib import import_module
 from typing import Any
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 _OFFERED = {
     "Cluster": "volvelle.model.cluster",

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from volvelle.studies.running import Run
 
 EXACTNESS = "exactness"
+GOLDEN = ("tests/golden", "tests/systems/elasticflow")
 
 
 def reproduce(
@@ -135,8 +136,9 @@ def _write_pages(run: "Run", made: "Sequence[Study]") -> None:
     from volvelle.studies.pages import Results, write_page
     from volvelle.studies.registry import sections
 
-    results = Results(run.folder, lambda study: study.name, str(run.registry.root))
-    for paper, studies in sections(made, run.registry.papers):
+    registry = run.registry
+    results = Results(run.folder, lambda study: study.name, str(registry.root), registry.seconds)
+    for paper, studies in sections(made, registry.papers):
         write_page(paper, studies, results, run.out / f"{paper.name}.md")
 
 
@@ -152,11 +154,11 @@ def _exactness(registry: "Registry", inputs: Path) -> int:
     if not golden.is_dir():
         raise Problem(
             f"there are no results of reference simulators in {golden}",
-            mend="tests/golden/README.md says whose they are and what to put where; name the folder "
-            "above golden with --data",
+            mend="tests/golden/README.md says whose and what to put where; --data names the folder above",
         )
     if find_spec("pytest") is None:
         raise Problem("pytest is not installed", mend="pip install 'volvelle[testing]'")
-    command = [sys.executable, "-m", "pytest", "-o", "addopts=", "-q", "-rs", "tests/golden"]
+    tests = (*GOLDEN, "-m", "not slow")
+    command = [sys.executable, "-m", "pytest", "-o", "addopts=", "-q", "-rs", *tests]
     environment = {**os.environ, VARIABLE: str(inputs)}
     return subprocess.run(command, check=False, cwd=registry.root, env=environment).returncode

@@ -31,12 +31,20 @@ def artifacts(study: Study) -> Iterator[PublishedTrace]:
             yield published_trace(name)
 
 
+def absent(artifact: PublishedTrace, inputs: Path) -> list[PublishedFile]:
+    """The files of an artifact that the folder lacks, and for which nothing else serves."""
+    return [
+        file
+        for file in artifact.files
+        if not (inputs / artifact.place / file.name).is_file()
+        and not (file.instead and (inputs / file.instead).is_file())
+    ]
+
+
 def missing(study: Study, inputs: Path) -> list[str]:
     """The inputs of a study that the folder lacks, in words with what to put where."""
     lacking = [
-        f"{one.place} ({one.title}: {one.page})"
-        for one in artifacts(study)
-        if not all((inputs / one.place / file.name).is_file() for file in one.files)
+        f"{one.place} ({one.title}: {one.page})" for one in artifacts(study) if absent(one, inputs)
     ]
     return lacking + [
         f"{name} (results of the reference simulator, in the columns that its golden test reads)"
@@ -51,11 +59,10 @@ def fetched(study: Study, inputs: Path, say: Say, progress: Progress | None = No
     Raises `Problem`, which says what to put where.
     """
     for one in artifacts(study):
-        folder = inputs / one.place
-        absent = [file for file in one.files if not (folder / file.name).is_file()]
-        if absent:
+        folder, lacking = inputs / one.place, absent(one, inputs)
+        if lacking:
             say(f"{one.title}; licence: {one.licence} ({one.page})")
-        for file in absent:
+        for file in lacking:
             try:
                 found = fetch(file, folder, progress)
             except Problem as problem:

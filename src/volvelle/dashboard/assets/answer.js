@@ -17,7 +17,7 @@ export function answer(job) {
     case "held": return ["Held until it is released.", ""];
     default:
   }
-  const finish = job.predicted_p50 ? `Finishes ${finishText(job).replace(" (guess)", "")}.` : "Its finish is not known yet.";
+  const finish = job.predicted_p50 ? `Finishes ${finishText(job)}.` : "Its finish is not known yet.";
   const needed = by ? ` ${neededByText(job)}${atRisk(job) ? ": at risk" : ""}.` : "";
   if (job.grants?.length) return [finish, `${done(job)}${needed}`];
   return [job.predicted_start ? `Starts about ${moment(job.predicted_start)}.` : "Its start is not known yet.", `${finish}${needed}`];

@@ -15,7 +15,7 @@ export function finishText(job) {
   if (!job.predicted_p50) return "not known yet";
   const p50 = moment(job.predicted_p50), p90 = moment(job.predicted_p90);
   if (!p90) return `${p50} (P50)`;
-  return (p90 === p50 ? p50 : span(job.predicted_p50, job.predicted_p90)) + (job.guessed ? " (guess)" : "");
+  return p90 === p50 ? p50 : span(job.predicted_p50, job.predicted_p90);
 }
 
 // What a job is held to: its P90, but while that is a guess its P50, as in notifications.
@@ -49,7 +49,7 @@ const columns = [
   { name: "plan", title: "Plan", value: () => null, text: (job) => planKey(job, axis), draw: (job) => planBar(job, axis), head: () => axisHead(axis), line: true, plain: true },
   { name: "start", title: "Start", value: (job) => job.started ?? job.predicted_start, text: startOf, number: true },
   { name: "progress", title: "Done", value: (job) => progressOf(job)?.share ?? null, text: progressText, number: true },
-  { name: "p50", title: "Finish P50–P90", value: (job) => job.predicted_p50, text: finishText, line: true, number: true, late: atRisk },
+  { name: "p50", title: "Finish P50–P90", value: (job) => job.predicted_p50, text: finishText, line: true, number: true, late: atRisk, quiet: (job) => Boolean(job.guessed) },
   { name: "p90", title: "P90", value: (job) => job.predicted_p90, text: (job) => moment(job.predicted_p90) },
   { name: "guaranteed", title: "Guaranteed", value: (job) => job.guaranteed, text: (job) => moment(job.guaranteed) },
   { name: "due", title: "Deadline", value: (job) => job.due, text: (job) => moment(job.due) },
@@ -122,7 +122,8 @@ export function queue(root, { cluster, session, query, go }) {
   const tell = () => {
     chosen.hidden = !table.selected.size;
     chosen.firstChild.textContent = `${number(table.selected.size)} selected`;
-    count.textContent = `${number(table.rows.length)} of ${counted(cluster.jobs.size, "job")}`;
+    const guesses = table.rows.some((job) => job.guessed) ? "; dashed and pale: P90 is a guess" : "";
+    count.textContent = `${number(table.rows.length)} of ${counted(cluster.jobs.size, "job")}${guesses}`;
     empty.hidden = table.rows.length > 0;
     empty.textContent = cluster.jobs.size ? "No job is like this." : session.run ? "No job is here at this moment." : "No job is here. The next one: volvelle submit --gpus 1 -- python train.py";
     table.element.hidden = !table.rows.length;

@@ -7,10 +7,11 @@ const ROW = 34, CARD_LINE = 24, CARD_EDGE = 22, OVERSCAN = 8;
 // A phone shows each row as a card (dashboard.css): two cells a line; `CARD_...` are sizes from there.
 const phone = matchMedia("(max-width: 820px)");
 
-// columns: {name, title, value(row), text(row)?, number?, wide?, line?, state?, plain?, link(row)?, late(row)?, draw(row)?, head()?};
-// `value` sorts and goes into CSV files. wide: long texts are cut. line: alone in its line of a card. state: its text is a state.
-// plain: cards leave out its title. late: whether the row needs a look. draw: a picture instead of `text`, which says when it
-// differs; such a column is in no file and not sorted by; `head` draws its title.
+// columns: {name, title, value(row), text(row)?, number?, wide?, line?, state?, plain?, link(row)?, late(row)?, quiet(row)?,
+// draw(row)?, head()?}; `value` sorts and goes into CSV files. wide: long texts are cut. line: alone in its line of a card.
+// state: its text is a state. plain: cards leave out its title. late, quiet: whether the row needs a look, or its text is a
+// guess. draw: a picture instead of `text`, which says when it differs; such a column is in no file and not sorted by; `head`
+// draws its title.
 // key(row): identifies a row. open(row): what Enter and a click do. select: whether rows are chosen. groups(rows): [[title, rows],
 // ...], the order as long as no column is sorted by.
 export class Table {
@@ -175,7 +176,7 @@ export class Table {
     columns.forEach((column, index) => {
       const text = String((column.text ?? column.value)(of) ?? "");
       if (column.link) row.cells[index].href = column.link(of);
-      if (column.late) row.cells[index].classList.toggle("late", column.late(of));
+      for (const style of ["late", "quiet"]) if (column[style]) row.cells[index].classList.toggle(style, column[style](of));
       if (row.texts[index] === text) return;
       row.texts[index] = text;
       if (column.draw) row.cells[index].replaceChildren(column.draw(of)); else row.cells[index].textContent = text;
