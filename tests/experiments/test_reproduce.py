@@ -1,5 +1,7 @@
 """`volvelle reproduce`: every study runs small with the digits committed; what differs or lacks is said."""
 
+import csv
+import json
 import re
 import shutil
 from pathlib import Path
@@ -155,6 +157,25 @@ def test_public_inputs_are_fetched_with_licence_and_hash_and_another_file_is_sai
     assert "another file than was studied" in said
     assert "not the files that were studied" in said
     assert "chronus/profiler: failed after" in said
+
+
+def test_a_published_table_serves_as_well_as_the_one_beside_the_results(
+    tmp_path: Path, shared: Path
+) -> None:
+    data, golden = tmp_path / "data" / "shockwave", shared / "golden" / "shockwave"
+    shutil.copytree(shared / "data" / "shockwave", data)
+    with (golden / "throughputs_v100.csv").open(encoding="utf-8", newline="") as file:
+        table = {
+            str((row["job_type"], int(row["scale_factor"]))): {"null": float(row["steps_per_s"])}
+            for row in csv.DictReader(file)
+            if row["file"].startswith("wisr")
+        }
+    study = STUDIES["shockwave/efficiency"]
+    assert (
+        "data/shockwave" in Run(REGISTRY, tmp_path, tmp_path / "out", small=True).one(study).skipped
+    )
+    (data / "wisr_throughputs.json").write_text(json.dumps({"v100": table}))
+    assert Run(REGISTRY, tmp_path, tmp_path / "out", small=True).one(study).as_committed
 
 
 def test_exactness_needs_reference_results(tmp_path: Path) -> None:

@@ -387,7 +387,7 @@ def test_a_click_on_the_timeline_opens_the_job_that_is_drawn_there(site: Site) -
     canvas.press("0")
     box = canvas.bounding_box()
     assert box is not None
-    place = {"x": 84 + 0.35 * (box["width"] - 94), "y": 8 + 0.25 * (box["height"] - 50)}
+    place = {"x": 84 + 0.2 * (box["width"] - 94), "y": 8 + 0.25 * (box["height"] - 50)}
     canvas.click(position=place)  # soon after now, on the first node
     page.wait_for_function("() => /#.job.[0-9]+$/.test(location.hash)")
     page.wait_for_selector(".chip:has-text('running')")

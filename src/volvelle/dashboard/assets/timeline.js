@@ -124,7 +124,7 @@ class Holdings {
     this.cluster = cluster;
     this.entries = entries;
     [this.first, this.lanes] = firstLanes(cluster.nodes);
-    this.origin = origin ?? Math.floor(Math.min(time - 600, ...entries.slice(0, 1).map((entry) => entry.start), earliest(cluster, time)));
+    this.origin = origin ?? Math.floor(Math.min(time - 120, ...entries.slice(0, 1).map((entry) => entry.start), earliest(cluster, time)));
     this.bars = { job: new Numbers(Int32Array), from: new Numbers(Float64Array), length: new Numbers(Float64Array), lane: new Numbers(Int32Array), height: new Numbers(Int32Array), predicted: new Numbers(Uint8Array), cut: new Numbers(Uint8Array) };
     this.numbers = []; // of the job in each row
     this.jobs = { id: [], name: new Names(), user: new Names(), status: new Names(), gpus: [], submitted: [], wait: [], stay: [], more: [] };
