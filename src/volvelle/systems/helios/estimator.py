@@ -32,7 +32,7 @@ class SimilarNames(Estimator):
 
     _seen: dict[_Key, tuple[int, float]] = PrivateAttr(default_factory=dict)
     _names: dict[str, None] = PrivateAttr(default_factory=dict)
-    """Those that were seen last, the latest last."""
+    """The names that were seen last, the latest at the end."""
 
     def believe(self, job: JobSubmitted, seed: int) -> Belief:
         """The mean of those that are most like it: by name and user, then name, then user, then all."""

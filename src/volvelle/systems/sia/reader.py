@@ -95,7 +95,7 @@ class SiaTrace(RowFormat):
         if gpus < 1:
             raise Unfit("no GPUs", "num_replicas", gpus)
         on: dict[str, Application] = measured(name)
-        sizes = next((one.batch_sizes.astype(int).tolist() for one in on.values()), [])
+        sizes: list[int] = next((one.batch_sizes.astype(int).tolist() for one in on.values()), [])
         if batch_size not in sizes:
             what = f"{name}, batch size {batch_size}"
             raise Broken("no measurements", "application", what)
