@@ -120,14 +120,15 @@ def _fetch(run: "Run", chosen: "Sequence[Study]") -> None:
     from volvelle.model.problems import Problem
     from volvelle.studies import inputs
 
-    for study in chosen:
-        if inputs.missing(study, run.inputs):
+    artifacts = dict.fromkeys(one for study in chosen for one in inputs.artifacts(study))
+    for artifact in artifacts:
+        if inputs.absent(artifact, run.inputs):
             try:
                 with progress("fetching", "bytes") as update:
-                    inputs.fetched(study, run.inputs, remark, update)
+                    inputs.fetched(artifact, run.inputs, remark, update)
             except Problem as problem:
                 remark(f"note: {problem}")
-    changed = sorted({file for study in chosen for file in inputs.changed(study, run.inputs)})
+    changed = [file for artifact in artifacts for file in inputs.changed(artifact, run.inputs)]
     if changed:
         remark(f"note: not the files that were studied, so cells may differ: {', '.join(changed)}")
 
