@@ -29,6 +29,7 @@ results = Results(
     lambda study: registry.page(study).parent,
     lambda study: f"../../experiments/{study.folder}/results",
     "../..",
+    registry.seconds,
 )
 
 

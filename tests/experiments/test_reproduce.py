@@ -1,5 +1,7 @@
 """`volvelle reproduce`: every study runs small with the digits committed; what differs or lacks is said."""
 
+import csv
+import json
 import re
 import shutil
 from pathlib import Path
@@ -109,6 +111,20 @@ def test_cells_that_differ_are_counted_by_column_and_measured_ones_left_out(tmp_
     assert compared(committed, made, ()) == (6, {"rows and columns": 6})
 
 
+def test_replaced_results_are_those_made_with_their_time(tmp_path: Path) -> None:
+    kept = shutil.ignore_patterns("before", "*.png")
+    shutil.copytree(ROOT / "experiments" / "pcs", tmp_path / "experiments" / "pcs", ignore=kept)
+    for name in ("findings.py", "seconds.csv"):
+        shutil.copy(ROOT / "experiments" / name, tmp_path / "experiments")
+    registry = Registry(tmp_path)
+    (toy,) = registry.chosen("pcs", None, "toy")
+    registry.table(toy).write_text(registry.table(toy).read_text().replace("27.0", "7.0"))
+    assert Run(registry, tmp_path, tmp_path / "out").one(toy).apart == {"jct": 1}
+    assert Run(registry, tmp_path, tmp_path / "out", replace=True).one(toy).as_committed
+    assert registry.table(toy).read_text() == REGISTRY.table(toy).read_text()
+    assert 0.0 < Registry(tmp_path).seconds["pcs/toy"] < 60.0
+
+
 def test_a_study_whose_inputs_lack_is_skipped_and_says_what_to_put_where(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -141,6 +157,25 @@ def test_public_inputs_are_fetched_with_licence_and_hash_and_another_file_is_sai
     assert "another file than was studied" in said
     assert "not the files that were studied" in said
     assert "chronus/profiler: failed after" in said
+
+
+def test_a_published_table_serves_as_well_as_the_one_beside_the_results(
+    tmp_path: Path, shared: Path
+) -> None:
+    data, golden = tmp_path / "data" / "shockwave", shared / "golden" / "shockwave"
+    shutil.copytree(shared / "data" / "shockwave", data)
+    with (golden / "throughputs_v100.csv").open(encoding="utf-8", newline="") as file:
+        table = {
+            str((row["job_type"], int(row["scale_factor"]))): {"null": float(row["steps_per_s"])}
+            for row in csv.DictReader(file)
+            if row["file"].startswith("wisr")
+        }
+    study = STUDIES["shockwave/efficiency"]
+    assert (
+        "data/shockwave" in Run(REGISTRY, tmp_path, tmp_path / "out", small=True).one(study).skipped
+    )
+    (data / "wisr_throughputs.json").write_text(json.dumps({"v100": table}))
+    assert Run(REGISTRY, tmp_path, tmp_path / "out", small=True).one(study).as_committed
 
 
 def test_exactness_needs_reference_results(tmp_path: Path) -> None:

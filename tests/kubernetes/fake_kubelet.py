@@ -7,7 +7,8 @@ import signal
 import subprocess
 import threading
 import time
-from collections.abc import Callable
+from base64 import b64decode
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -25,7 +26,8 @@ class _Container:
 
     pod: Object
     folder: Path
-    process: subprocess.Popen[bytes] | None
+    process: subprocess.Popen[bytes]
+    devices: list[int]
     kill_at: float = 0.0
 
 
@@ -39,6 +41,8 @@ class Kubelet:
     folder: Path
     labels: dict[str, str] = field(default_factory=dict)
     contact: bool = True
+    broken: int = 0
+    """GPUs that are not healthy."""
     pulls: Callable[[str], bool] = lambda image: True
     """Whether an image can be pulled."""
     _containers: dict[str, _Container] = field(default_factory=dict)
@@ -99,7 +103,8 @@ class Kubelet:
             self.store.create(leases, name | renewed)
         ready = {"type": "Ready", "status": "True", "reason": "KubeletReady"}
         amounts = {RESOURCE: str(self.gpus), "cpu": "64", "memory": "256Gi", "pods": "110"}
-        status = {"capacity": amounts, "allocatable": amounts, "conditions": [ready]}
+        healthy = amounts | {RESOURCE: str(self.gpus - self.broken)}
+        status = {"capacity": amounts, "allocatable": healthy, "conditions": [ready]}
         node = self.store.get(self.store.kind("nodes"), "", self.name)
         if node.get("status") != status:
             self._patch("nodes", "", self.name, {"status": status}, status=True)
@@ -118,7 +123,9 @@ class Kubelet:
                 self._begin(uid, pod)
             elif phase == "Running":  # from before this node was switched off
                 self._end(pod, 255, "Unknown")
-            elif deleted and phase == "Pending":
+            elif deleted:
+                if phase == "Pending":
+                    self._set_status(pod, "Failed", {"waiting": {"reason": "PodInitializing"}})
                 self._remove(pod)
         for uid, container in list(self._containers.items()):
             self._follow(uid, container, mine.get(uid))
@@ -140,17 +147,25 @@ class Kubelet:
             shutil.rmtree(folder)
             return
         command = [*main.get("command", ()), *main.get("args", ())]
+        wanted = int(main.get("resources", {}).get("limits", {}).get(RESOURCE, 0))
+        taken = {gpu for each in self._containers.values() for gpu in each.devices}
+        devices = [gpu for gpu in range(self.gpus) if gpu not in taken][:wanted]
         with (folder / "log").open("wb") as log:
             process = subprocess.Popen(
                 command,
                 cwd=main.get("workingDir") or folder,
-                env={"PATH": os.environ["PATH"], "TMPDIR": str(folder), **environment},
+                env={
+                    "PATH": os.environ["PATH"],
+                    "TMPDIR": str(folder),
+                    "NVIDIA_VISIBLE_DEVICES": ",".join(map(str, devices)),
+                    **environment,
+                },
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
                 start_new_session=True,
             )
-        self._containers[uid] = _Container(pod, folder, process)
+        self._containers[uid] = _Container(pod, folder, process, devices)
         self._set_status(pod, "Running", {"running": {"startedAt": timestamp(self.store.now())}})
 
     def _value(self, variable: Object, pod: Object) -> str:
@@ -159,7 +174,7 @@ class Kubelet:
         if secret := source.get("secretKeyRef"):
             namespace = pod["metadata"]["namespace"]
             found = self.store.get(self.store.kind("secrets"), namespace, secret["name"])
-            return str(found["stringData"][secret["key"]])
+            return b64decode(found["data"][secret["key"]]).decode()
         if path := source.get("fieldRef", {}).get("fieldPath"):
             known: dict[str, str] = {
                 "status.podIP": "127.0.0.1",
@@ -174,13 +189,15 @@ class Kubelet:
 
     def _follow(self, uid: str, container: _Container, pod: Object | None) -> None:
         process = container.process
-        assert process is not None
         code = process.poll()
         if code is not None:
             _kill(container)  # what it left
             del self._containers[uid]
             if pod is not None:
-                self._end(pod, code if code >= 0 else 128 - code, "Error" if code else "Completed")
+                path = pod["spec"]["containers"][0].get("terminationMessagePath", "end")
+                message = _text(container.folder / path)
+                code = code if code >= 0 else 128 - code
+                self._end(pod, code, "Error" if code else "Completed", message)
             return
         if pod is not None and "deletionTimestamp" not in pod["metadata"]:
             return
@@ -192,9 +209,9 @@ class Kubelet:
         elif now >= container.kill_at:
             _kill(container)
 
-    def _end(self, pod: Object, code: int, reason: str) -> None:
+    def _end(self, pod: Object, code: int, reason: str, message: str = "") -> None:
         """The container of a pod has ended: say so; a pod that is deleted goes now."""
-        ended = {"terminated": {"exitCode": code, "reason": reason}}
+        ended = {"terminated": {"exitCode": code, "reason": reason, "message": message}}
         self._set_status(pod, "Failed" if code else "Succeeded", ended)
         if "deletionTimestamp" in pod["metadata"]:
             self._remove(pod)
@@ -232,27 +249,53 @@ class Kubelet:
 
 
 def _kill(container: _Container) -> None:
-    """Kill all processes of a container: they are those that know its folder."""
-    assert container.process is not None
-    needle = f"TMPDIR={container.folder}".encode()
+    """Kill all processes of a container: those below its first one, and those that know its folder."""
+    process, needle = container.process, str(container.folder).encode()
     while True:
-        found = [pid for pid in _pids() if needle in _environment(pid)]
-        if not found:
-            break
+        pids = _pids()
+        found = set(_below(process.pid, pids))
+        found |= {pid for pid in pids if needle in _read(pid, "environ") + _read(pid, "cmdline")}
+        if found - {process.pid}:
+            found.discard(process.pid)  # the last: its orphans are its children
         for pid in found:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
-        container.process.poll()
+        if found <= {process.pid}:
+            break
+        process.poll()
         time.sleep(0.01)
-    container.process.wait()
+    if process.poll() is None:
+        process.kill()
+    process.wait()
 
 
-def _pids() -> list[int]:
-    return [int(entry.name) for entry in Path("/proc").iterdir() if entry.name.isdigit()]
+def _pids() -> dict[int, int]:
+    """All processes that are no zombies, with their parents."""
+    found = {}
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            fields = _read(int(entry.name), "stat").rpartition(b")")[2].split()
+            if fields and fields[0] != b"Z":
+                found[int(entry.name)] = int(fields[1])
+    return found
 
 
-def _environment(pid: int) -> bytes:
+def _below(pid: int, parents: dict[int, int]) -> Iterator[int]:
+    children = [each for each, parent in parents.items() if parent == pid]
+    for child in children:
+        yield child
+        yield from _below(child, parents)
+
+
+def _text(path: Path) -> str:
     try:
-        return Path(f"/proc/{pid}/environ").read_bytes()
+        return path.read_text()[:4096]
+    except OSError:
+        return ""
+
+
+def _read(pid: int, what: str) -> bytes:
+    try:
+        return Path(f"/proc/{pid}/{what}").read_bytes()
     except OSError:
         return b""

@@ -2,6 +2,7 @@
 
 import contextlib
 import secrets
+import sys
 import threading
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -280,6 +281,20 @@ def _suits(node: Object, spec: Object) -> bool:
     tolerated = {each.get("key") for each in spec.get("tolerations", ())}
     taints = {taint["key"] for taint in node["spec"].get("taints", ())}
     return ready and taints <= tolerated and not node["spec"].get("unschedulable")
+
+
+def pod_template(work: str, name: str = "volvelle") -> Object:
+    """A PodTemplate whose containers have the programs of this machine."""
+    container = {
+        "name": "job",
+        "image": "volvelle",
+        "command": [sys.executable],
+        "terminationMessagePath": "end",  # in the folder of each container
+        "volumeMounts": [{"name": "work", "mountPath": work}],
+    }
+    volumes = [{"name": "work", "hostPath": {"path": work}}]
+    spec = {"containers": [container], "volumes": volumes}
+    return {"metadata": {"name": name}, "template": {"spec": spec}}
 
 
 @dataclass

@@ -323,6 +323,15 @@ def test_the_queue_is_in_groups_and_a_click_anywhere_in_a_row_opens_the_job(site
     assert not site.errors
 
 
+def test_a_table_without_rows_says_so(site: Site) -> None:
+    page = site.page("root", **DESK)
+    site.go(page, "queue?text=nothing+of+this+name")
+    page.wait_for_selector(".empty:has-text('No job is like this.')")
+    assert page.locator("table[role=grid]").is_hidden()
+    assert not violations(page)
+    assert not site.errors
+
+
 def test_a_guessed_p90_is_called_so_and_puts_no_job_at_risk(site: Site) -> None:
     page = site.page("root", **DESK)
     submit(site.api, name="due", gpus=1, estimate="1m", deadline={"within": "1h", "kind": "soft"})
@@ -387,7 +396,7 @@ def test_a_click_on_the_timeline_opens_the_job_that_is_drawn_there(site: Site) -
     canvas.press("0")
     box = canvas.bounding_box()
     assert box is not None
-    place = {"x": 84 + 0.35 * (box["width"] - 94), "y": 8 + 0.25 * (box["height"] - 50)}
+    place = {"x": 84 + 0.2 * (box["width"] - 94), "y": 8 + 0.25 * (box["height"] - 50)}
     canvas.click(position=place)  # soon after now, on the first node
     page.wait_for_function("() => /#.job.[0-9]+$/.test(location.hash)")
     page.wait_for_selector(".chip:has-text('running')")

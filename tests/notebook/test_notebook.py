@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from volvelle.cli.main import main
+from volvelle.core.order_policy import order
 from volvelle.core.policy import policies
 from volvelle.live.http.client import ApiClient
 from volvelle.live.status.view import JobStatusView
@@ -362,7 +363,7 @@ def test_names_that_there_are_not_are_answered_with_those_that_there_are(
 
 
 def test_a_policy_of_ones_own_is_given_as_it_is_defined(trace: Path) -> None:
-    @vv.policy.order("own-widest-first")
+    @order("own-widest-first")
     def widest_first(jobs: Any, now: float) -> Any:
         return -jobs.gpus
 

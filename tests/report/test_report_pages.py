@@ -138,7 +138,10 @@ def test_the_summary_is_a_mail_of_text_and_html(tmp_path: Path) -> None:
     text, html = mail.iter_parts()
     assert "- The best change: s<jf." in text.get_content()
     assert "<li>The best change: s&lt;jf." in html.get_content()
-    assert "summary.eml" in read(tmp_path / "report.html")
+    page = read(tmp_path / "report.html")
+    assert "summary.eml" in page
+    assert "<span>mean wait under fifo</span>" in page
+    assert "<span>mean completion time under s&lt;jf, the best change</span>" in page
     write_compare_report(runs, tmp_path, title="2 runs,\nof März", facts={}, grid=grid)
     assert (tmp_path / "summary.eml").read_bytes() == raw
 

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from volvelle.studies.running import Run
 
 EXACTNESS = "exactness"
+GOLDEN = ("tests/golden", "tests/systems/elasticflow")
 
 
 def reproduce(
@@ -119,14 +120,15 @@ def _fetch(run: "Run", chosen: "Sequence[Study]") -> None:
     from volvelle.model.problems import Problem
     from volvelle.studies import inputs
 
-    for study in chosen:
-        if inputs.missing(study, run.inputs):
+    artifacts = dict.fromkeys(one for study in chosen for one in inputs.artifacts(study))
+    for artifact in artifacts:
+        if inputs.absent(artifact, run.inputs):
             try:
                 with progress("fetching", "bytes") as update:
-                    inputs.fetched(study, run.inputs, remark, update)
+                    inputs.fetched(artifact, run.inputs, remark, update)
             except Problem as problem:
                 remark(f"note: {problem}")
-    changed = sorted({file for study in chosen for file in inputs.changed(study, run.inputs)})
+    changed = [file for artifact in artifacts for file in inputs.changed(artifact, run.inputs)]
     if changed:
         remark(f"note: not the files that were studied, so cells may differ: {', '.join(changed)}")
 
@@ -135,8 +137,9 @@ def _write_pages(run: "Run", made: "Sequence[Study]") -> None:
     from volvelle.studies.pages import Results, write_page
     from volvelle.studies.registry import sections
 
-    results = Results(run.folder, lambda study: study.name, str(run.registry.root))
-    for paper, studies in sections(made, run.registry.papers):
+    registry = run.registry
+    results = Results(run.folder, lambda study: study.name, str(registry.root), registry.seconds)
+    for paper, studies in sections(made, registry.papers):
         write_page(paper, studies, results, run.out / f"{paper.name}.md")
 
 
@@ -152,11 +155,11 @@ def _exactness(registry: "Registry", inputs: Path) -> int:
     if not golden.is_dir():
         raise Problem(
             f"there are no results of reference simulators in {golden}",
-            mend="tests/golden/README.md says whose they are and what to put where; name the folder "
-            "above golden with --data",
+            mend="tests/golden/README.md says whose and what to put where; --data names the folder above",
         )
     if find_spec("pytest") is None:
         raise Problem("pytest is not installed", mend="pip install 'volvelle[testing]'")
-    command = [sys.executable, "-m", "pytest", "-o", "addopts=", "-q", "-rs", "tests/golden"]
+    tests = (*GOLDEN, "-m", "not slow")
+    command = [sys.executable, "-m", "pytest", "-o", "addopts=", "-q", "-rs", *tests]
     environment = {**os.environ, VARIABLE: str(inputs)}
     return subprocess.run(command, check=False, cwd=registry.root, env=environment).returncode

@@ -12,8 +12,17 @@ from volvelle.report.compositions import baseline_of
 from volvelle.report.grid import Grid
 from volvelle.report.mail import MAIL, write_mail
 from volvelle.report.owner import in_short
-from volvelle.report.page import Section, figure, folded, listed, note, write_page
-from volvelle.report.table import Cell, Column, Table, comparison, to_csv, to_html
+from volvelle.report.page import Section, figure, folded, listed, note, tiles, write_page
+from volvelle.report.sentences import BestChange, Idle, Sentence, under
+from volvelle.report.table import (
+    Cell,
+    Column,
+    Table,
+    comparison,
+    format_cell,
+    to_csv,
+    to_html,
+)
 from volvelle.report.told import told_side_by_side
 from volvelle.report.verdict import verdict
 
@@ -24,8 +33,6 @@ DEFAULT_COLUMNS = (
     "responsiveness:p50",
     "slowdown:mean",
     "rho:max",
-    "rho_static:max",
-    "rho_contention:max",
     "unfair",
     "eta_error:p90",
     "eta_p90_coverage",
@@ -33,6 +40,8 @@ DEFAULT_COLUMNS = (
     "deadline_miss",
     "utilisation",
     "makespan",
+    "rho_static:max",
+    "rho_contention:max",
 )
 """Default columns of a comparison; columns without a number are left out."""
 
@@ -75,7 +84,8 @@ def write_compare_report(
     summaries = {name: summarise(outcomes) for name, outcomes in runs.items()}
     sections: list[Section] = []
     drawings: dict[str, Drawing] = {}
-    if grid is not None and (short := in_short(grid, reference, price)):
+    short = () if grid is None else in_short(grid, reference, price)
+    if short:
         write_mail(directory, title, list(map(str, short)))
         mailed = note(f"As a mail: {MAIL}, beside this page.")
         sections.append(Section("short", "In short", listed(map(str, short)) + mailed))
@@ -118,9 +128,27 @@ def write_compare_report(
         ]
     if png:
         write_pngs(drawings, directory)
+    lead = tiles(_answer(short)) if short else ""
     return write_page(
-        directory / "report.html", title=title, facts=facts, lead="", sections=sections
+        directory / "report.html", title=title, facts=facts, lead=lead, sections=sections
     )
+
+
+def _answer(short: Sequence[Sentence]) -> dict[str, str]:
+    """The figures of the owner's sentences that one looks for first, by their names."""
+    found: dict[str, str] = {}
+    for one in short:
+        if isinstance(one, Idle) and one.of:
+            idle = format_cell(100.0 * one.idle / one.of, "%")
+            found[f"of the GPU time idle {under(one.run)}"] = idle
+        if isinstance(one, BestChange):
+            now, best = under(one.baseline), f"under {one.run}, the best change"
+            found[f"mean wait {now}"] = format_cell(one.wait_before, "s")
+            found[f"mean completion time {now}"] = format_cell(one.jct_before, "s")
+            if one.improves:
+                found[f"mean wait {best}"] = format_cell(one.wait, "s")
+                found[f"mean completion time {best}"] = format_cell(one.jct, "s")
+    return found
 
 
 def _apart(runs: Mapping[str, Outcomes], grid: Grid | None) -> Mapping[str, str]:

@@ -117,8 +117,13 @@ class BestChange(NamedTuple):
     wait_before: float
     jct_before: float
 
+    @property
+    def improves(self) -> bool:
+        """Whether jobs finish earlier than under the baseline."""
+        return self.jct < self.jct_before and not same(self.jct, self.jct_before)
+
     def __str__(self) -> str:
-        if same(self.jct, self.jct_before) or self.jct > self.jct_before:
+        if not self.improves:
             return f"The best change: none of these finishes jobs earlier than {self.baseline}."
         waits, before = format_cell(self.wait, "s"), format_cell(self.wait_before, "s")
         after, was = format_cell(self.jct, "s"), format_cell(self.jct_before, "s")

@@ -1,7 +1,7 @@
 """Pages on papers: idea, what is built where, and every figure with its command, time, picture and claims."""
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -23,6 +23,8 @@ class Results:
     link: Callable[[Study], str]
     repository: str
     """The root of the repository, as seen from the paper's page."""
+    seconds: Mapping[str, float]
+    """CPU seconds of studies by name, as far as known."""
 
     def claims(self, study: Study) -> list[Claim]:
         """The claims of a study."""
@@ -77,7 +79,8 @@ def _overview(studies: Sequence[Study], results: Results) -> str:
     rows = []
     for study in studies:
         name = f"[{study.stem}]({results.link(study)}/{study.stem}.md)"
-        took = "" if study.seconds is None else _duration(study.seconds)
+        seconds = results.seconds.get(study.name)
+        took = "" if seconds is None else _duration(seconds)
         rows.append(
             (study.where, name, counted(results.claims(study)), took, f"`{command(study)}`")
         )
@@ -108,7 +111,7 @@ def _section(study: Study, results: Results, stem: str, drawn: dict[str, Drawing
 
 
 def _code(where: str, results: Results) -> str:
-    return f"[{where}]({results.repository}/{where})"
+    return f"[{where}]({results.repository}/{where}/README.md)"
 
 
 def _duration(seconds: float) -> str:

@@ -1,5 +1,6 @@
 """The registry of studies: ``experiments/PAPER/paper.toml`` for each paper."""
 
+import csv
 import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -12,6 +13,7 @@ from volvelle.studies.curves import Curve
 
 EXPERIMENTS = "experiments"
 REGISTRY = "paper.toml"
+SECONDS = "seconds.csv"
 
 
 class _Entry(BaseModel):
@@ -19,7 +21,7 @@ class _Entry(BaseModel):
 
 
 class Part(_Entry):
-    """A part of the paper that is built here. where: a path in the repository."""
+    """A part of the paper that is built here. where: a package of the repository, which has a README.md."""
 
     what: str
     where: str
@@ -39,9 +41,8 @@ class Study(_Entry):
     name: of the page, ``FOLDER/NAME``. where: section and figure. program: below ``experiments``, "" for the
     name. arguments: always given. small: arguments of the small size, None where there is none. traces: files
     of the inputs that it is given, in the small size the first. needs: artifacts by name, or paths below the
-    inputs. seconds: CPU seconds of the whole size. measured: columns of the table that hold times of the
-    machine. why: by the beginning of a claim, the reason why it does not hold; words, which may link to other
-    pages of the folder.
+    inputs. measured: columns of the table that hold times of the machine. why: by the beginning of a claim,
+    the reason why it does not hold; words, which may link to other pages of the folder.
     """
 
     name: str
@@ -51,7 +52,6 @@ class Study(_Entry):
     small: str | None = None
     traces: str = ""
     needs: tuple[str, ...] = ()
-    seconds: float | None = None
     measured: tuple[str, ...] = ()
     why: dict[str, str] = {}
     curves: tuple[Curve, ...] = ()
@@ -93,12 +93,18 @@ class Paper(_Entry):
 
 
 class Registry:
-    """The papers of a repository, in alphabetical order. root: the folder that has ``experiments``."""
+    """The papers of a repository, in alphabetical order.
+
+    root: the folder that has ``experiments``. seconds: CPU seconds of studies in their whole size, when their
+    results were last replaced.
+    """
 
     def __init__(self, root: Path) -> None:
         self.root = root
         self.experiments = root / EXPERIMENTS
         self.papers = tuple(_paper(path) for path in sorted(self.experiments.glob(f"*/{REGISTRY}")))
+        with (self.experiments / SECONDS).open(encoding="utf-8", newline="") as file:
+            self.seconds = {name: float(seconds) for name, seconds in csv.reader(file)}
 
     @classmethod
     def find(cls, given: Path | None = None) -> "Registry":
@@ -126,6 +132,12 @@ class Registry:
         """The committed table of a study, of its whole or its small size."""
         results = self.experiments / study.folder / "results"
         return (results / "small" if small else results) / f"{study.stem}.csv"
+
+    def took(self, study: Study, seconds: float) -> None:
+        """Keep how long the whole size of a study took."""
+        self.seconds = dict(sorted({**self.seconds, study.name: round(seconds, 1)}.items()))
+        with (self.experiments / SECONDS).open("w", encoding="utf-8", newline="") as file:
+            csv.writer(file, lineterminator="\n").writerows(self.seconds.items())
 
     def paper(self, name: str) -> Paper:
         """The paper of that folder, or with that word in its title. Raises `Problem`."""

@@ -51,7 +51,7 @@ class Reproduced:
         said = (
             f"{apart} of {self.cells:,} cells differ ({counts})"
             if apart
-            else (f"{self.cells:,} cells, every one equal")
+            else f"{self.cells:,} cells, every one equal"
         )
         return f"{self.study.name}: {said} ({self.seconds:.1f} s of CPU)"
 
@@ -120,7 +120,7 @@ class Run:
                 study, seconds, failed=f"failed after {seconds:.0f} s of CPU, see {log}"
             )
         if self.replace:
-            self._commit(study)
+            self._commit(study, seconds)
         if not committed.is_file():
             return Reproduced(
                 study, seconds, failed=f"no table is committed to compare {made} with"
@@ -128,8 +128,10 @@ class Run:
         cells, apart = compared(committed, made, study.measured)
         return Reproduced(study, seconds, cells, apart)
 
-    def _commit(self, study: Study) -> None:
-        """Replace the committed table, and in the whole size page and pictures."""
+    def _commit(self, study: Study, seconds: float) -> None:
+        """Replace the committed table, and in the whole size page, pictures and time."""
+        if not self.small:
+            self.registry.took(study, seconds)
         results = self.registry.table(study, small=self.small).parent
         results.mkdir(exist_ok=True)
         of_study = (

@@ -33,6 +33,7 @@ class PublishedFile(BaseModel):
 
     unpack: the member of a tar archive that is kept of it. saved: its path in the folder, "" for its name.
     studied: the SHA-256 of the copy from which the results of the papers' studies were made, "" for none.
+    instead: a path among the studies' inputs that serves as well, "" for none.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -43,6 +44,7 @@ class PublishedFile(BaseModel):
     unpack: str = ""
     saved: str = ""
     studied: str = ""
+    instead: str = ""
 
     @property
     def downloaded(self) -> str:

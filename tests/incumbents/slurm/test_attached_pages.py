@@ -71,6 +71,6 @@ def test_pages_show_what_only_slurm_knows_and_change_nothing(
         assert "NodeName=" in page.input_value("textarea")
         page.click("main button:has-text('Ask')")
         page.wait_for_selector("caption:has-text('By user')")
-        assert "With quick to slow jobs" in page.inner_text("main")
+        assert "Quick to slow jobs" in page.inner_text("main")
         assert not violations(page)
     assert not errors

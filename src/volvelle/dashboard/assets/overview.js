@@ -2,11 +2,11 @@
 
 import { get, named } from "./api.js";
 import { counted, duration, h, jobId, moment, nameOf, now, number, reasonOf, sentence, svg } from "./dom.js";
-import { gpuMap, gpusByType } from "./gpus.js";
+import { gpuColumns, gpuMap, gpusByType } from "./gpus.js";
 import { loadChart } from "./load.js";
 import { atRisk, expectedText, finishText, lateBy, neededBy, neededByText, queueLink } from "./queue.js";
 
-const READ_SECONDS = 15, LISTED = 6, AT_RISK = 4;
+const READ_SECONDS = 15, LISTED = 6, AT_RISK = 4, FEW_COLUMNS = 10;
 const link = (href, ...text) => h("a", { href }, text);
 const jobLink = (job) => link(`#/job/${job.number}`, h("span", { class: "quiet" }, jobId(job.number)), ` ${nameOf(job)}`);
 
@@ -14,11 +14,13 @@ export function overview(root, { cluster, session, go }) {
   const lead = h("p", { class: "lead" }), sub = h("p", { class: "sub" });
   const parts = Object.fromEntries(["map", "load", "look", "starting", "finishing", "shares", "hold"].map((name) => [name, h("div")]));
   const card = (style, title, part, small = "") => h("section", { class: `card ${style}` }, h("h2", {}, title, h("small", {}, small)), part);
+  const map = gpuMap(parts.map, cluster, go), few = gpuColumns(cluster.nodes.values()) <= FEW_COLUMNS;
+  const holders = card(few ? "" : "whole", "Who holds the GPUs", parts.map), load = card("most", "Load", parts.load, "past solid, dashed to P50, pale to P90");
+  const look = (style) => card(style, "Needs a look", parts.look);
   root.append(h("h1", {}, "Overview"), lead, sub, h("div", { class: "cards" },
-    card("whole", "Who holds the GPUs", parts.map), card("most", "Load", parts.load, "past solid, dashed to P50, pale to P90"), card("rest first", "Needs a look", parts.look),
+    few ? [load, h("div", { class: "column rest first" }, look("first"), holders)] : [holders, load, look("rest first")],
     card("", "Starting next", parts.starting, "start, GPUs"), card("", "Finishing next", parts.finishing, "P50–P90"),
     card("", "Shares", parts.shares, "GPUs in use"), card("", "Do forecasts hold?", parts.hold, "P90")));
-  const map = gpuMap(parts.map, cluster, go);
   let read = { load: null, failed: [], pools: [] }, readAt = -Infinity, closed = false;
   const drawLoad = () => { if (read.load && parts.load.clientWidth) parts.load.replaceChildren(...loadChart(named(read.load.columns, read.load.points), cluster, parts.load.clientWidth)); };
   for (const part of [parts.load, parts.look]) part.append(h("p", { class: "note" }, "Reading …"));
@@ -85,7 +87,7 @@ function counts(jobs, cluster, reads) {
     return count ? [[link(queueLink({ state }), `${counted(count, "job")} ${SAYS[state][count === 1 ? 0 : 1]}`)]] : [];
   });
   const risky = jobs.filter(atRisk).length;
-  return [...said.flatMap((each, at) => (at ? [", ", ...each] : each)), said.length ? ". " : "No job is here. ",
+  return [...said.flatMap((each, at) => (at ? [", ", ...each] : each)), said.length ? ". " : "No job is here; volvelle submit --gpus 1 -- python train.py brings one. ",
     ...(risky ? [link("#/queue?risk=yes", `${counted(risky, "job")} ${risky === 1 ? "is" : "are"} at risk of being late`), ". "] : []),
     reads ? `${reads} decides.` : `Policy ${cluster.policy}${cluster.admission === "accept-all" ? "" : `, admission ${cluster.admission}`}.`];
 }

@@ -65,8 +65,8 @@ function siteEffect(effects) {
   if (!effects.length) return [h("p", { class: "note" }, "No job waits.")];
   const signed = (seconds) => (Math.abs(seconds) < 0.5 ? "0" : `${seconds < 0 ? "-" : "+"}${duration(Math.abs(seconds))}`);
   const row = (one) => [one.name || "All jobs", number(one.jobs), duration(one.before), duration(one.after), signed(one.after - one.before), `${signed(one.least)} to ${signed(one.most)}`, one.never ? number(one.never) : ""];
-  const of = (kind, title) => table([title, "Jobs", "Mean wait from now", "With the change", "Difference", "With quick to slow jobs", "Never start"], effects.filter((one) => one.kind === kind).map(row), title);
-  return [of("all", "All jobs"), of("queue", "By queue"), of("user", "By user"),
+  const of = (kind, title, name) => table([name, "Jobs", "Wait from now", "Changed", "Difference", "Quick to slow jobs", "Never start"], effects.filter((one) => one.kind === kind).map(row), title);
+  return [of("all", "Mean waits", ""), of("queue", "By queue", "Queue"), of("user", "By user", "User"),
     h("p", { class: "note" }, "By the rules of the site, if nobody else comes. Quick and slow: a quarter and three quarters of such jobs take no longer.")];
 }
 

@@ -234,7 +234,7 @@ class Incumbent(Generic[SiteT, SnapshotT]):
     snapshot: Callable[[Answers, float], SnapshotT]
     foresee: Mechanism[SiteT, SnapshotT]
     changed: Callable[[SiteT, SnapshotT, Sequence[str]], tuple[SiteT, SnapshotT]]
-    examples: Callable[[SiteT], Sequence[tuple[str, str]]] = lambda site: ()
+    examples: Callable[[SiteT], Iterable[tuple[str, str]]] = lambda site: ()
 
 
 def incumbent(name: str) -> Incumbent[Any, Any]:

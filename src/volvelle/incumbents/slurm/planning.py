@@ -100,11 +100,14 @@ def new_plan(numbers: Floats, running: Running, lines: int) -> Plan:
     bounds = np.unique(np.concatenate([running.begins, running.ends]))
     times = np.concatenate([[now], bounds[bounds > now]])
     room = len(times) + 2 * lines
+    sets = room, -(-nodes // WORD)
     plan = Plan(
         numbers,
         np.zeros(room),
         np.arange(room),
-        *(np.zeros((room, -(-nodes // WORD)), dtype=np.int64) for _ in range(3)),
+        np.zeros(sets, dtype=np.int64),
+        np.zeros(sets, dtype=np.int64),
+        np.zeros(sets, dtype=np.int64),
         np.array([len(times)]),
     )
     plan.times[: len(times)] = times
