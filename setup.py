@@ -1,9 +1,11 @@
 """The build backend: setuptools, and in a wheel machine code made when it is built (decision 78).
 
-Building a wheel needs what running it needs; a source distribution and an editable install need neither.
+Building a wheel needs what running it needs; a source distribution and an editable install need neither. The
+description of a release is the README with links into the repository at that version.
 """
 
 import os
+import re
 import subprocess
 import sys
 import sysconfig
@@ -18,12 +20,29 @@ from setuptools.command.bdist_wheel import bdist_wheel
 from setuptools.command.build_py import build_py
 
 _BUILT = Path("volvelle", "core", "machine_code", "built")
+_LINK = re.compile(r"(!?)(\[[^]]*\])\((?!\w+:|#)([^)]+)\)")
 
 
 def get_requires_for_build_wheel(config_settings: Any = None) -> list[str]:
     """The dependencies of the package, since it is run."""
-    project = tomllib.loads(Path("pyproject.toml").read_text())["project"]
-    return [*build_meta.get_requires_for_build_wheel(config_settings), *project["dependencies"]]
+    return [*build_meta.get_requires_for_build_wheel(config_settings), *_project()["dependencies"]]
+
+
+def description(version: str) -> str:
+    """The README, its links and pictures those of the repository at the tag of a version."""
+    source = _project()["urls"]["Source"]
+
+    def whole(link: re.Match[str]) -> str:
+        picture, words, path = link.groups()
+        kind = "raw" if picture else "blob"
+        return f"{picture}{words}({source}/{kind}/v{version}/{path})"
+
+    return _LINK.sub(whole, Path("README.md").read_text(encoding="utf-8"))
+
+
+def _project() -> dict[str, Any]:
+    project: dict[str, Any] = tomllib.loads(Path("pyproject.toml").read_text())["project"]
+    return project
 
 
 class Build(build_py):
@@ -61,4 +80,10 @@ class Wheel(bdist_wheel):
 
 
 if __name__ == "__main__":  # as setuptools runs it
-    setup(cmdclass={"build_py": Build, "bdist_wheel": Wheel})
+    with Path("src", "volvelle", "__init__.py").open(encoding="utf-8") as module:
+        (released,) = (line.split('"')[1] for line in module if line.startswith("__version__"))
+    setup(
+        cmdclass={"build_py": Build, "bdist_wheel": Wheel},
+        long_description=description(released),
+        long_description_content_type="text/markdown",
+    )

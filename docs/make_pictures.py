@@ -6,12 +6,15 @@ PATH. All of it takes three minutes.
 
 import json
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +22,8 @@ import httpx
 from PIL import Image
 
 PICTURES = Path(__file__).resolve().parent / "pictures"
+
+RECORDING = PICTURES.parents[1] / "examples" / "slurm-recording"
 
 COLOURS = 64
 """Enough for flat charts with smooth edges."""
@@ -66,6 +71,37 @@ def main() -> None:
                 for view in VIEWS
             }
             _photograph(views | reports, folder, url, token)
+        attached(folder)
+
+
+def attached(folder: Path) -> None:
+    """Keep pictures of the recorded Slurm as attach shows it, at the end of its recording."""
+    from volvelle.incumbents.attach.attached import AttachedCluster  # noqa: PLC0415 - takes long
+    from volvelle.incumbents.attach.recording import recorded  # noqa: PLC0415
+    from volvelle.incumbents.attach.server import api  # noqa: PLC0415
+    from volvelle.incumbents.attach.session import Session  # noqa: PLC0415
+    from volvelle.incumbents.slurm.ask import Slurm  # noqa: PLC0415
+    from volvelle.live.config import Listen  # noqa: PLC0415
+    from volvelle.live.serving import run_reader  # noqa: PLC0415
+
+    record, cluster = folder / "record", AttachedCluster()
+    shutil.copytree(RECORDING, record)
+    session = Session(Slurm(), record, recorded(record), cluster.take)
+    waiting = next(job for job in cluster.status.jobs.values() if "Dependency" in job.reason)
+
+    def photograph(url: str) -> None:
+        views = ("queue", f"job/{waiting.number}", "whatif")
+        pages = {
+            f"attached-{view.partition('/')[0]}": f"{url}/dashboard/#/{view}" for view in views
+        }
+        _photograph(pages, folder, url, (record / "token").read_text().strip(), cluster.status.time)
+        signal.raise_signal(signal.SIGTERM)
+
+    def ready(url: str) -> None:
+        threading.Thread(target=photograph, args=(url,)).start()
+
+    run_reader(record, Listen(port=0), api(session, cluster), lambda: cluster.health, ready)
+    session.close()
 
 
 @contextmanager
@@ -126,8 +162,13 @@ def _bearer(token: str) -> dict[str, str]:
     return {"Authorization": f"Bearer {token}"}
 
 
-def _photograph(pages: Mapping[str, str], folder: Path, url: str, token: str) -> None:
-    """Keep pictures of ``pages``, URLs by name, on all screens, in the session of ``token``."""
+def _photograph(
+    pages: Mapping[str, str], folder: Path, url: str, token: str, now: float | None = None
+) -> None:
+    """Keep pictures of ``pages``, URLs by name, on all screens, in the session of ``token``.
+
+    now: the time that the browser shows, where it is not the present.
+    """
     from playwright.sync_api import sync_playwright  # noqa: PLC0415 - only pictures need it
 
     with sync_playwright() as playwright:
@@ -136,6 +177,8 @@ def _photograph(pages: Mapping[str, str], folder: Path, url: str, token: str) ->
         )
         for screen, settings in SCREENS.items():
             page = browser.new_page(**settings)
+            if now is not None:
+                page.clock.set_system_time(datetime.fromtimestamp(now, UTC))
             page.goto(url)
             page.get_by_label("Token").fill(token)
             page.keyboard.press("Enter")
@@ -149,6 +192,10 @@ def _photograph(pages: Mapping[str, str], folder: Path, url: str, token: str) ->
                     page.get_by_role("button", name="Show everything").click()
                 if name == "dashboard-policies":
                     page.get_by_label("Kept by the server").select_option("week")
+                if name == "attached-whatif":
+                    page.get_by_label("Add a change").select_option("A node more")
+                    page.get_by_role("button", name="Ask").click()
+                    page.wait_for_selector("caption:has-text('By user')")
                 for scheme in SCHEMES:
                     page.emulate_media(color_scheme=scheme)
                     page.wait_for_timeout(500.0)

@@ -5,6 +5,7 @@ What all experiments share. A page is ``results/NAME.md`` beside the experiment,
 
 import argparse
 import csv
+import os
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -12,6 +13,10 @@ from pathlib import Path
 from typing import Protocol
 
 from volvelle.report.charts import Drawing, write_png
+from volvelle.studies.inputs import VARIABLE
+
+SHARED = Path(os.environ.get(VARIABLE) or Path(__file__).parents[2] / "shared")
+"""Artifacts' files and reference results: ``data`` and ``golden`` (``volvelle reproduce --data``)."""
 
 
 def command_line(

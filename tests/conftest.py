@@ -1,5 +1,6 @@
 """Fixtures and settings for all tests."""
 
+import os
 import signal
 from collections.abc import Iterator
 from pathlib import Path
@@ -9,6 +10,7 @@ from hypothesis import settings
 
 from volvelle.core.machine_code import arrays
 from volvelle.core.registry import forgotten_files
+from volvelle.studies.inputs import VARIABLE
 
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs ignore it
 
@@ -28,7 +30,7 @@ def parts_of_files_are_forgotten() -> Iterator[None]:
 @pytest.fixture(scope="session")
 def shared() -> Path:
     """The papers and reference results beside the repository; skips where they are absent."""
-    folder = Path(__file__).parent.parent.parent / "shared"
+    folder = Path(os.environ.get(VARIABLE) or Path(__file__).parents[2] / "shared")
     if not folder.is_dir():
         pytest.skip("no reference results: there is no ../shared")
     return folder

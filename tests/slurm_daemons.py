@@ -109,6 +109,13 @@ class Daemons:
         self._running["slurmctld"].kill()
         self._running.pop("slurmctld").wait()
 
+    def lose_state(self) -> None:
+        """Let slurmctld come back without its state, after an end without notice: numbers begin again."""
+        self.kill_controller()
+        shutil.rmtree(self.folder / "state")
+        (self.folder / "state").mkdir()
+        self.controller()
+
     def run(self, *command: str) -> str:
         """What a command of Slurm printed."""
         done = subprocess.run(

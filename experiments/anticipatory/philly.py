@@ -21,12 +21,12 @@ from volvelle.systems.anticipatory.past import Earlier
 from volvelle.workload.workload import Workload
 
 sys.path.append(str(Path(__file__).parents[1]))
+from findings import SHARED
 from findings import Claim as Claim
 from findings import Report as Report
 from findings import command_line as command_line
 
 RESULTS = Path(__file__).parent / "results"
-SHARED = Path(__file__).parents[3] / "shared"
 DAY = 86400.0
 SPLIT = 45 * DAY
 """Seconds from the beginning of each trace."""

@@ -378,9 +378,9 @@ def measure(
             began = time.process_time()
             ran = _compared(_run(one, case, tracked), reference)
             found[name].runs.append(ran)
-            seconds = time.process_time() - began
-            print(f"{one.seed} {name}: {seconds:.1f} CPU s", file=sys.stderr, flush=True)
             if kept:
+                seconds = time.process_time() - began
+                print(f"{one.seed} {name}: {seconds:.1f} CPU s", file=sys.stderr, flush=True)
                 file.parent.mkdir(parents=True, exist_ok=True)
                 np.savez(file, **ran._asdict())
     return found

@@ -42,7 +42,8 @@ from volvelle.workload.generators.mixes import GAVEL_WIDTHS
 from volvelle.workload.workload import Workload
 
 sys.path.append(str(Path(__file__).parents[1]))
-from findings import Claim as Claim  # what all experiments share
+from findings import SHARED as SHARED  # what all experiments share
+from findings import Claim as Claim
 from findings import Report as Report
 
 RESULTS = Path(__file__).parent / "results"

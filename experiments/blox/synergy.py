@@ -14,6 +14,7 @@ from pathlib import Path
 
 import numpy as np
 from study import (
+    SHARED,
     Case,
     Claim,
     Measured,
@@ -37,7 +38,7 @@ from volvelle.simulate.sources import generated
 from volvelle.workload.workload import Workload
 
 FOLDER = Path(__file__).parents[1] / "synergy"
-PHILLY = Path(__file__).parents[3] / "shared/data/philly-chronus/trace_job_Philly_MIX2.csv"
+PHILLY = SHARED / "data/philly-chronus/trace_job_Philly_MIX2.csv"
 THIRDS = "image=0.3334,language=0.3333,speech=0.3333"
 WHICH = PROPORTIONAL, TUNE = "proportional", "tune"
 PERCENTILES = tuple(range(101))

@@ -9,10 +9,9 @@ stops are free. Needs the reference results kept beside the repository.
 import csv
 from collections.abc import Collection, Mapping
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
-from study import Claim, Floats, Report, options
+from study import SHARED, Claim, Floats, Report, options
 
 from volvelle.core.composition import WrittenComposition
 from volvelle.report.charts import Axis, Plot, Series, cdf, line_chart
@@ -21,7 +20,7 @@ from volvelle.workload.readers.clusters import read_cluster_table
 from volvelle.workload.reading import read_trace
 from volvelle.workload.workload import Workload
 
-GOLDEN = Path(__file__).parents[3] / "shared/golden/tiresias"
+GOLDEN = SHARED / "golden" / "tiresias"
 TRACES = {"60": "n32g4", "philly200": "n12g8", "philly1000": "n16g8"}
 """With the clusters of 4 or 8 GPUs a node that the reference was run on."""
 LIMITS = "limits=3250/7200"

@@ -2,7 +2,7 @@
 
 All know durations exactly and pay the same for a start. The defaults of ``chronus`` were chosen on other
 draws of these jobs (seeds 1 to 3, one in 16 and one in 24), on log-normal jobs and on the authors' runs; the
-seeds of this page were not looked at. Figures are means over the seeds. 3Sigma is not compared here.
+seeds of this page were not looked at. Figures are means over the seeds. 3Sigma is on a page of its own
 """
 
 from chronus_study import (
@@ -30,7 +30,7 @@ WHY = (
     "Why what does not hold does not. Least laxity (genie) lets best effort wait for all jobs with "
     "deadlines, which pays while these alone do not fill the cluster. EDF orders by deadlines: the smallest "
     "job waits for a large one that is due earlier, and Philly's jobs differ in size by four orders of "
-    "magnitude. srsf knows durations exactly and promises nothing, so the smallest job always goes first."
+    "magnitude. srsf knows durations exactly and guarantees nothing, so the smallest job always goes first."
 )
 
 
@@ -172,7 +172,7 @@ def claims(found: dict[Case, Figures]) -> list[Claim]:
         Claim("9 (b, f): Chronus lets best effort wait least", seen(waits), not waits),
         Claim("no more missed than under srsf (not in the paper)", seen(srsf), not srsf),
         Claim("best effort no longer than under srsf", seen(waits_srsf), not waits_srsf),
-        Claim("no promise is broken", f"{broken} broken", broken == 0),
+        Claim("no guarantee is broken", f"{broken} broken", broken == 0),
         Claim("9 (a, c): the same on Helios", "not tried: the trace is not here", False),
     ]
 

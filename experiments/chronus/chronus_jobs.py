@@ -28,7 +28,7 @@ _MOST_VALUE = 10.0
 
 @dataclass(frozen=True)
 class Figures:
-    """Of one run: reward missed (their wDMR), best effort's mean JCT in minutes, promises made and broken."""
+    """Of one run: reward missed (their wDMR), best effort's mean JCT in minutes, guarantees given, broken."""
 
     missed: float
     best_effort_minutes: float

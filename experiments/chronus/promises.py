@@ -1,10 +1,10 @@
-"""Promises kept: with true estimates at loads of 0.8 to 1.6, and with estimates off by 10, 20 and 40 %.
+"""Guarantees kept: with true estimates at loads of 0.8 to 1.6, and with estimates off by 10, 20 and 40 %.
 
 Jobs and deadlines are those of the file, submitted faster or slower to meet the load. With wrong estimates
 the margin that adapts (``broken=0.01``) is compared with none (``broken=0.99``: what jobs that ran tell about
 others is not used); how long a job's own believed seconds take is seen in both. Those runs are
-of one in 24 of all jobs. Admission ``deadlines`` promises under any policy, by look aheads, with the same
-margin, which there learns only from promises kept and broken. Here it is in front of srsf and fifo.
+of one in 24 of all jobs. Admission ``deadlines`` guarantees under any policy, by look aheads, with the same
+margin, which there learns only from guarantees kept and broken. Here it is in front of srsf and fifo.
 """
 
 from dataclasses import replace
@@ -26,7 +26,7 @@ WRONG_THIN = 24
 def main() -> None:
     given = options(__doc__, thin=1)
     report = Report(
-        "promises", "Promises kept (Chronus, section 3.3; estimates: figure 6 d)", given
+        "promises", "Guarantees kept (Chronus, section 3.3; estimates: figure 6 d)", given
     )
     jobs = workload(given, None)
     few = replace(given, thin=max(given.thin, WRONG_THIN))
@@ -42,8 +42,8 @@ def main() -> None:
     made = at_load(workload(few, None), WRONG_LOAD, few.gpus)
     report.say(f"Runs with wrong estimates: {few.setting}.")
     report.say(
-        "The margin learns from promises that break, one at a time, so that the chosen share holds in\n"
-        "the long run. Behind fifo few promises are made at this load, too few for that."
+        "The margin learns from guarantees that break, one at a time, so that the chosen share holds in\n"
+        "the long run. Behind fifo few guarantees are made at this load, too few for that."
     )
     for error in ERRORS:
         for name, broken in MARGINS.items():
@@ -56,11 +56,11 @@ def main() -> None:
     rows.sort(key=lambda row: row[0])
     report.table(
         (
-            "promises by",
+            "guarantees by",
             "load",
             "estimates off by",
             "margin",
-            "promised",
+            "guaranteed",
             "broken",
             "share broken",
             "wDMR",
@@ -84,7 +84,7 @@ def main() -> None:
     }
     report.claims(
         [
-            Claim("with true estimates no promise is broken (ours)", f"{true} broken", true == 0),
+            Claim("with true estimates no guarantee is broken (ours)", f"{true} broken", true == 0),
             *(
                 Claim(
                     f"with wrong estimates at most 1 % are, with the margin that adapts ({by}, ours)",

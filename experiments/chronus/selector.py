@@ -1,9 +1,9 @@
 """The selector: how long leases are, the objective, who is refused, wrong estimates (figures 7 a to c, 6 d).
 
 Here the program does not decide who runs (decision 37). So figure 7 (b), the program with and without its
-objective, is shown by the rewards that promises see: the declared ones, or the same for every step of a job,
-when any step that can be kept will do and the last is tried first. What is missed is counted by the declared
-ones in both.
+objective, is shown by the rewards that guarantees see: the declared ones, or the same for every step of a
+job, when any step that can be kept will do and the last is tried first. What is missed is counted by the
+declared ones in both.
 """
 
 from dataclasses import replace
@@ -21,8 +21,8 @@ MINUTES = (4, 12, 20, 28, 60)
 ERRORS = (0.0, 0.2, 0.4)
 MOST = 100.0
 WHY = (
-    "Estimates that are off make chronus reserve more than jobs need: fewer promises are made, and who has "
-    "none waits. With rewards that are all alike promises are made for later steps, which leave the next "
+    "Estimates that are off make chronus reserve more than jobs need: fewer guarantees are made, and who has "
+    "none waits. With rewards that are all alike guarantees are made for later steps, which leave the next "
     "leases to strict jobs: what the objective gives to soft jobs, strict ones pay for in part. A lease of "
     "28 min stands alone among its neighbours, so this is one draw's luck rather than a best length."
 )
@@ -57,7 +57,7 @@ def main() -> None:
         [(f"{at:g}", percent(f.missed), f"{f.best_effort:.2f} h") for at, f in leases.items()],
     )
     report.table(
-        ("promises aim at", "strict: wDMR", "soft: wDMR"),
+        ("guarantees aim at", "strict: wDMR", "soft: wDMR"),
         [(aim, *map(percent, missed)) for aim, missed in by_class.items()],
     )
     report.table(

@@ -44,13 +44,12 @@ from volvelle.workload.reading import read_trace
 from volvelle.workload.workload import Workload
 
 sys.path.append(str(Path(__file__).parents[1]))
+from findings import SHARED as SHARED
 from findings import Claim as Claim
 from findings import Report as Report
 from findings import command_line as command_line
 
 RESULTS = Path(__file__).parent / "results"
-SHARED = Path(__file__).parents[3] / "shared"
-"""Traces and reference results, kept beside the repository."""
 GOLDEN = SHARED / "golden" / "pcs"
 
 JCT = read_objective("jct:avg")

@@ -130,7 +130,8 @@ def main() -> None:
             mine = [row for row in found if row.policy == policy and row.trace in traces]
             runs = [row for row in mine if row.name == "all"]
             classes = [row for row in mine if row.name != "all" and row.jobs >= LEAST]
-            jobs = sum(row.jobs for row in runs)
+            if not (jobs := sum(row.jobs for row in runs)):
+                continue
             kept = f"{sum(row.half for row in classes)} of {len(classes)}"
             lines.append(
                 (

@@ -6,6 +6,9 @@ This is no claim of PCS: one half and nine of ten are to keep their times in eac
 told apart at submission (jobs in the system, arrivals of the last half hour, believed service, width), and
 not in the whole run alone. Parts of Philly traces, beliefs off by 30 %, and exact ones under two policies.
 
+--run-in: so many jobs of the trace come before each part and are not judged, as on a server that has a past.
+Parts of traces without jobs before them are left out then, and the page is ``told_times_after.md``.
+
 --before: a folder with the CSV that older code made of this file (``PYTHONPATH=older/src``), shown beside.
 """
 
@@ -100,19 +103,25 @@ def main() -> None:
         {
             "jobs": (1_000, "of each part of a trace"),
             "policies": (",".join(POLICIES), "under which"),
+            "run-in": (0, "jobs before each part, which are not judged"),
             "before": ("", "folder of the CSV that older code made"),
             "workers": (1, "not used: runs are made one after the other"),
         },
     )
     given.setting = f"{given.jobs:,} jobs of each part, one draw of beliefs"
-    report = Report("told_times", "Told times by what can be observed", given)
+    name, title = "told_times", "Told times by what can be observed"
+    if given.run_in:
+        given.setting += f"; up to {given.run_in:,} jobs before them are not judged"
+        name, title = "told_times_after", f"{title}, after a past"
+    report = Report(name, title, given)
+    windows = [window for window in WINDOWS if not given.run_in or window.first]
     found = [
         row
-        for window in WINDOWS
+        for window in windows
         for policy in given.policies.split(",")
         for beliefs in BELIEFS
         if beliefs != "exact" or policy in EXACT
-        for row in rows(window, policy, beliefs, given.jobs)
+        for row in rows(window, policy, beliefs, given.jobs, given.run_in)
     ]
     before = list(read(Path(given.before) / "told_times.csv")) if given.before else []
     for chosen, title in (
@@ -122,20 +131,23 @@ def main() -> None:
         report.say(f"Parts of traces {title}:")
         table(report, found, before, {each.trace for each in WINDOWS if each.chosen is chosen})
     report.claims(list(claims(found)))
-    report.say(EXPLAINED)
+    if not given.run_in:
+        report.say(EXPLAINED)
     heads = list(Row.__dataclass_fields__)
     report.runs(heads, [[getattr(row, head) for head in heads] for row in found])
     report.close()
 
 
-def rows(window: Window, policy: str, beliefs: str, jobs: int) -> Iterator[Row]:
+def rows(window: Window, policy: str, beliefs: str, jobs: int, run_in: int = 0) -> Iterator[Row]:
     """The classes of a run, all jobs first."""
-    workload = Workload(philly(window.trace).jobs[window.first : window.first + jobs])
+    first = max(window.first - run_in, 0)
+    workload = Workload(philly(window.trace).jobs[first : window.first + jobs])
     given = replace(setting(POLICIES[policy], window.gpus, BELIEFS[beliefs]), predict=True)
     simulation = simulate(workload, given)
     outcomes = simulation.outcomes
     held50, held90 = per_job.within_p50(outcomes) / 100.0, per_job.within_p90(outcomes) / 100.0
     told = ~np.isnan(held90)
+    told[: window.first - first] = False
     p90, predicted = outcomes.predicted_p90, outcomes.predicted_finish
     assert p90 is not None
     assert predicted is not None

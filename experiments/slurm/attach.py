@@ -13,8 +13,10 @@ import csv
 import importlib.util
 import sys
 import time
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -109,13 +111,29 @@ def told(run: Path, table: Path, mechanism: Mechanism[Site, Snapshot], every: in
                     rows.writerow([snapshot.time, one.key, one.start, one.start_p90, one.end])
 
 
-def scores(run: Path, table: Path, by: str | None = None) -> dict[str, Any]:
-    """The scores of the reference's own program, by the name that it gives to a row."""
+@cache
+def _program() -> Any:
+    """The reference's own program."""
     spec = importlib.util.spec_from_file_location("score", GOLDEN / "score.py")
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
-    found: dict[str, Any] = module.score(str(run), str(table), by)
+    return module
+
+
+def scores(run: Path, table: Path, by: str | None = None) -> dict[str, Any]:
+    """The scores of the reference's own program, by the name that it gives to a row."""
+    found: dict[str, Any] = _program().score(str(run), str(table), by)
+    return found
+
+
+def pending(run: Path, by: str) -> dict[str, set[str]]:
+    """The jobs that waited in each class of a run."""
+    found: dict[str, set[str]] = defaultdict(set)
+    for record in log_of(run):
+        for job in _program().jobs(record["jobs"]) if record["k"] == "snap" else ():
+            if job["state"] == "PENDING":
+                found[job[by]].add(job["key"])
     return found
 
 
@@ -135,13 +153,14 @@ def _row(name: str, run: str, one: Any) -> str:
 
 
 def _classes(run: str, by: str, found: Mapping[str, Any]) -> Iterator[str]:
+    jobs = pending(GOLDEN / run, by)
     for name, one in found.items():
         if not name.endswith("(csv)") or one.covn < LEAST_INSTANTS:
             continue
         share = one.cov / one.covn
         value = name.partition("=")[2].removesuffix(" (csv)")
         verdict = "yes" if COVERED[0] <= share <= COVERED[1] else "**no**"
-        yield f"| {run} | {by} {value} | {one.covn:,} | {share:.1%} | {verdict} |"
+        yield f"| {run} | {by} {value} | {one.covn:,} | {len(jobs[value])} | {share:.1%} | {verdict} |"
 
 
 def main() -> None:
@@ -185,8 +204,8 @@ def main() -> None:
         "",
         f"Classes of {LEAST_INSTANTS} instants or more; the aim is {COVERED[0]:.0%} to {COVERED[1]:.0%}:",
         "",
-        "| run | class | instants | started by P90 | within |",
-        "|---|---|---|---|---|",
+        "| run | class | instants | jobs | started by P90 | within |",
+        "|---|---|---|---|---|---|",
         *classes,
     ]
     if features:

@@ -1,13 +1,14 @@
 """Volvelle: a scheduler for GPU clusters that train models. It simulates, predicts, tunes and runs.
 
 In a script or a notebook, ``import volvelle as vv``: `read`, `generate`, `Cluster`, `simulate`, `compare`,
-`tune` and `connect` do what the commands of these names do. They are imported when they are first used.
+`tune` and `connect` do what the commands of these names do, `policy` is for policies of one's own. They are
+imported when they are first used.
 """
 
 from importlib import import_module
 from typing import Any
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 _OFFERED = {
     "Cluster": "volvelle.model.cluster",
@@ -21,7 +22,7 @@ _ROOMS = ("simulate", "tune")
 
 
 def __getattr__(name: str) -> Any:
-    if name in _ROOMS:
+    if name in (*_ROOMS, "policy"):
         return import_module(f"volvelle.{name}")
     if name not in _OFFERED:
         raise AttributeError(f"module 'volvelle' has no attribute {name!r}")
@@ -29,4 +30,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_OFFERED, *_ROOMS})
+    return sorted({*_OFFERED, *_ROOMS, "__doc__", "__version__", "policy"})

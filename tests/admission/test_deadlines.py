@@ -109,7 +109,7 @@ def test_a_promise_is_revoked_when_it_becomes_impossible_and_not_before() -> Non
     assert revoked_at == pytest.approx(30.0, abs=2 * DUST)
     assert revoked.finish_by is None
     assert revoked.earliest == pytest.approx(50.0, abs=2 * DUST)
-    assert revoked.reason == "20 s of work are left at least, and 20 s until the promised time"
+    assert revoked.reason == "20 s of work are left at least, and 20 s until the guaranteed time"
 
 
 def test_a_promise_to_a_job_that_loses_its_work_is_revoked_at_once() -> None:
@@ -121,7 +121,7 @@ def test_a_promise_to_a_job_that_loses_its_work_is_revoked_at_once() -> None:
     assert made == (0.0, Promise(0, 70.0, 0))
     assert revoked_at == 20.0
     assert revoked.earliest == 80.0
-    assert revoked.reason == "60 s of work are left at least, and 50 s until the promised time"
+    assert revoked.reason == "60 s of work are left at least, and 50 s until the guaranteed time"
 
 
 def test_a_job_that_would_break_a_promise_waits_and_its_user_is_told() -> None:
@@ -145,7 +145,7 @@ def test_a_job_that_would_break_a_promise_waits_and_its_user_is_told() -> None:
     run = happen(Scenario.of(parse_cluster("1x4"), tight).under("srtf", admission="deadlines"))
     assert promises(run) == [
         (0.0, Promise(1, 71.0, 0)),
-        (20.0, Promise(3, reason="would break promises to other jobs")),
+        (20.0, Promise(3, reason="would break guarantees to other jobs")),
         (70.0, Promise(3, earliest=70.0 + 30.0 * 1.05, reason="keeps none of its deadlines")),
     ]
 
@@ -237,8 +237,8 @@ def test_promised_jobs_of_one_user_or_pool_request_a_share_at_most() -> None:
     run = happen(scenario.under("fifo", admission="deadlines:user_share=0.5,pool_share=0.75"))
     assert [one.finish_by for _, one in promises(run)] == [500.0, None, None, 500.0]
     assert [one.reason for _, one in promises(run)][1:3] == [
-        "promised jobs of user 'ada' request 3 GPUs already, this one 2 more; together they may request 4",
-        "promised jobs of pool 'x' request 3 GPUs already, this one 4 more; together they may request 6",
+        "guaranteed jobs of user 'ada' request 3 GPUs already, this one 2 more; together they may request 4",
+        "guaranteed jobs of pool 'x' request 3 GPUs already, this one 4 more; together they may request 6",
     ]
 
 

@@ -92,6 +92,16 @@ def test_lists_name_what_there_is(volvelle: Volvelle, kind: str, known: str) -> 
     assert volvelle("list", kind, "-o", "csv").out.startswith("name,summary,source,parameters\n")
 
 
+def test_without_a_kind_all_names_are_listed(volvelle: Volvelle) -> None:
+    shown = volvelle("list").out
+    for name in ("policies", "srsf", "first-free", "accept-all", "oracle", "local", "sacct", "jct"):
+        assert re.search(rf"\b{name}\b", shown), name
+    names = json.loads(volvelle("list", "--output", "json").out)
+    assert "srsf" in names["policies"]
+    assert "policies,srsf" in volvelle("list", "--output", "csv").out.splitlines()
+    assert volvelle("list", "formats", "swf").out.endswith("Written: swf:procs_as=gpu\n")
+
+
 def test_one_part_is_shown_with_defaults_and_source(volvelle: Volvelle) -> None:
     out = volvelle("list", "policies", "las").out
     assert "Tiresias (NSDI'19)" in out

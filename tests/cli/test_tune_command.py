@@ -137,6 +137,19 @@ def test_bad_input_is_refused(volvelle: Volvelle, arguments: list[str], said: st
     assert "Traceback" not in ran.err
 
 
+def test_a_front_of_one_point_has_its_names_once_and_no_warning(
+    volvelle: Volvelle, tmp_path: Path
+) -> None:
+    idle = tmp_path / "idle.csv"
+    idle.write_text(
+        "submit_time,gpus,duration\n" + "".join(f"{at * 1000},1,60\n" for at in range(120))
+    )
+    ran = volvelle("tune", idle, "--cluster", "1x8", "--candidates", "24", "--samples", "1")
+    assert " fastest, most-predictable, balanced  best by mean JCT: 1m 00s" in ran.out
+    assert "No other is better in anything" in ran.out
+    assert "Warning" not in ran.err
+
+
 def test_a_short_history_is_refused(volvelle: Volvelle, trace: Path) -> None:
     ran = volvelle("tune", trace, "--cluster", "2x8")
     assert ran.status == 2

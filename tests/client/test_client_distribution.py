@@ -52,12 +52,9 @@ def job(tmp_path: Path, python: Path) -> Iterator[Attempts]:
 
 
 def test_the_client_and_the_citation_have_the_version_of_volvelle() -> None:
-    versions = {
-        tomllib.loads((folder / "pyproject.toml").read_text())["project"]["version"]
-        for folder in (ROOT, PROJECT)
-    }
-    citation = yaml.safe_load((ROOT / "CITATION.cff").read_text())
-    assert versions | {citation["version"]} == {volvelle.__version__}
+    client = tomllib.loads((PROJECT / "pyproject.toml").read_text())["project"]["version"]
+    citation = yaml.safe_load((ROOT / "CITATION.cff").read_text())["version"]
+    assert client == citation == volvelle.__version__
 
 
 def test_client_is_installed_alone_and_has_no_dependencies(python: Path) -> None:

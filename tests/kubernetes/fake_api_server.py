@@ -66,7 +66,8 @@ class Request(NamedTuple):
 
 
 Fault = Callable[[Request], ApiError | float | None]
-"""What goes wrong with a request: an error, a delay in seconds, or a broken connection (-1)."""
+"""What goes wrong with a request: an error, a delay in seconds, or a connection that breaks before the
+request is carried out (-1) or after that, without an answer (-2)."""
 
 
 @dataclass
@@ -83,7 +84,7 @@ class FakeApiServer:
     fault: Fault = lambda request: None
     requests: list[Request] = field(default_factory=list)
     _closing: threading.Event = field(default_factory=threading.Event)
-    _watches: set[socket.socket] = field(default_factory=set)
+    _connections: set[socket.socket] = field(default_factory=set)
 
     def __enter__(self) -> Self:
         handler = type("Handler", (_Handler,), {"api": self})
@@ -101,11 +102,11 @@ class FakeApiServer:
         self._closing.set()
         self._http.shutdown()
         self._http.server_close()
-        self.break_watches()
+        self.break_connections()
 
-    def break_watches(self) -> None:
-        """End all watches, as a server that is restarted does."""
-        for each in list(self._watches):
+    def break_connections(self) -> None:
+        """End all connections, watches among them, as a server that is restarted does."""
+        for each in list(self._connections):
             with contextlib.suppress(OSError):
                 each.shutdown(socket.SHUT_RDWR)
         with self.store.changed:
@@ -376,6 +377,22 @@ class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     api: FakeApiServer
 
+    def setup(self) -> None:
+        """A client has come."""
+        super().setup()
+        self.api._connections.add(self.connection)
+
+    def handle(self) -> None:
+        """Serve it until one of the two breaks the connection."""
+        with contextlib.suppress(ConnectionError):
+            super().handle()
+
+    def finish(self) -> None:
+        """It has gone."""
+        self.api._connections.discard(self.connection)
+        with contextlib.suppress(OSError):  # it may have gone while something was written
+            super().finish()
+
     def log_message(self, *_: object) -> None:
         """Nothing is logged."""
 
@@ -395,11 +412,10 @@ class _Handler(BaseHTTPRequestHandler):
             fault = self.api.fault(request)
             if isinstance(fault, ApiError):
                 raise fault
-            if fault is not None and fault < 0:
-                self.connection.shutdown(socket.SHUT_RDWR)
-                self.close_connection = True
+            if fault == -1.0:
+                self._break()
                 return
-            time.sleep(fault or 0.0)
+            time.sleep(max(fault or 0.0, 0.0))
             self.api.authorize(request, self.headers.get("Authorization") or "")
             if request.verb == "watch":
                 self._stream(request)
@@ -412,13 +428,21 @@ class _Handler(BaseHTTPRequestHandler):
             else:
                 content_type = (self.headers.get("Content-Type") or "").partition(";")[0]
                 body = _parsed(content_type, raw) if raw else {}
-                self._send(*self.api.answer(request, content_type, body))
+                answer = self.api.answer(request, content_type, body)
+                if fault == -2.0:
+                    self._break()
+                    return
+                self._send(*answer)
         except ApiError as error:
             self._send(error.code, error.status)
         except (BrokenPipeError, ConnectionResetError):
             self.close_connection = True
 
     do_GET = do_POST = do_PUT = do_PATCH = do_DELETE = _handle  # noqa: N815 - as the library calls them
+
+    def _break(self) -> None:
+        self.connection.shutdown(socket.SHUT_RDWR)
+        self.close_connection = True
 
     def _send(self, code: int, thing: Object) -> None:
         self._send_bytes(code, "application/json", json.dumps(thing).encode())
@@ -436,19 +460,15 @@ class _Handler(BaseHTTPRequestHandler):
         self.send_header("Transfer-Encoding", "chunked")
         self.end_headers()
         self.wfile.flush()
-        self.api._watches.add(self.connection)
-        try:
-            for event in self.api.watch(request):
-                if event is None:
-                    if select.select([self.connection], [], [], 0)[0]:
-                        self.close_connection = True
-                        return  # the client has gone
-                else:
-                    line = json.dumps(event).encode() + b"\n"
-                    self.wfile.write(f"{len(line):x}\r\n".encode() + line + b"\r\n")
-            self.wfile.write(b"0\r\n\r\n")
-        finally:
-            self.api._watches.discard(self.connection)
+        for event in self.api.watch(request):
+            if event is None:
+                if select.select([self.connection], [], [], 0)[0]:
+                    self.close_connection = True
+                    return  # the client has gone
+            else:
+                line = json.dumps(event).encode() + b"\n"
+                self.wfile.write(f"{len(line):x}\r\n".encode() + line + b"\r\n")
+        self.wfile.write(b"0\r\n\r\n")
 
 
 def _is_group(path: str) -> bool:

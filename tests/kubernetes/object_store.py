@@ -6,6 +6,7 @@ import secrets
 import threading
 import time
 import uuid
+from base64 import b64encode
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -128,6 +129,10 @@ class ObjectStore:
             metadata.update(
                 uid=str(uuid.uuid4()), creationTimestamp=timestamp(self.now()), generation=1
             )
+            if kind.plural == "secrets":  # as text it is written only
+                data = thing.pop("stringData", {})
+                encoded = {key: b64encode(value.encode()).decode() for key, value in data.items()}
+                thing["data"] = thing.get("data", {}) | encoded
             if kind.plural == "pods":
                 thing["status"] = {"phase": "Pending"}
             elif kind.builtin and kind.plural not in ("nodes", "namespaces"):

@@ -13,6 +13,8 @@ from pathlib import Path
 from typing import TypeVar
 
 import msgspec
+import pytest
+from kubernetes_cluster import KubernetesCluster, pod_template
 from ray_cluster import shared_ray_cluster
 from waiting import until
 
@@ -302,9 +304,54 @@ class RayHarness(ExecutorHarness):
         super().kill_all()
 
 
+class KubernetesHarness(ExecutorHarness):
+    """Pods are processes of this machine, on the nodes of a fake cluster."""
+
+    def __init__(self, folder: Path) -> None:
+        pytest.importorskip("lightkube", reason="no client of Kubernetes is installed")
+        super().__init__(folder)
+        pods = folder / "executor" / "pods"
+        self.cluster = KubernetesCluster(pods, dict.fromkeys(self.nodes, 2))
+        self.cluster.__enter__()
+        store, work = self.cluster.store, str(folder / "executor" / "work")
+        store.create(store.kind("podtemplates"), pod_template(work))
+        port, kubeconfig = free_port(), self.cluster.server.kubeconfig(folder)
+        self.written = (
+            f"kubernetes:host=127.0.0.1,port={port},address=127.0.0.1:{port},work={work},"
+            f"kubeconfig={kubeconfig},progress_seconds=0.05,poll_seconds=0.5"
+        )
+
+    def provide_nodes(self) -> None:
+        pass
+
+    def agent_folder(self, node: str) -> Path:
+        """The folder of the last pod on a node."""
+        found = until(lambda: self._folders(node), f"a pod on {node}")
+        return max(found, key=lambda path: path.stat().st_mtime)
+
+    def _folders(self, node: str) -> list[Path]:
+        pods = self.cluster.store.listed("pods")
+        uids = [pod["metadata"]["uid"] for pod in pods if pod["spec"].get("nodeName") == node]
+        folder = self.cluster.folder
+        return [path for uid in uids for path in folder.glob(f"*-{uid}/volvelle")]
+
+    def supervisors(self, node: str) -> list[int]:
+        return [pid for path in self._folders(node) for pid in self._named(f"{path}/attempts")]
+
+    def agents(self, node: str) -> list[int]:
+        named = [pid for path in self._folders(node) for pid in self._named(str(path))]
+        return [pid for pid in named if pid not in self.supervisors(node)]
+
+    def kill_all(self) -> None:
+        self.close()
+        self.cluster.__exit__()
+        super().kill_all()
+
+
 HARNESSES: dict[str, type[ExecutorHarness]] = {
     "local": LocalHarness,
     "dial-in": DialInHarness,
+    "kubernetes": KubernetesHarness,
     "ray": RayHarness,
 }
 

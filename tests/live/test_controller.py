@@ -381,7 +381,7 @@ def test_a_controller_in_its_threads_answers_forecasts_and_stops(tmp_path: Path)
             controller.request(Submit("ada", sleeping(seconds, 2))).result(10.0)
 
         def promised() -> bool:
-            return all(job.promised is not None for job in controller.status.jobs.values())
+            return all(job.first_p50 is not None for job in controller.status.jobs.values())
 
         wait_for(promised)
         last = controller.status.jobs[2]
@@ -400,7 +400,7 @@ def test_a_controller_in_its_threads_answers_forecasts_and_stops(tmp_path: Path)
         assert [change.number for one in changes for change in one.changes][:1] == [0]
         assert controller.metrics.accepted == 3
         assert controller.metrics.commit.count > 0
-        wait_for(lambda: controller.store.jobs.find(2).promised_p50 is not None)  # type: ignore[union-attr]
+        wait_for(lambda: controller.store.jobs.find(2).first_p50 is not None)  # type: ignore[union-attr]
     finally:
         controller.stop()
     assert not controller.health.ready

@@ -323,6 +323,33 @@ def test_the_queue_is_in_groups_and_a_click_anywhere_in_a_row_opens_the_job(site
     assert not site.errors
 
 
+def test_a_table_without_rows_says_so(site: Site) -> None:
+    page = site.page("root", **DESK)
+    site.go(page, "queue?text=nothing+of+this+name")
+    page.wait_for_selector(".empty:has-text('No job is like this.')")
+    assert page.locator("table[role=grid]").is_hidden()
+    assert not violations(page)
+    assert not site.errors
+
+
+def test_a_guessed_p90_is_called_so_and_puts_no_job_at_risk(site: Site) -> None:
+    page = site.page("root", **DESK)
+    submit(site.api, name="due", gpus=1, estimate="1m", deadline={"within": "1h", "kind": "soft"})
+    [due] = [job for job in site.api.get("/v1/jobs").json()["jobs"] if job["name"] == "due"]
+    site.go(page, "queue")
+    row = page.locator(f"#queue-{due['number']}")
+    row.locator(".of-p50.quiet").wait_for()
+    assert "P90 is a guess" in page.locator(".count").inner_text()
+    assert row.locator(".plan-bar.guess").count() == 1
+    known = site.api.get(f"/v1/jobs/{due['number']}").json()
+    assert known["predicted_p50"] < known["due"] < known["predicted_p90"]
+    assert page.get_by_role("button", name="At risk").inner_text() == "At risk 0"
+    site.go(page, f"job/{due['number']}")
+    page.wait_for_selector("h2:has-text('P90 is a guess until 20 jobs have finished')")
+    assert site.api.post(f"/v1/jobs/{due['number']}/cancel").status_code == 200
+    assert not site.errors
+
+
 def test_what_the_bar_beside_the_views_says(site: Site) -> None:
     page = site.page("root", **DESK)
     page.wait_for_selector("#place .live")
@@ -332,7 +359,7 @@ def test_what_the_bar_beside_the_views_says(site: Site) -> None:
     assert page.locator("nav .queue small").inner_text() == "3"
     assert page.locator("nav .overview small").inner_text() == ""
     page.wait_for_selector(
-        ".sub:has-text('Free: 2 GPUs, at most 2 on one node. The next job, 1 wide,')"
+        ".sub:has-text('2 GPUs (at most 2 on a node) are free; the next job, 1 wide, waits for 4 GPUs')"
     )
     assert not site.errors
 
@@ -369,7 +396,7 @@ def test_a_click_on_the_timeline_opens_the_job_that_is_drawn_there(site: Site) -
     canvas.press("0")
     box = canvas.bounding_box()
     assert box is not None
-    place = {"x": 84 + 0.35 * (box["width"] - 94), "y": 8 + 0.25 * (box["height"] - 50)}
+    place = {"x": 84 + 0.2 * (box["width"] - 94), "y": 8 + 0.25 * (box["height"] - 50)}
     canvas.click(position=place)  # soon after now, on the first node
     page.wait_for_function("() => /#.job.[0-9]+$/.test(location.hash)")
     page.wait_for_selector(".chip:has-text('running')")

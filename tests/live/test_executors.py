@@ -151,6 +151,7 @@ def test_jobs_run_on_without_the_executor_and_are_found_again(harness: ExecutorH
     harness.start()
     harness.start("iterations=20", number=2, first=1)
     harness.wait(AttemptProgress)
+    harness.wait(AttemptStarted, number=2)
     harness.close()
     until(lambda: "1 0 finished 20" in harness.trace(2))
     report_count = len(harness.reports)

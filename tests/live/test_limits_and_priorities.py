@@ -26,7 +26,7 @@ def test_a_job_is_ended_when_its_time_limit_is_over_also_through_a_restart(tmp_p
     cycle_state: ControllerState = harness.controller._cycle.state
     fork = cycle_state.scheduler.fork()
     update = forecast_jobs(fork, fork.now, ForecastCalibration(), 0.0)
-    (promise,) = update.promises
+    (promise,) = update.first
     assert promise.finish <= 6.5
     harness.crash()
     harness.deliver()

@@ -246,6 +246,13 @@ def test_a_command_right_after_serve_waits_until_it_listens(tmp_path: Path) -> N
     assert not (tmp_path / "b" / "volvelle-serve").exists()
 
 
+def test_a_command_pasted_with_serve_waits_for_its_process(tmp_path: Path) -> None:
+    folder = ServeFolder(tmp_path / "volvelle-serve")
+    folder.prepare()
+    Timer(0.3, folder.write_address, [ServerAddress("http://127.0.0.1:1")]).start()
+    assert ApiClient.find({"VOLVELLE_TOKEN": "x"}, tmp_path).url == "http://127.0.0.1:1"
+
+
 def test_the_next_line_of_the_banner_works_whatever_the_folder_is_called(tmp_path: Path) -> None:
     config = tmp_path / "cluster.toml"
     config.write_text('cluster = "1x1"\nfolder = "srv"\nlisten = { port = 0 }\n')

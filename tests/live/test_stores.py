@@ -14,10 +14,12 @@ from fake_cluster import ControllerHarness, FakeCluster, FakeExecutor, header_of
 from sqlalchemy import event, inspect, make_url, text
 
 from volvelle.core.decision import Decision
-from volvelle.core.events import WakeUp
+from volvelle.core.events import JobSubmitted, WakeUp
 from volvelle.core.journal import Entry, read_journal
 from volvelle.live.control.controller import Controller
+from volvelle.live.control.recovery import restore_calibration
 from volvelle.live.control.requests import Submit
+from volvelle.live.control.state import ControllerState
 from volvelle.live.messages import AttemptStarted
 from volvelle.live.nodes.executor import ExecutorContext
 from volvelle.live.records import NodeDrained
@@ -36,6 +38,7 @@ from volvelle.live.store import (
 from volvelle.live.store.backends import backends
 from volvelle.live.store.schema import VERSION, metadata
 from volvelle.model.cluster import parse_cluster
+from volvelle.model.job import JobSpec
 from volvelle.model.problems import Problem
 
 
@@ -112,10 +115,10 @@ def test_jobs_are_stored_when_accepted_and_when_ended(store: Store) -> None:
     end = JobEnd(number=1, state="failed", reason="so", ended=9.0, status={"number": 1})
     store.append(batch(0, record(0), record(1), record(2, "bo")))
     store.append(batch(1, ended=(end,)))
-    store.jobs.write_promises([FirstForecast(0, 1.0, 2.0, None, 0.5)])
+    store.jobs.write_first_forecasts([FirstForecast(0, 1.0, 2.0, None, 0.5)])
     assert store.jobs.find(0) is not None
     assert store.jobs.find(0) == JobRecord(
-        **vars(record(0)) | {"forecast_start": 0.5, "forecast_finish": 1.0, "promised_p50": 2.0}
+        **vars(record(0)) | {"forecast_start": 0.5, "forecast_finish": 1.0, "first_p50": 2.0}
     )
     assert [job.number for job in store.jobs.list_unfinished()] == [0, 2]
     assert [job.number for job in store.jobs.list_latest()] == [2, 1, 0]
@@ -125,6 +128,36 @@ def test_jobs_are_stored_when_accepted_and_when_ended(store: Store) -> None:
     assert ended is not None
     assert (ended.state, ended.reason, ended.status) == ("failed", "so", {"number": 1})
     assert store.jobs.find(99) is None
+
+
+def test_a_restored_calibration_knows_when_jobs_started_and_ended(store: Store) -> None:
+    """Forty jobs forecast to start 100 s after their submission started after 200."""
+    jobs = [record(number) for number in range(40)]
+    ends = tuple(
+        JobEnd(
+            number=job.number,
+            state="finished",
+            reason="",
+            ended=job.submitted + 300.0,
+            status={"first_started": job.submitted + 200.0},
+        )
+        for job in jobs
+    )
+    store.append(batch(0, *jobs))
+    store.append(batch(1, ended=ends))
+    store.jobs.write_first_forecasts(
+        FirstForecast(one.number, one.submitted + 200.0, None, None, one.submitted + 100.0)
+        for one in jobs
+    )
+    header = header_of(parse_cluster("1x1"))
+    state = ControllerState(header, 0.0)
+    state.scheduler.now = 2000.0
+    spec = JobSpec(id="40", submit_time=2000.0, gpus=1.0, estimate_seconds=100.0)
+    state.scheduler.handle(2000.0, [JobSubmitted(2000.0, 40, spec)])
+    calibration = restore_calibration(store, state)
+    told = calibration.ask(state.scheduler, 40, 2100.0, 2200.0)
+    assert told.start == pytest.approx(2200.0, rel=0.01)
+    assert told.p50 == pytest.approx(2300.0, rel=0.01)
 
 
 def test_submissions_are_found_by_user_and_key(store: Store) -> None:

@@ -120,6 +120,14 @@ def test_a_job_whose_nodes_are_busy_is_told_so_and_what_would_do_without_the_lab
     assert (change.what, change.start) == ("nodes without nvlink, too", EPOCH + 10)
 
 
+def test_a_reason_names_the_types_that_a_job_may_have_where_there_are_others() -> None:
+    typed, any_type = wanted(4, gpu_types=["h100"]), wanted(4)
+    scheduler = scheduler_of(parse_cluster("1x4:h100,1x4:a100"), "fifo", typed, typed, any_type)
+    reasons = waiting_reasons(scheduler)
+    assert reasons[1] == "waits for 4 h100 GPUs: 0 free"
+    assert "h100" not in reasons[2]
+
+
 def test_another_gpu_type_that_is_free_comes_before_fewer_gpus() -> None:
     requests = wanted(4, gpu_types=["a100"]), wanted(4, gpu_types=["a100"])
     cluster = parse_cluster("1x4:a100,1x4:v100")

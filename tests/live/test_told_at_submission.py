@@ -24,7 +24,7 @@ def test_finished_jobs_are_judged_by_what_they_were_told_first(tmp_path: Path) -
         harness.controller.request(Submit("ada", sleeping(seconds)))
         harness.deliver()
     told = [(0, 20.0, 30.0), (1, 5.0, 20.0), (2, 5.0, 6.0), (4, 20.0, 30.0)]
-    harness.controller.store.jobs.write_promises(
+    harness.controller.store.jobs.write_first_forecasts(
         [FirstForecast(n, began + 10.0, began + p50, began + p90) for n, p50, p90 in told]
     )
     for _ in range(3):

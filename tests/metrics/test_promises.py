@@ -45,4 +45,4 @@ def test_the_last_promise_counts_and_one_taken_back_is_broken() -> None:
 def test_who_was_promised_something_of_those_with_deadlines() -> None:
     np.testing.assert_array_equal(promises.promised(OUTCOMES), [1, 1, 1, 1, 0, NAN, 1, 1, 1])
     assert np.isnan(promises.promised(RAN)).all()
-    assert measure(OUTCOMES, "promise_broken") == 60.0
+    assert measure(OUTCOMES, "guarantee_broken") == 60.0

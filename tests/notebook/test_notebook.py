@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from volvelle.cli.main import main
+from volvelle.core.order_policy import order
 from volvelle.core.policy import policies
 from volvelle.live.http.client import ApiClient
 from volvelle.live.status.view import JobStatusView
@@ -359,3 +360,27 @@ def test_names_that_there_are_not_are_answered_with_those_that_there_are(
         compared.figure("fifoo", "jct:mean")
     with pytest.raises(Problem, match=r"there is no argument 'polcies' \(did you mean 'policies'"):
         vv.simulate(trace, "1x8", polcies=["srsf"])
+
+
+def test_a_policy_of_ones_own_is_given_as_it_is_defined(trace: Path) -> None:
+    @order("own-widest-first")
+    def widest_first(jobs: Any, now: float) -> Any:
+        return -jobs.gpus
+
+    found = vv.compare(trace, "1x8", policies=[widest_first, "fifo"])
+    assert {"own-widest-first", "fifo"} <= set(found)
+    assert vv.simulate(trace, "1x8", policy=widest_first).record.name == "own-widest-first"
+    with pytest.raises(Problem, match=r"<lambda> is a function without a name.*@policy\.order"):
+        vv.simulate(trace, "1x8", policy=lambda jobs, now: jobs.gpus)
+
+
+def test_what_is_missing_is_asked_for_as_python_writes_it(trace: Path) -> None:
+    with pytest.raises(Problem, match=r"no cluster is given\. Say cluster='\d+x\d+'"):
+        vv.compare(trace)
+    with pytest.raises(Problem, match=r"Name each alone: policies=\['fifo', 'srsf'\]"):
+        vv.compare(trace, "1x8", policies="fifo,srsf")
+    found = vv.compare(trace, "1x8", policies=["fifo", "srsf"])
+    assert repr(found.in_short).startswith("- Idle: ")
+    assert "price=PER_GPU_HOUR" in repr(found)
+    assert repr(found.verdict) in repr(found)
+    assert found.in_short[0].run == "recorded"

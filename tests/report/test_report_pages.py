@@ -4,6 +4,7 @@ import json
 import re
 import time
 from dataclasses import replace
+from email import message_from_bytes, policy
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -111,6 +112,38 @@ def test_a_comparison_marks_the_best_of_each_column(tmp_path: Path) -> None:
     for name in ("jct_cdf", "wait_cdf", "queue", "utilisation"):
         with Image.open(tmp_path / f"{name}.png") as picture:
             assert picture.width == 1920
+
+
+def test_a_comparison_has_tables_by_pool_and_user_and_one_name_for_runs_that_are_alike(
+    tmp_path: Path,
+) -> None:
+    fifo, sjf = simulated(200, load=1.1), simulated(200, load=1.1, shortest_first=True)
+    runs = {"fifo": fifo, "easy": fifo, "sjf": sjf}
+    grid = Grid.of(GridRun(name, {"policy": name}, None, 0, run) for name, run in runs.items())
+    text = read(write_compare_report(runs, tmp_path, title="x", facts=FACTS, grid=grid))
+    for title in ("By pool", "By user", "By GPUs requested"):
+        assert f">{title}</h2>" in text
+    assert 'data-name="fifo, easy"' in text
+    assert 'data-name="easy"' not in text
+    assert 'data-name="fifo"' not in text
+
+
+def test_the_summary_is_a_mail_of_text_and_html(tmp_path: Path) -> None:
+    runs = {"fifo": simulated(200, load=1.1), "s<jf": simulated(200, load=1.1, shortest_first=True)}
+    grid = Grid.of(GridRun(name, {"policy": "fifo"}, None, 0, run) for name, run in runs.items())
+    write_compare_report(runs, tmp_path, title="2 runs,\nof März", facts={}, grid=grid)
+    raw = (tmp_path / "summary.eml").read_bytes()
+    mail = message_from_bytes(raw, policy=policy.default)
+    assert mail["Subject"] == "2 runs, of März"
+    text, html = mail.iter_parts()
+    assert "- The best change: s<jf." in text.get_content()
+    assert "<li>The best change: s&lt;jf." in html.get_content()
+    page = read(tmp_path / "report.html")
+    assert "summary.eml" in page
+    assert "<span>mean wait under fifo</span>" in page
+    assert "<span>mean completion time under s&lt;jf, the best change</span>" in page
+    write_compare_report(runs, tmp_path, title="2 runs,\nof März", facts={}, grid=grid)
+    assert (tmp_path / "summary.eml").read_bytes() == raw
 
 
 def test_charts_are_painted_only_where_they_are_asked_for(tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 """Crashes, lost nodes, draining and joining, on examples worked out by hand."""
 
 import itertools
+from pathlib import Path
 from typing import ClassVar
 
 import msgspec
@@ -21,6 +22,7 @@ from volvelle.model.cluster import (
     NodeChange,
     NodeState,
     parse_cluster,
+    read_cluster,
 )
 from volvelle.model.job import Job, JobSpec, Regime, Truth
 from volvelle.model.overheads import Overheads
@@ -199,6 +201,34 @@ def test_a_repair_does_not_bring_back_a_node_that_the_plan_has_down() -> None:
         states[change.name] = change.state
         if 500.0 <= change.time < 900.0:
             assert states["node-1"] is DOWN
+
+
+def test_a_trace_says_when_nodes_are_down(tmp_path: Path) -> None:
+    (tmp_path / "down.csv").write_text("node,down,up\nn-1,10,1m\nn-0,20,30\n")
+    file = tmp_path / "cluster.toml"
+    file.write_text('[[nodes]]\nname="n"\ncount=2\ngpus=1\n[failures]\ntrace="down.csv"\n')
+    cluster = read_cluster(file)
+    assert [(each.time, each.node, each.state) for each in cluster.changes] == [
+        (10.0, "n-1", DOWN),
+        (20.0, "n-0", DOWN),
+        (30.0, "n-0", UP),
+        (60.0, "n-1", UP),
+    ]
+    (tmp_path / "down.csv").write_text("node,down,up\nn-1,60,10\n")
+    with pytest.raises(Problem, match="node 'n-1' is down from 60 to 10 s"):
+        read_cluster(file)
+
+
+def test_weibull_times_have_the_mean_that_is_said_and_more_short_ones() -> None:
+    def lasted(shape: float) -> list[float]:
+        failures = FailureProcess(mtbf_seconds=1000.0, mttr_seconds=1e-6, shape=shape)
+        changes = node_changes(msgspec.structs.replace(parse_cluster("1x1"), failures=failures), 1)
+        times = [change.time for change in itertools.islice(changes, 20_000)]
+        return list(np.diff([0.0, *times[::2]]))
+
+    early, even = lasted(0.5), lasted(1.0)
+    assert np.mean(early) == pytest.approx(1000.0, rel=0.05)
+    assert np.mean(np.array(early) < 100.0) > 3 * np.mean(np.array(even) < 100.0)
 
 
 class Breaking(NeverStarts):

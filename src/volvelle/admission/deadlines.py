@@ -1,21 +1,21 @@
-"""Deadlines promised where a look ahead says that they are kept, under any policy.
+"""Deadlines guaranteed where a look ahead says that they are kept, under any policy.
 
-A job with deadlines is promised the first that it is believed to keep if it enters now: the scheduler is
-run ahead with it. A job that would make another break its promise waits in the queue, so later arrivals
-cannot break a promise either. Jobs behind it are judged too, a few of them each time, and new ones at
-once: under a steady flow of promised jobs one that would break their promises may wait for long. With
-true estimates and no failures every promise is kept. With wrong ones a promise may break; it is revoked
-then, and no job waits for the sake of a promise that would be broken without it. A ``margin`` adapts to
-promises broken and kept, as that of `volvelle.systems.chronus` does, so that in the long run at most the
-share ``broken`` of them is. A promise that only the margin doubts is protected: what comes may not delay its
-job. Finishes later than all deadlines (``accept_later``) have a slack of their own, which learns from
-promises of that kind alone: without slack one is broken by any delay, and deadlines have theirs from users.
+A job with deadlines is guaranteed the first that it is believed to keep if it enters now: the scheduler is
+run ahead with it. A job that would make another break its guarantee waits in the queue, so later arrivals
+cannot break a guarantee either. Jobs behind it are judged too, a few of them each time, and new ones at
+once: under a steady flow of guaranteed jobs one that would break their guarantees may wait for long. With
+true estimates and no failures every guarantee is kept. With wrong ones a guarantee may break; it is revoked
+then, and no job waits for the sake of a guarantee that would be broken without it. A ``margin`` adapts to
+guarantees broken and kept, as that of `volvelle.systems.chronus` does, so that in the long run at most the
+share ``broken`` of them is. A guarantee that only the margin doubts is protected: what comes may not delay
+its job. Finishes later than all deadlines (``accept_later``) have a slack of their own, which learns from
+guarantees of that kind alone: without slack one is broken by any delay, and deadlines have theirs from users.
 Both begin anew where the journal is followed and not replayed, and in snapshots.
 
-Deadlines that no user needs cost other jobs their place (Chronus, SoCC'21, section 3.3.2), so what promised
+Deadlines that no user needs cost other jobs their place (Chronus, SoCC'21, section 3.3.2), so what guaranteed
 jobs of one user or one pool request together can be limited to a share of the cluster's GPUs.
 
-Each verdict costs a look ahead while there are promises, or where the job has deadlines.
+Each verdict costs a look ahead while there are guarantees, or where the job has deadlines.
 """
 
 import math
@@ -32,13 +32,13 @@ from volvelle.core.promises import LEAST_SLACK, Margin, keeps, over_share
 from volvelle.core.view import View
 
 _MARGIN_STEP, _SLACK_STEP = 1.0, 2.0
-"""How much a broken promise adds to the margin, and one later than all deadlines to the slack of such.
+"""How much a broken guarantee adds to the margin, and one later than all deadlines to the slack of such.
 
-Each unit of margin costs as many broken promises as steps go into it (decision 70)."""
+Each unit of margin costs as many broken guarantees as steps go into it (decision 70)."""
 
 
 class Otherwise(StrEnum):
-    """The fate of a job that is promised none of its deadlines."""
+    """The fate of a job that is guaranteed none of its deadlines."""
 
     BEST_EFFORT = "best-effort"
     REJECT = "reject"
@@ -46,7 +46,7 @@ class Otherwise(StrEnum):
 
 @admissions.register
 class Deadlines(Admission):
-    """Promise the deadlines that a look ahead says are kept; hold back what would break a promise."""
+    """Guarantee the deadlines that a look ahead says are kept; hold back what would break a guarantee."""
 
     name: ClassVar[str] = "deadlines"
 
@@ -56,13 +56,13 @@ class Deadlines(Admission):
         0.0, description="share by which jobs may take longer than believed, to begin with"
     )
     broken: Annotated[float, Field(gt=0, lt=1)] = Field(
-        0.01, description="share of promises that may be broken where estimates are wrong"
+        0.01, description="share of guarantees that may be broken where estimates are wrong"
     )
     user_share: Annotated[float, Field(gt=0, le=1)] = Field(
-        1.0, description="of the cluster, that promised jobs of one user may request together"
+        1.0, description="of the cluster, that guaranteed jobs of one user may request together"
     )
     pool_share: Annotated[float, Field(gt=0, le=1)] = Field(
-        1.0, description="of the cluster, that promised jobs of one pool may request together"
+        1.0, description="of the cluster, that guaranteed jobs of one pool may request together"
     )
     otherwise: Otherwise = Field(
         Otherwise.BEST_EFFORT, description="what becomes of a job that keeps no deadline"
@@ -81,14 +81,14 @@ class Deadlines(Admission):
         (self._slack if promise.step < 0 else self._adapts).learn(kept=kept)
 
     def judge(self, job: JobSubmitted, view: View, ahead: LookAhead) -> Verdict:
-        """Admit it with what can be promised to it, unless it would break another's promise."""
+        """Admit it with what can be guaranteed to it, unless it would break another's guarantee."""
         promised = {number: given.finish_by for number, given in ahead.promises.items()}
         if not promised and not job.spec.rewards:
             return Verdict(Fate.ADMIT)
         finishes = ahead.admitting(job).until({job.number, *promised}).completed
         at_risk = _late(promised, finishes, view.now, self._adapts.now)
         if at_risk and _delayed(at_risk, finishes, ahead.until(at_risk).completed):
-            return Verdict(Fate.WAIT, self._nothing(job, "would break promises to other jobs"))
+            return Verdict(Fate.WAIT, self._nothing(job, "would break guarantees to other jobs"))
         given = self._promise(job, view.now, finishes.get(job.number, math.inf) - view.now)
         if given is not None and given.finish_by is not None:
             specs = [view.spec(number) for number in promised]
@@ -100,7 +100,7 @@ class Deadlines(Admission):
         return Verdict(Fate.REJECT, reason=given.reason)
 
     def _promise(self, job: JobSubmitted, now: float, takes: float) -> Promise | None:
-        """The best promise to a job that is to finish in ``takes`` seconds; None where it has no deadline."""
+        """The best guarantee to a job that is to finish in ``takes`` seconds; None if it has no deadline."""
         if not job.spec.rewards:
             return None
         finish = now + takes * (1.0 + self._adapts.now)
@@ -122,7 +122,7 @@ class Deadlines(Admission):
 def _late(
     promised: dict[int, float | None], finishes: dict[int, float], now: float, margin: float
 ) -> dict[int, float]:
-    """Jobs, with what they are promised, that break it by these finishes, or by ones later by the margin."""
+    """Jobs that break their guarantee, with it, by these finishes, or by ones later by the margin."""
     return {
         number: finish_by
         for number, finish_by in promised.items()
@@ -134,7 +134,7 @@ def _late(
 def _delayed(
     at_risk: dict[int, float], finishes: dict[int, float], without: dict[int, float]
 ) -> bool:
-    """Whether a job at risk ends later than ``without`` the newcomer, and keeps its promise without it."""
+    """Whether a job at risk ends later than ``without`` the newcomer, and keeps its guarantee without it."""
     return any(
         keeps(alone := without.get(number, math.inf), finish_by)
         and not keeps(finishes.get(number, math.inf), alone)

@@ -16,6 +16,7 @@ _MODULES: dict[str, str] = {
     "compare": "compare:compare",
     "tune": "tune:tune",
     "report": "report:report",
+    "reproduce": "reproduce:reproduce",
     "dashboard": "dashboard:dashboard",
     "serve": "serve:serve",
     "agent": "agent:agent",

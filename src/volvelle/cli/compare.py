@@ -30,7 +30,7 @@ _QUICK_SECONDS = 3.0
         *("trace", "from_journal", "generate", "format", "map", "dates", "strict", "ignore_types"),
         *("track", "cluster", "policies", "reference", "placements", "admissions", "estimators"),
         *("terminations", "synthesize", "synthesize_every", "overheads", "users", "tick", "until"),
-        *("predict", "seeds", "jobs_per_hour", "metrics", "out"),
+        *("predict", "power", "carbon", "seeds", "jobs_per_hour", "metrics", "out"),
     )
 )
 def compare(

@@ -187,7 +187,7 @@ def format_missed(job: Job) -> str:
 
 
 def format_kept(job: Job, now: datetime) -> str:
-    """The last promise to a job that is over, and whether it was kept."""
+    """The last guarantee to a job that is over, and whether it was kept."""
     text, finish_by = format_guarantee(job["guarantee"], now), job["guarantee"]["finish_by"]
     if finish_by is None:
         return text.replace("no finish is", "no finish was")

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 _KEYS = (
     "number", "name", "user", "state", "gpus", "submitted", "started", "ended", "predicted_start",
-    "predicted_p50", "predicted_p90", "guessed", "promised", "iterations", "total_iterations",
+    "predicted_p50", "predicted_p90", "guessed", "first_p50", "iterations", "total_iterations",
     "preemptions", "failures", "array_index", "reason",
 )  # fmt: skip
 
@@ -139,7 +139,7 @@ def _history_heads(now: "datetime", rows: list[Row]) -> list[Head]:
         Head("ended", lambda job: format_moment(job["ended"], now)),
         Head("wait", lambda job: _format_period(job, "submitted", "first_started"), right=True),
         Head("JCT", lambda job: _format_period(job, "submitted", "ended"), right=True),
-        Head("told", lambda job: _format_period(job, "submitted", "promised"), right=True),
+        Head("told", lambda job: _format_period(job, "submitted", "first_p50"), right=True),
         Head("deadline", formatting.format_missed),
         Head("preempted", lambda job: str(job["preemptions"] or ""), right=True),
         Head("reason", formatting.format_reason),

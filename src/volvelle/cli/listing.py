@@ -32,6 +32,19 @@ class Kind(StrEnum):
     METRICS = "metrics"
 
 
+_WHAT = {
+    Kind.POLICIES: "who runs next, and on how many GPUs",
+    Kind.PLACEMENTS: "on which GPUs",
+    Kind.ADMISSIONS: "which jobs are accepted, and what they are promised",
+    Kind.ESTIMATORS: "how long jobs are taken to run",
+    Kind.TERMINATIONS: "when a job is done",
+    Kind.EXECUTORS: "where a server's jobs run",
+    Kind.GENERATORS: "jobs made up, by published distributions",
+    Kind.FORMATS: "traces that are read",
+    Kind.METRICS: "what is measured of a run",
+}
+
+
 @dataclass(frozen=True)
 class Parameter:
     """A key that can be given after the colon."""
@@ -54,7 +67,9 @@ class Listed:
 
 
 def list_parts(
-    kind: Annotated[Kind, typer.Argument(help="What to list.")],
+    kind: Annotated[
+        Kind | None, typer.Argument(help="What to list; without it, all names in short.")
+    ] = None,
     name: Annotated[
         str | None, typer.Argument(metavar="NAME", help="Only this one, with its parameters.")
     ] = None,
@@ -62,12 +77,16 @@ def list_parts(
 ) -> None:
     """List policies, placements and whatever else has a name, with parameters and sources.
 
+    volvelle list
+
     volvelle list policies
 
     volvelle list policies las
     """
     from volvelle.model.problems import Problem, nearest
 
+    if kind is None:
+        return _print_names(output)
     found = list(_listed(kind))
     if name is not None:
         names = [one.name for one in found]
@@ -86,6 +105,28 @@ def list_parts(
         _print_one(found[0])
     else:
         _print_all(kind, found)
+
+
+def _print_names(output: Form) -> None:
+    """Every kind, and the names that there are of it."""
+    from volvelle.report.text import Styled
+
+    names = {kind.value: [one.name for one in _listed(kind)] for kind in Kind}
+    if output is Form.JSON:
+        print(json.dumps(names, indent=2, ensure_ascii=False))
+    elif output is Form.CSV:
+        print("kind,name")
+        print("\n".join(f"{kind},{name}" for kind, each in names.items() for name in each))
+    else:
+        rows = [
+            [
+                [Styled(kind.value, "bold")],
+                [Styled(what), Styled(", ".join(names[kind.value]), "dim")],
+            ]
+            for kind, what in _WHAT.items()
+        ]
+        _print_columns(("kind", "what it is, and what there is"), rows)
+        print("\nWith parameters and sources: volvelle list KIND, volvelle list KIND NAME")
 
 
 def _listed(kind: Kind) -> "Iterable[Listed]":
@@ -279,7 +320,9 @@ def _print_one(one: Listed) -> None:
         ],
     )
     first = one.parameters[0]
-    value = _EXAMPLES.get(first.type, first.type) if first.default is None else _plain(first)
+    value = _plain(first)
+    if first.default is None:
+        value = _EXAMPLES.get(first.type, first.type.partition(" | ")[0])
     print(f"\nWritten: {one.name}:{first.name}={value}")
 
 

@@ -30,7 +30,7 @@ _PARTS_OF_SNAPSHOT = {
         *("trace", "from_journal", "generate", "format", "map", "dates", "strict", "ignore_types"),
         *("track", "cluster", "policies", "placements", "admissions", "estimators", "terminations"),
         *("synthesize", "synthesize_every", "overheads", "users", "tick", "until", "predict"),
-        *("refresh", "seeds", "metrics", "out"),
+        *("refresh", "power", "carbon", "seeds", "metrics", "out"),
     )
 )
 def simulate(

@@ -27,7 +27,8 @@ _LIVE = "A server"
 @options.besides(
     options.of_experiment(
         *("trace", "generate", "format", "map", "dates", "strict", "ignore_types", "cluster"),
-        *("placements", "admissions", "estimators", "terminations", "overheads", "seeds", "out"),
+        *("placements", "admissions", "estimators", "terminations", "overheads", "power", "carbon"),
+        *("seeds", "out"),
     )
 )
 def tune(
@@ -264,15 +265,17 @@ def _say(front: "Front", source: "Source", cluster: "Cluster", path: Path, page:
     print(
         f"{len(front.evaluated)} configurations of {front.policy} tried, {len(front.points)} on the front\n"
     )
-    width = max(map(len, front.picks))
-    for name, at in front.picks.items():
+    width = max(map(len, front.named))
+    for name, at in front.named.items():
         print(f" {name:{width}}  {front.in_words(at)}")
+    if len(front.points) == 1:
+        print("\nNo other is better in anything: with these jobs the objectives are not at odds.")
     use = f"{front.policy}:{path}#{next(reversed(front.picks))}"
     if front.present is None:
         print(f"\nUse one: --policy {use}")
     else:
         print(f"\nAgainst {front.present.parameters}, which decides now:\n")
-        for name, at in front.picks.items():
+        for name, at in front.named.items():
             worse = "" if front.beats_present(at) else "; better in nothing"
             print(f" {name:{width}}  {front.against_present(at)}{worse}")
         print(f"\nUse one live: volvelle policy set {use}")

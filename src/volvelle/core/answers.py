@@ -29,8 +29,8 @@ from volvelle.model.arrays import BoolColumn, IntColumn
 from volvelle.model.problems import Problem
 from volvelle.model.tolerances import GRANTED
 
-_LATE = "it is not finished at the time that was promised"
-_IMPOSSIBLE = "{needed:.0f} s of work are left at least, and {left:.0f} s until the promised time"
+_LATE = "it is not finished at the time that was guaranteed"
+_IMPOSSIBLE = "{needed:.0f} s of work are left at least, and {left:.0f} s until the guaranteed time"
 
 
 def _allocate(scheduler: SchedulerState) -> None:
@@ -128,21 +128,23 @@ def _choose_types(view: View, allocation: Allocation) -> Allocation:
 
 def _moved(scheduler: SchedulerState, view: View, nodes: IntColumn) -> BoolColumn:
     """Whether the GPUs of each job are to be on other nodes than they are."""
-    resources, row_of = scheduler.resources, view.jobs.row_of
-    slots = np.flatnonzero(resources.owner >= 0)
-    places = np.array(
-        [row_of[number] for number in resources.owner[slots].tolist()], dtype=np.int64
-    )
+    resources, numbers = scheduler.resources, view.jobs.number
+    gets = np.zeros(len(numbers), dtype=np.bool_)
+    gets[nodes[0, nodes[2] > 0]] = True
+    if not (view.jobs.held[gets] > 0.0).any():
+        return gets
     width = len(resources.nodes)
+    order = np.argsort(numbers)
+    slots = np.flatnonzero(resources.owner >= 0)
+    places = order[np.searchsorted(numbers, resources.owner[slots], sorter=order)]
+    slots, places = slots[gets[places]], places[gets[places]]
     held, now = np.unique(places * width + resources.slot_node[slots], return_counts=True)
     wanted = nodes[0] * width + nodes[1]
     keys, at = np.unique(np.concatenate([held, wanted]), return_inverse=True)
     change = np.bincount(at, np.concatenate([now, -nodes[2]]), len(keys))
     moved = np.zeros(len(view.jobs), dtype=np.bool_)
     moved[keys[change != 0.0] // width] = True
-    gets = np.zeros(len(view.jobs), dtype=np.bool_)
-    gets[nodes[0]] = True
-    return moved & gets
+    return moved
 
 
 def _nodes_of(
@@ -185,7 +187,7 @@ def divide_cpus(scheduler: SchedulerState) -> list[int]:
 
 
 def _revoke_overdue(scheduler: SchedulerState) -> None:
-    """Forget promises to jobs that have ended, and revoke overdue ones; the admission learns of both."""
+    """Forget guarantees to jobs that have ended, and revoke overdue ones; the admission learns of both."""
     learn = scheduler.composition.admission.learn
     queue = {event.number for event in scheduler.admissions.waiting}
     for number, given in sorted(scheduler.promises.items()):
@@ -202,9 +204,9 @@ def _revoke_overdue(scheduler: SchedulerState) -> None:
 
 
 def _watch(scheduler: SchedulerState) -> None:
-    """Revoke what has become impossible, and let the forward loop know when the next promise is due.
+    """Revoke what has become impossible, and let the forward loop know when the next guarantee is due.
 
-    A promise to a job that waits is due when a start would be too late.
+    A guarantee to a job that waits is due when a start would be too late.
     """
     early = dict[int, float]()
     for number, given in sorted(scheduler.promises.items()) if scheduler.rules.watches else ():

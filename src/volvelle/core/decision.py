@@ -32,11 +32,11 @@ class Conclusion(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
 
 
 class Promise(msgspec.Struct, frozen=True, gc=False):
-    """The promise to job ``number`` from now on, in place of earlier ones.
+    """The guarantee to job ``number`` from now on, in place of earlier ones.
 
     finish_by: seconds on the world's clock; None: nothing is guaranteed. step: the first of its
     rewards that this keeps, -1 for none. earliest: where nothing is, the earliest finish that could be,
-    if that is known. reason: why no more is guaranteed; never empty where a promise is taken back.
+    if that is known. reason: why no more is guaranteed; never empty where a guarantee is taken back.
     """
 
     number: int

@@ -64,7 +64,7 @@ class LookAhead(Protocol):
 
     @property
     def promises(self) -> Mapping[int, Promise]:
-        """Promises of a finish to jobs in the system, by number."""
+        """Guarantees of a finish to jobs in the system, by number."""
 
     def admitting(self, *jobs: JobSubmitted) -> Self:
         """The same where these jobs enter now, without being judged."""

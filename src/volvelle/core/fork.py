@@ -59,12 +59,12 @@ class Fork:
         return replace(self, admitted=(*self.admitted, *jobs))
 
     def without_queue(self) -> "Fork":
-        """No job enters that has not been admitted. Promises do not fall due: whether they hold is asked."""
+        """No job enters that has not been admitted. Guarantees do not fall due."""
         return replace(self, queue=False)
 
     @property
     def promises(self) -> dict[int, Promise]:
-        """Promises of a finish to jobs in the system, by number."""
+        """Guarantees of a finish to jobs in the system, by number."""
         there = self.scheduler.known
         return {
             number: given

@@ -39,7 +39,7 @@ Submission = Callable[[float, int], JobSubmitted]
 
 @dataclass
 class Notes:
-    """Additions of Python to the log: events, why jobs were turned away or ended; divisions, promises,
+    """Additions of Python to the log: events, why jobs were turned away or ended; divisions, guarantees,
     notices by moment.
 
     refused: reasons of rejections that are known before the jobs come. happened: when events were, by

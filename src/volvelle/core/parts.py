@@ -26,9 +26,9 @@ class Fate(StrEnum):
 
 
 class Verdict(NamedTuple):
-    """The judgement of an admission, its promise to a job that it admits, and why it admits none.
+    """The judgement of an admission, its guarantee to a job that it admits, and why it admits none.
 
-    One that it admits without a promise, or with one of no finish, runs as best effort.
+    One that it admits without a guarantee, or with one of no finish, runs as best effort.
     """
 
     fate: Fate
@@ -72,7 +72,7 @@ class Admission(JobPart):
         raise NotImplementedError
 
     def learn(self, promise: Promise, *, kept: bool) -> None:
-        """Adapt to a promise that was kept or broken: once for each, when it or a later one is due."""
+        """Adapt to a guarantee that was kept or broken: once for each, when it or a later one is due."""
 
 
 class KnownJob(NamedTuple):

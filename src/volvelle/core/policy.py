@@ -41,7 +41,8 @@ class Allocation(NamedTuple):
     the rows in the order in which starts are to be placed (None: by submission). ``partner``, where jobs
     share GPUs: the number of the job with which each does, both holding one half; -1 for none.
     ``nodes``, (3, places): job of the view, node and GPUs there, by job and node, from a policy that chooses
-    nodes itself (None: the placement does); a placement that names GPUs then only picks them there.
+    nodes itself (None: the placement does); a placement that names GPUs then only picks them there. Jobs with
+    GPUs that it leaves out stay where they are.
     ``promises`` are those that it makes or changes, ``notices`` what it says of itself, for the journal.
     ``ask_at``: a time at which it is to be asked again though nothing happens, seconds (infinite: as
     `Policy.next_wake` says).
@@ -142,7 +143,7 @@ class Policy(JobPart):
     needs_durations: ClassVar[bool] = True
     """Whether it decides by how long jobs are believed to take."""
     starvation_free: ClassVar[bool] = False
-    """Whether every job that fits the cluster is promised to finish while jobs keep arriving."""
+    """Whether every job that fits the cluster is guaranteed to finish while jobs keep arriving."""
     work_conserving: ClassVar[bool] = True
     """Whether no GPU stays idle at its decisions while a job that fits it waits."""
     incumbent: ClassVar[bool] = False

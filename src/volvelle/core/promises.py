@@ -1,8 +1,8 @@
-"""Promises to jobs: made by an admission or a policy, kept or revoked, never silently broken.
+"""Guarantees to jobs: made by an admission or a policy, kept or revoked, never silently broken.
 
 The last `Promise` to a job holds. One that is due while its job is still there is revoked by another, at that
-moment (`volvelle.core.answers`). An admission's promise to a job that waits is due as soon as a start
-would be too late; a policy says by itself when it can no longer hold a promise.
+moment (`volvelle.core.answers`). An admission's guarantee to a job that waits is due as soon as a start
+would be too late; a policy says by itself when it can no longer hold a guarantee.
 """
 
 from collections.abc import Iterable, Mapping
@@ -15,20 +15,20 @@ from volvelle.model.job import JobSpec
 from volvelle.model.tolerances import SAME_END
 
 _STEP = 0.5
-"""How much a broken promise adds to a margin that adapts."""
+"""How much a broken guarantee adds to a margin that adapts."""
 _NOTHING: Mapping[int, float] = {}
 LEAST_SLACK = 0.05
-"""Share by which a finish that is accepted later than all deadlines is promised later than foreseen, at
+"""Share by which a finish that is accepted later than all deadlines is guaranteed later than foreseen, at
 least: one without slack is broken by the first second of delay."""
 
 
 @dataclass
 class Margin:
-    """The share by which jobs may take longer than is believed of them and keep their promises.
+    """The share by which jobs may take longer than is believed of them and keep their guarantees.
 
-    It adapts: each broken promise adds to it, each that is kept takes a little away (Gibbs and Candès,
-    NeurIPS'21). In the long run that comes to half of ``broken``, which leaves room for promises that break
-    before the margin is known. least: its first and lowest value. step: what a broken promise adds.
+    It adapts: each broken guarantee adds to it, each that is kept takes a little away (Gibbs and Candès,
+    NeurIPS'21). In the long run that comes to half of ``broken``, which leaves room for guarantees that break
+    before the margin is known. least: its first and lowest value. step: what a broken guarantee adds.
     """
 
     least: float
@@ -40,18 +40,18 @@ class Margin:
         self.now = max(self.now, self.least)
 
     def learn(self, *, kept: bool) -> None:
-        """A promise was kept or broken."""
+        """A guarantee was kept or broken."""
         error = float(not kept) - self.broken / 2.0
         self.now = max(self.now + self.step * error, self.least)
 
 
 def keeps(finish: float, finish_by: float) -> bool:
-    """Whether a job that finishes at ``finish`` keeps a promise."""
+    """Whether a job that finishes at ``finish`` keeps a guarantee."""
     return finish <= finish_by + SAME_END
 
 
 class Promises(dict[int, Promise]):
-    """The last promises to jobs in the system, by number; a few that are through may be there too."""
+    """The last guarantees to jobs in the system, by number; a few that are through may be there too."""
 
     def __init__(self, state: State, given: Iterable[Promise] = ()) -> None:
         super().__init__({one.number: one for one in given})
@@ -62,7 +62,7 @@ class Promises(dict[int, Promise]):
         return Promises(state, self.values())
 
     def give(self, given: Promise, notes: Notes) -> None:
-        """Let this be what is promised to a job in the system, or about to enter it, from now on."""
+        """Let this be what is guaranteed to a job in the system, or about to enter it, from now on."""
         before, clock = self.get(given.number), self._state.clock
         if before == given:
             return
@@ -75,9 +75,9 @@ class Promises(dict[int, Promise]):
             clock[PROMISED] = min(float(clock[PROMISED]), _due(given))
 
     def expect(self, needed: Mapping[int, float] = _NOTHING) -> None:
-        """Let the forward loop know when the next promise is due.
+        """Let the forward loop know when the next guarantee is due.
 
-        needed: seconds that jobs which wait need at least; a promise to one is due so much earlier.
+        needed: seconds that jobs which wait need at least; a guarantee to one is due so much earlier.
         """
         due = (_due(given) - needed.get(number, 0.0) for number, given in self.items())
         self._state.clock[PROMISED] = min(due, default=INFINITY)
@@ -86,9 +86,9 @@ class Promises(dict[int, Promise]):
 def over_share(
     spec: JobSpec, promised: Iterable[JobSpec], gpus: float, shares: Mapping[str, float]
 ) -> str:
-    """Which limit a promise to one more job would exceed; empty for none.
+    """Which limit a guarantee to one more job would exceed; empty for none.
 
-    promised: the jobs that are promised a finish already. shares: of the cluster's ``gpus``, what these may
+    promised: jobs that are guaranteed a finish already. shares: of the cluster's ``gpus``, what these may
     request together where they are of one ``user``, or of one ``pool``; 1 is no limit, nor is there one for
     jobs that name none. Chronus (SoCC'21, section 3.3.2) says why there is to be a limit, and not which.
     """
@@ -100,12 +100,12 @@ def over_share(
         taken = sum(one.gpus for one in others if getattr(one, whose) == name)
         if taken + spec.gpus > share * gpus:
             return (
-                f"promised jobs of {whose} {name!r} request {taken:g} GPUs already, this one"
+                f"guaranteed jobs of {whose} {name!r} request {taken:g} GPUs already, this one"
                 f" {spec.gpus:g} more; together they may request {share * gpus:g}"
             )
     return ""
 
 
 def _due(given: Promise) -> float:
-    """When it is to be seen whether a promise was kept; infinite where nothing is guaranteed."""
+    """When it is to be seen whether a guarantee was kept; infinite where nothing is guaranteed."""
     return INFINITY if given.finish_by is None else given.finish_by + 2.0 * SAME_END

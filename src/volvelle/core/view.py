@@ -101,7 +101,10 @@ class JobView:
 
     @property
     def own(self) -> FloatColumn:
-        """The policy's own columns (`Policy.columns` of them), for it to write; 0 for a new job."""
+        """The policy's own columns (`Policy.columns` of them), for it to write.
+
+        0 for a new job, and for one that comes back after its user held or changed it.
+        """
         return self.matrix[COUNT:]
 
     def refresh(self, name: str) -> None:
@@ -257,7 +260,7 @@ class View(NamedTuple):
     with another (0 where that is not known).
     ``spec(number)`` is what a job's user declared, ``believed(number)`` what is believed of it, with regimes
     to come, ``resources`` the nodes (to be read, not changed).
-    ``promises`` is what holds now of what was promised to jobs, by number. ``pools`` are their names.
+    ``promises`` is what holds now of what was guaranteed to jobs, by number. ``pools`` are their names.
     ``cpus``, ``memory``: of the nodes that take jobs, GB; infinite where none says how much it has.
     """
 

@@ -126,7 +126,7 @@ class RunMoments:
         current = next((each for each in holdings if each.start <= at < each.end), None)
         upcoming = next((each.start for each in holdings if each.start > at), None)
         finish = _moment(outcomes.finish[job], self._origin)
-        promised = outcomes.predicted_p50
+        first_p50 = outcomes.predicted_p50
         earlier = sum(each.end <= at for each in holdings)
         return {
             "number": job,
@@ -140,7 +140,7 @@ class RunMoments:
             "predicted_p50": finish,
             "predicted_p90": finish,
             "reason": "",
-            "promised": _moment(None if promised is None else promised[job], self._origin),
+            "first_p50": _moment(None if first_p50 is None else first_p50[job], self._origin),
             "due": self._due(job),
             "attempt": earlier + (current is not None),
             "preemptions": earlier,
@@ -204,7 +204,7 @@ class RunMoments:
                 "gpus": float(outcomes.gpus[job]), "submitted": round(float(self._submitted[job])),
                 "first_started": _moment(outcomes.first_start[job], self._origin),
                 "ended": _moment(self._left[job], 0.0),
-                "promised": _moment(None if told is None else told[job], self._origin),
+                "first_p50": _moment(None if told is None else told[job], self._origin),
                 "due": self._due(job),
                 "preemptions": int(outcomes.preemptions[job]), "reason": outcomes.reason[job],
                 "metrics": {name: column[job] for name, column in self._measured.items()},

@@ -59,14 +59,21 @@ class ServeFolder:
     path: Path
 
     @classmethod
-    def nearest(cls, start: Path) -> "ServeFolder | None":
-        """A default folder in ``start`` or a folder above it, if a server listens or starts there."""
-        for folder in (start, *start.parents):
-            for name in (DEFAULT_FOLDER, ATTACH_FOLDER):
-                found = cls(folder / name)
-                if found.starts or found._address_file.is_file():
-                    return found
-        return None
+    def nearest(cls, start: Path, seconds: float = 0.0) -> "ServeFolder | None":
+        """A default folder in ``start`` or a folder above it, if a server listens or starts there.
+
+        A server that starts within ``seconds`` is waited for.
+        """
+        end = time.monotonic() + seconds
+        while True:
+            for folder in (start, *start.parents):
+                for name in (DEFAULT_FOLDER, ATTACH_FOLDER):
+                    found = cls(folder / name)
+                    if found.starts or found._address_file.is_file():
+                        return found
+            if time.monotonic() >= end:
+                return None
+            time.sleep(0.05)
 
     @property
     def starts(self) -> bool:

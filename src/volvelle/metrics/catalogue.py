@@ -13,14 +13,23 @@ import numpy as np
 from volvelle.core.mistakes import mistakes_of
 from volvelle.core.registry import Catalogue, path_of
 from volvelle.core.written import WrittenPart
-from volvelle.metrics import deadlines, fairness, measures, per_job, profiling, promises, series
+from volvelle.metrics import (
+    deadlines,
+    fairness,
+    measures,
+    per_job,
+    power,
+    profiling,
+    promises,
+    series,
+)
 from volvelle.metrics.fairness import FairShare
 from volvelle.metrics.outcomes import Outcomes, Steps
 from volvelle.model.arrays import FloatColumn
 from volvelle.model.problems import Problem
 
 Kind = Literal["job", "time", "run"]
-Unit = Literal["s", "%", "GPUs", "GPU s", "jobs", "1"]
+Unit = Literal["s", "%", "GPUs", "GPU s", "jobs", "kWh", "kg", "1"]
 Better = Literal["lower", "higher", "neither"]
 Measured = FloatColumn | Steps | float
 
@@ -150,13 +159,13 @@ def _first_deadline_miss(outcomes: Outcomes) -> FloatColumn:
     return 100.0 * deadlines.first_missed(outcomes)
 
 
-def _promised(outcomes: Outcomes) -> FloatColumn:
-    """Jobs that were promised a finish, of those with deadlines."""
+def _guaranteed(outcomes: Outcomes) -> FloatColumn:
+    """Jobs that were guaranteed a finish, of those with deadlines."""
     return 100.0 * promises.promised(outcomes)
 
 
-def _promise_broken(outcomes: Outcomes) -> FloatColumn:
-    """Promises that were not kept, of those that were made."""
+def _broken(outcomes: Outcomes) -> FloatColumn:
+    """Guarantees that were not kept, of those that were made."""
     return 100.0 * promises.broken(outcomes)
 
 
@@ -178,6 +187,12 @@ def _weighted_deadline_miss(outcomes: Outcomes) -> FloatColumn:
 def _utilisation(outcomes: Outcomes) -> float:
     """GPU time held over GPU time present, from the first submission to the end of the run."""
     return 100.0 * series.utilisation(outcomes)
+
+
+def _goodput_lost(outcomes: Outcomes) -> float:
+    """GPU time whose work failures lost, of all GPU time that jobs held."""
+    held = float(outcomes.gpu_seconds.sum())
+    return 100.0 * float(outcomes.lost_gpu_seconds.sum()) / held if held > 0 else float("nan")
 
 
 def _solver_gap(outcomes: Outcomes) -> float:
@@ -218,14 +233,17 @@ for _one in (
     Metric(
         "first_deadline_miss", "first deadline misses", "%", "lower", "job", _first_deadline_miss
     ),
-    Metric("promised", "promised", "%", "higher", "job", _promised),
-    Metric("promise_broken", "promises broken", "%", "lower", "job", _promise_broken),
+    Metric("guaranteed", "guaranteed", "%", "higher", "job", _guaranteed),
+    Metric("guarantee_broken", "guarantees broken", "%", "lower", "job", _broken),
     Metric("earned_value", "earned value", "1", "higher", "job", deadlines.earned_value),
     Metric("profile_wait", "wait for a profile", "s", "lower", "job", profiling.wait),
     Metric("profiled_only", "ended while profiled", "%", "neither", "job", _profiled_only),
     Metric("profile_error", "profile error", "%", "lower", "job", _profile_error),
     Metric("makespan", "makespan", "s", "lower", "run", series.makespan),
     Metric("utilisation", "utilisation", "%", "higher", "run", _utilisation),
+    Metric("goodput_lost", "goodput lost", "%", "lower", "run", _goodput_lost),
+    Metric("energy", "energy", "kWh", "lower", "run", power.energy),
+    Metric("carbon", "carbon", "kg", "lower", "run", power.carbon),
     Metric("solver_gap", "solver gap", "%", "lower", "run", _solver_gap),
     Metric("profiling_gpus", "GPUs for profiling", "GPUs", "neither", "run", profiling.gpus),
     Metric("busy_gpus", "busy GPUs", "GPUs", "higher", "time", series.busy_gpus),

@@ -29,6 +29,8 @@ class HoldingHistory:
     preemptions: IntColumn
     restarts: IntColumn
     running: BoolColumn
+    kind: IntColumn
+    """Of the nodes on which each segment is; `volvelle.model.cluster.Cluster.kinds`."""
 
 
 class HoldingLog:
@@ -38,6 +40,7 @@ class HoldingLog:
         self._job: list[SmallColumn] = []
         self._time: list[FloatColumn] = []
         self._gpus: list[FloatColumn] = []
+        self._kind: list[SmallColumn] = []
         self._attempt: list[
             SmallColumn
         ] = []  # _NOBODY where an event took the GPUs, not a decision
@@ -60,7 +63,9 @@ class HoldingLog:
         self._job.append(_small(np.concatenate([closed, batch.job])[order]))
         self._time.append(np.concatenate([closed_at, batch.decision_time])[order])
         self._gpus.append(np.concatenate([np.zeros(count), batch.gpus])[order])
-        attempts = np.concatenate([np.full(count, _NOBODY), batch.starts])
+        nowhere = np.full(count, _NOBODY)
+        self._kind.append(_small(np.concatenate([nowhere, batch.gpu_type])[order]))
+        attempts = np.concatenate([nowhere, batch.starts])
         self._attempt.append(_small(attempts[order]))
         slot_count = np.diff(batch.slots_end, prepend=0)
         self._slot_count.append(_small(np.concatenate([ends, slot_count])[order]))
@@ -107,13 +112,14 @@ class HoldingLog:
         running = np.zeros(jobs, dtype=np.bool_)
         running[job[by_job]] = gpus[by_job] > 0  # the last row of each job stands
         stopped = job[(gpus == 0) & (attempt != _NOBODY)]
-        segments = self._segments(holding[np.argsort(start[holding], kind="stable")], start, end)
+        rows = holding[np.argsort(start[holding], kind="stable")]
         return HoldingHistory(
-            segments,
+            self._segments(rows, start, end),
             np.where(np.isinf(first_start), np.nan, first_start),
             np.bincount(stopped, minlength=jobs).astype(np.int64),
             np.maximum(last_attempt - 1, 0),
             running,
+            joined(self._kind, np.int32)[rows].astype(np.int64),
         )
 
     def _segments(self, rows: IntColumn, start: FloatColumn, end: FloatColumn) -> Segments:

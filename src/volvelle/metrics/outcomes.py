@@ -115,13 +115,14 @@ class Outcomes:
     tracked: the jobs that are measured (the others are warm-up or keep the load going).
     status: JobStatus values; reason: why a job was rejected or failed, or ended before its work was
     done, else "".
-    choices: the compositions chosen while it ran, by time. promises: made or changed ones, by time.
+    choices: the compositions chosen while it ran, by time. promises: guarantees made or changed, by time.
     single_gpu_seconds: the job's work as seconds on one GPU (PCS' service); where it is None,
     ``gpus * exclusive_seconds`` stands in for it, which is the same for linear jobs.
     predicted_finish: the finish predicted at submission, NaN without one; None if none were made.
     predicted_p50, predicted_p90: by when the job is through with these chances, as predicted then.
     solver_gap: of the programs that the policy solved, how much better, relative to it, an answer could at
     most be, at worst; None if it solved none or where that is not known (a journal does not say).
+    energy_kwh, carbon_kg: of all GPUs from the first submission to the end; None where no power is said.
     segments: holdings of GPUs. capacity: GPUs of nodes that are up. end_time: end of the run.
     profiled: runs on the profiling partition, None without one (a journal does not say). Capacity,
     segments and first starts are the scheduler's; jobs that ended in the partition started there.
@@ -152,6 +153,8 @@ class Outcomes:
     predicted_p50: FloatColumn | None = None
     predicted_p90: FloatColumn | None = None
     solver_gap: float | None = None
+    energy_kwh: float | None = None
+    carbon_kg: float | None = None
     profiled: ProfiledJobs | None = None
 
     def __len__(self) -> int:

@@ -1,8 +1,8 @@
-"""Promises made, kept and broken.
+"""Guarantees made, kept and broken.
 
-A promise is a guaranteed finish. It is kept if the job finished by the last time that it was guaranteed, and
-that guarantee was not taken back. A job that was cancelled, or that could still keep its promise when the
-run ended, is NaN.
+A guarantee is a finish that a policy or an admission undertakes to keep. It is kept if the job finished by
+the last time that it was guaranteed, and that guarantee was not taken back. A job that was cancelled, or that
+could still keep its guarantee when the run ended, is NaN.
 """
 
 import numpy as np
@@ -24,7 +24,7 @@ def finish_by(outcomes: Outcomes) -> FloatColumn:
 
 
 def promised(outcomes: Outcomes) -> FloatColumn:
-    """1 for jobs that were guaranteed a finish, 0 for others with deadlines; NaN without promises."""
+    """1 for jobs that were guaranteed a finish, 0 for others with deadlines; NaN without guarantees."""
     guaranteed = ~np.isnan(finish_by(outcomes))
     asked = np.array([bool(spec.rewards) for spec in outcomes.specs], dtype=np.bool_)
     asked &= bool(outcomes.promises)
@@ -32,7 +32,7 @@ def promised(outcomes: Outcomes) -> FloatColumn:
 
 
 def broken(outcomes: Outcomes) -> FloatColumn:
-    """1 where a promise was not kept, 0 where it was, NaN without a promise."""
+    """1 where a guarantee was not kept, 0 where it was, NaN without a guarantee."""
     due = finish_by(outcomes)
     withdrawn = np.zeros(len(outcomes), dtype=np.bool_)
     for change in outcomes.promises:

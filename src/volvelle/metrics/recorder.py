@@ -34,10 +34,12 @@ from volvelle.core.state import (
 )
 from volvelle.metrics.holdings import HoldingLog, joined
 from volvelle.metrics.outcomes import Choice, JobStatus, Outcomes, Promised, Steps
+from volvelle.metrics.power import drawn, energy_and_carbon
 from volvelle.model.alone import seconds_alone
 from volvelle.model.arrays import BoolColumn, FloatColumn, IntColumn
 from volvelle.model.cluster import Cluster, NodeState
 from volvelle.model.job import Job, JobSpec, Truth
+from volvelle.model.power import Power
 
 _NAN = float("nan")
 _BACK, _CANCELLED = 100, 101
@@ -72,7 +74,9 @@ class Recorder:
     made of it at the end, all at once.
     """
 
-    def __init__(self, cluster: Cluster) -> None:
+    def __init__(self, cluster: Cluster, power: Power | None = None) -> None:
+        self._power = power
+        self._types = [kind.gpu_type for kind in cluster.kinds]
         self._specs: list[JobSpec] = []
         self._log = HoldingLog()
         self._kinds: list[NDArray[np.int8]] = []
@@ -187,10 +191,18 @@ class Recorder:
         finish[number[over]] = time[over]
         rejected = number[kind == REJECTED].tolist()
         status[[each for each in rejected if each in self._lost]] = JobStatus.FAILED.value
-        capacity = np.array(self._capacity)
+        times, present = np.array(self._capacity).T
+        capacity = Steps(times.copy(), present.copy())
+        submitted = np.array([spec.submit_time for spec in self._specs])
+        kwh, kilograms = None, None
+        if (power := self._power) is not None:
+            watts = np.array([power.of(gpu_type) for gpu_type in self._types])[history.kind]
+            first = float(submitted.min(initial=self._now))
+            total = drawn(power, watts, segments, capacity)
+            kwh, kilograms = energy_and_carbon(power, total, first, self._now)
         return Outcomes(
             specs=self._specs,
-            submit_time=np.array([spec.submit_time for spec in self._specs]),
+            submit_time=submitted,
             gpus=np.array([spec.gpus for spec in self._specs]),
             exclusive_seconds=np.full(jobs, _NAN)
             if exclusive_seconds is None
@@ -207,11 +219,13 @@ class Recorder:
             status=status,
             reason=[self._reasons.get(each, "") for each in range(jobs)],
             segments=segments,
-            capacity=Steps(capacity[:, 0].copy(), capacity[:, 1].copy()),
+            capacity=capacity,
             end_time=self._now,
             choices=tuple(self._choices),
             promises=tuple(self._promises),
             single_gpu_seconds=None if single_gpu_seconds is None else single_gpu_seconds[:jobs],
+            energy_kwh=kwh,
+            carbon_kg=kilograms,
         )
 
 
@@ -324,6 +338,6 @@ class _Rows:
         return np.array([self._row_of[each] for each in numbers.tolist()], dtype=np.int64)
 
     def _of_row(self, record: Any) -> Any:
-        """An event or a promise, of a job's row if it is of a job."""
+        """An event or a guarantee, of a job's row if it is of a job."""
         number = getattr(record, "number", None)
         return record if number is None else structs.replace(record, number=self._row_of[number])

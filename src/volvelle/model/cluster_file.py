@@ -1,9 +1,19 @@
 """The cluster file (docs/reference/cluster-file.md): what may stand in it, and the cluster it describes."""
 
+import csv
+from pathlib import Path
 from typing import Annotated, Any, NamedTuple
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    ValidationError,
+    model_validator,
+)
 
+from volvelle.durations import parse_duration
 from volvelle.model.node import FailureProcess, Node, NodeChange, NodeState, read_labels
 from volvelle.model.pool import Pool, Profiling
 from volvelle.model.problems import Problem
@@ -46,8 +56,45 @@ class _ChangeEntry(_Strict):
 
 
 class _FailureEntry(_Strict):
-    mtbf: Annotated[Seconds, Field(gt=0)]
-    mttr: Annotated[Seconds, Field(gt=0)]
+    mtbf: Annotated[Seconds, Field(gt=0)] | None = None
+    mttr: Annotated[Seconds, Field(gt=0)] | None = None
+    shape: Annotated[float, Field(gt=0.05, le=20)] = 1.0
+    trace: Path | None = None
+
+    @model_validator(mode="after")
+    def _drawn_or_traced(self) -> "_FailureEntry":
+        if (self.mtbf is None) != (self.mttr is None) or (self.mtbf is None and self.trace is None):
+            raise ValueError(
+                "write mtbf and mttr, or trace, a CSV file with columns node, down and up"
+            )
+        return self
+
+    @property
+    def process(self) -> FailureProcess | None:
+        """The failures that are drawn."""
+        if self.mtbf is None or self.mttr is None:
+            return None
+        return FailureProcess(self.mtbf, self.mttr, self.shape)
+
+    def traced(self, place: str) -> list[NodeChange]:
+        """The failures and repairs of the trace, beside the file at ``place``. Raises `Problem`."""
+        if self.trace is None:
+            return []
+        path, changes = Path(place).parent / self.trace, []
+        try:
+            with path.open(encoding="utf-8-sig", newline="") as file:
+                for row in csv.DictReader(file):
+                    down, up = parse_duration(row["down"]), parse_duration(row["up"])
+                    if not 0.0 <= down < up:
+                        raise ValueError(f"node {row['node']!r} is down from {down:g} to {up:g} s")
+                    changes.append(NodeChange(down, row["node"], NodeState.DOWN))
+                    changes.append(NodeChange(up, row["node"], NodeState.UP))
+        except (OSError, ValueError, KeyError, AttributeError) as error:
+            raise Problem(
+                f"{place}: failures.trace {str(self.trace)!r} cannot be read: {error}",
+                mend="write a CSV file with columns node, down and up, seconds since the run's start",
+            ) from None
+        return changes
 
 
 class ProfilingEntry(_Strict):
@@ -103,10 +150,13 @@ def described(document: dict[str, Any], place: str) -> Described:
         tuple(node for group in file.nodes for node in _group_nodes(group)),
         tuple(Pool(**pool.model_dump()) for pool in file.pools),
         tuple(
-            NodeChange(change.at, change.node, change.state)
-            for change in sorted(file.changes, key=lambda change: change.at)
+            sorted(
+                [NodeChange(change.at, change.node, change.state) for change in file.changes]
+                + (file.failures.traced(place) if file.failures else []),
+                key=lambda change: change.time,
+            )
         ),
-        FailureProcess(file.failures.mtbf, file.failures.mttr) if file.failures else None,
+        file.failures.process if file.failures else None,
         file.profiling.read() if file.profiling else None,
     )
 

@@ -92,7 +92,7 @@ class JobSpec(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """The user's declaration. Times are seconds; ``gpus`` is the gang, all or nothing.
 
     An elastic job runs on anything from ``min_gpus`` to ``max_gpus``; both default to ``gpus``.
-    Costs left at None are the world's defaults. ``accept_later``: where no deadline can be promised, the
+    Costs left at None are the world's defaults. ``accept_later``: where no deadline can be guaranteed, the
     earliest finish that can will do. With an ``adaptation``, ``throughput`` is epochs per second. The job is
     ended when it has held GPUs for ``time_limit_seconds``.
     """

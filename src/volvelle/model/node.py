@@ -78,8 +78,13 @@ class NodeChange(msgspec.Struct, frozen=True):
     state: NodeState
 
 
-class FailureProcess(msgspec.Struct, frozen=True):
-    """Every node is up for Exponential(``mtbf_seconds``), then down for Exponential(``mttr_seconds``)."""
+class FailureProcess(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Every node is up for a Weibull time, then down for an exponential one, with these means.
+
+    shape: of the Weibull distribution. 1 is the exponential one; below it nodes that were repaired just now
+    are likelier to fail, above it those that are up for long.
+    """
 
     mtbf_seconds: float
     mttr_seconds: float
+    shape: float = 1.0

@@ -7,7 +7,7 @@ SAME_MOMENT = 1e-6
 """Seconds: times on one clock that differ by no more are the same."""
 
 SAME_END = 1e-3
-"""Seconds: an end that is later than its promise or deadline by no more keeps it."""
+"""Seconds: an end that is later than its guarantee or deadline by no more keeps it."""
 
 SAME_AMOUNT = 1e-9
 """GPUs, CPUs, GB: amounts that differ by no more are the same."""

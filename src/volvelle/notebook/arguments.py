@@ -15,7 +15,9 @@ Result = TypeVar("Result")
 
 _PLAIN = {bool, float, int, str, type(None)}
 _FLAGS = ("ignore_types", "resume", "strict")
-_VALUED = ("cluster", "dates", "format", "placement", "policy", "workers")
+_VALUED = ("cluster", "dates", "format", "overheads", "placement", "policy", "price", "workers")
+_BESIDE = re.compile(r"(=(?:\{[^}]*\}|'[^']*')) (?=[a-z_]+=)")
+_AGAIN = re.compile(r"policy='[^']*'(?:, policy='[^']*')+")
 _OPTION = re.compile(r"--([a-z][a-z-]*)(?: ('[^']*'|[^\s']+?)(?=[.,;:)]?(?:\s|$)))?")
 
 
@@ -46,11 +48,17 @@ def in_python(function: Callable[Given, Result]) -> Callable[Given, Result]:
         try:
             return function(*bound.args, **bound.kwargs)
         except Problem as problem:
-            problem.args = (_OPTION.sub(_argument, str(problem.args[0])),)
-            problem.mend = _OPTION.sub(_argument, problem.mend)
+            problem.args = (python_of(str(problem.args[0])),)
+            problem.mend = python_of(problem.mend)
             raise
 
     return checked
+
+
+def python_of(text: str) -> str:
+    """A sentence in which arguments stand for a command's options."""
+    written = _BESIDE.sub(r"\1, ", _OPTION.sub(_argument, text))
+    return _AGAIN.sub(lambda found: f"policies=[{found[0].replace('policy=', '')}]", written)
 
 
 def _argument(found: re.Match[str]) -> str:
@@ -59,6 +67,6 @@ def _argument(found: re.Match[str]) -> str:
     if name == "map" and all("=" in pair for pair in plain.split(",")):
         return f"map={dict(pair.split('=', 1) for pair in plain.split(','))}"
     if value is not None and name in _VALUED:
-        return f"{name}={plain if plain.isdigit() else repr(plain)}"
+        return f"{name}={plain if plain.isdigit() or plain.isupper() else repr(plain)}"
     written = f"{name}=True" if name in _FLAGS else name
     return written if value is None else f"{written} {value}"

@@ -82,6 +82,9 @@ def _facts(record: "RunRecord") -> dict[str, str]:
         )
     if record.tick is not None:
         facts["Tick"] = f"{record.tick:g} s"
+    if (power := record.power) is not None:
+        watts = ", ".join(f"{name} {each:g} W" for name, each in power.busy.items())
+        facts["Power"] = f"{watts}, idle {power.idle:g} W"
     if record.until is not None:
         facts["Until"] = f"{record.until:g} s"
     if record.status.value != "finished":

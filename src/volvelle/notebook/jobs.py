@@ -93,7 +93,9 @@ def read(
     if not hasattr(trace, "__arrow_c_stream__"):
         raise Problem(
             f"jobs cannot be read from a {type(trace).__name__}",
-            mend="give the path of a trace, or a data frame: pandas (2.2 and newer), Polars, Arrow, DuckDB",
+            mend="collect it first: frame.collect()"
+            if hasattr(trace, "collect")
+            else "give the path of a trace, or a data frame: pandas (2.2 and newer), Polars, Arrow, DuckDB",
         )
     with TemporaryDirectory() as folder:
         path = Path(folder) / _FRAME  # in which every format is looked for, as in a file
@@ -137,8 +139,11 @@ def generate(generator: str, *, seed: int = 0, cluster: Cluster | Path | str | N
     return Jobs(generated(generator, seed, None if cluster is None else cluster_of(cluster).gpus))
 
 
-def cluster_of(written: Cluster | Path | str) -> Cluster:
-    """A cluster, or what ``--cluster`` takes. Raises `Problem`."""
+def cluster_of(written: Cluster | Path | str | None, jobs: Jobs | None = None) -> Cluster:
+    """A cluster, or what ``--cluster`` takes; without one, that of ``jobs`` is proposed. Raises `Problem`."""
+    if written is None:
+        line = (jobs.proposed_cluster if jobs is not None else "") or "8x8"
+        raise Problem("no cluster is given", mend=f"say cluster={line!r}, or a cluster of your own")
     if isinstance(written, Cluster):
         return written
     if not isinstance(written, (Path, str, dict)):

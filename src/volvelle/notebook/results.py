@@ -18,6 +18,7 @@ from volvelle.metrics.outcomes import Outcomes
 from volvelle.metrics.summary import Summary, figure, summarise
 from volvelle.model.overheads import Overheads
 from volvelle.model.problems import Problem, nearest
+from volvelle.notebook.arguments import python_of
 from volvelle.notebook.arrow import Columnar, axes_of, columns_of
 from volvelle.notebook.facts import facts_of
 from volvelle.report import run_charts
@@ -142,14 +143,14 @@ class Comparison(Columnar):
         )
 
     @cached_property
-    def in_short(self) -> tuple[Sentence, ...]:
+    def in_short(self) -> "Sentences":
         """The owner's summary: idle GPUs, waits and their cost, and the best change."""
-        return in_short(self.grid, self.reference, self.price)
+        return Sentences(in_short(self.grid, self.reference, self.price))
 
     @cached_property
-    def verdict(self) -> tuple[Sentence, ...]:
+    def verdict(self) -> "Sentences":
         """The best policy for each measure, and the jobs that lose by it: as sentences."""
-        return verdict(self.grid, self.reference, self.price)
+        return Sentences(verdict(self.grid, self.reference, self.price))
 
     @cached_property
     def baseline(self) -> str:
@@ -223,15 +224,24 @@ class Comparison(Columnar):
         return ax
 
     def __repr__(self) -> str:
-        said = ["\n".join(f"- {each}" for each in those) for those in (self.in_short, self.verdict)]
-        tables = list(map(str, self.tables()))
-        return "\n\n".join(filter(None, [*said, *tables]))
+        shown = map(str, (self.in_short, self.verdict, *self.tables()))
+        return "\n\n".join(filter(None, shown))
 
     def _repr_html_(self) -> str:
-        points = "".join(
-            f"<li>{escape(str(sentence))}</li>" for sentence in (*self.in_short, *self.verdict)
-        )
-        return f"<ul>{points}</ul>{''.join(map(to_html, self.tables()))}{_embedded(self.picture())}"
+        said = Sentences((*self.in_short, *self.verdict))._repr_html_()
+        return f"{said}{''.join(map(to_html, self.tables()))}{_embedded(self.picture())}"
+
+
+class Sentences(tuple[Sentence, ...]):
+    """Sentences, each a record of the figures that it speaks of; shown as a list of them."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return "\n".join(f"- {python_of(str(each))}" for each in self)
+
+    def _repr_html_(self) -> str:
+        return f"<ul>{''.join(f'<li>{escape(python_of(str(each)))}</li>' for each in self)}</ul>"
 
 
 def _embedded(drawing: Drawing) -> str:

@@ -35,7 +35,7 @@ Part = Any
 @in_python
 def simulate(
     jobs: Jobs | Path | str | HasArrow,
-    cluster: Cluster | Path | str,
+    cluster: Cluster | Path | str | None = None,
     *,
     policy: Part = "fifo",
     out: Path | str | None = None,
@@ -50,7 +50,8 @@ def simulate(
     progress: told now and then. Raises `Problem`.
     """
     experiment = experiment_of(settings, policy, out)
-    there, source = cluster_of(cluster), jobs_of(jobs).source
+    given = jobs_of(jobs)
+    there, source = cluster_of(cluster, given), given.source
     return make_run(
         experiment,
         there,
@@ -64,7 +65,7 @@ def simulate(
 @in_python
 def compare(
     jobs: Jobs | Path | str | HasArrow,
-    cluster: Cluster | Path | str,
+    cluster: Cluster | Path | str | None = None,
     *,
     policies: Sequence[Part] | Part = (),
     price: float | None = None,
@@ -81,7 +82,8 @@ def compare(
     are to be tried, as in ``seeds=[1, 2]``, ``reference="fifo"``. progress: told jobs done and in all.
     Raises `Problem`, also that with which a run failed.
     """
-    there, source = cluster_of(cluster), jobs_of(jobs).source
+    given = jobs_of(jobs)
+    there, source = cluster_of(cluster, given), given.source
     several = isinstance(policies, Iterable) and not isinstance(policies, str)
     named = [*policies] if several else [policies]
     chosen = named or chosen_policies(len(source.workload))
@@ -221,4 +223,11 @@ def _written(value: Any) -> Any:
     """Parts as they are written, ``las:round=300`` for an object of the class; all else as it is."""
     if isinstance(value, (list, tuple)):
         return tuple(map(_written, value))
+    if isinstance(value, type):  # as @policy.order makes of a function
+        return getattr(value, "name", value)
+    if callable(value) and not hasattr(value, "label"):
+        raise Problem(
+            f"{getattr(value, '__name__', value)} is a function without a name to go by",
+            mend="put @policy.order('my-order') above it (from volvelle import policy), and name it",
+        )
     return getattr(value, "label", value)

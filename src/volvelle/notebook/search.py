@@ -67,7 +67,7 @@ class Tuned(Columnar):
 @in_python
 def tune(
     jobs: Jobs | Path | str | HasArrow,
-    cluster: Cluster | Path | str,
+    cluster: Cluster | Path | str | None = None,
     *,
     policy: Part = "pcs",
     objectives: Sequence[str] | str = OBJECTIVES,

@@ -89,7 +89,7 @@ def _request(job: Path | str | Sequence[str], keys: Mapping[str, Any]) -> JobReq
     if len(words) == 1 and " " in words[0] and not Path(words[0]).exists():
         raise Problem(
             f"there is no file {words[0]!r}",
-            mend=f"Give a command by words: {shlex.split(words[0])}.",
+            mend=f"give a command by words: {shlex.split(words[0])}",
         )
     return submission.requested(words, keys)
 

@@ -1,8 +1,8 @@
 """Baselines of Chronus (SoCC'21, section 4.3): orders by deadline and laxity, and static quotas.
 
-They know what `chronus` knows, and promise nothing. A job's deadline is that of its most valuable step; jobs
-without rewards are best effort. The paper describes them in a sentence each, of which this is our reading.
-"""
+They know what `chronus` knows, and guarantee nothing. A job's deadline is that of its most valuable step;
+jobs without rewards are best effort. The paper describes them in a sentence each, of which this is our
+reading."""
 
 from typing import Annotated, Any, ClassVar
 

@@ -10,9 +10,19 @@ from volvelle.report import against, reproduction, run_charts
 from volvelle.report.charts import Drawing, write_pngs
 from volvelle.report.compositions import baseline_of
 from volvelle.report.grid import Grid
+from volvelle.report.mail import MAIL, write_mail
 from volvelle.report.owner import in_short
-from volvelle.report.page import Section, figure, folded, listed, note, write_page
-from volvelle.report.table import Cell, Column, Table, comparison, to_csv, to_html
+from volvelle.report.page import Section, figure, folded, listed, note, tiles, write_page
+from volvelle.report.sentences import BestChange, Idle, Sentence, under
+from volvelle.report.table import (
+    Cell,
+    Column,
+    Table,
+    comparison,
+    format_cell,
+    to_csv,
+    to_html,
+)
 from volvelle.report.told import told_side_by_side
 from volvelle.report.verdict import verdict
 
@@ -23,8 +33,6 @@ DEFAULT_COLUMNS = (
     "responsiveness:p50",
     "slowdown:mean",
     "rho:max",
-    "rho_static:max",
-    "rho_contention:max",
     "unfair",
     "eta_error:p90",
     "eta_p90_coverage",
@@ -32,10 +40,12 @@ DEFAULT_COLUMNS = (
     "deadline_miss",
     "utilisation",
     "makespan",
+    "rho_static:max",
+    "rho_contention:max",
 )
 """Default columns of a comparison; columns without a number are left out."""
 
-_GROUPINGS = {"class": "job class", "width": "GPUs requested"}
+_GROUPINGS = {"class": "job class", "width": "GPUs requested", "pool": "pool", "user": "user"}
 _GROUP_MEASURES = (
     ("jct", "mean", "Mean completion time"),
     ("jct", "p99", "99th percentile of the completion time"),
@@ -62,7 +72,7 @@ def write_compare_report(
     price: float | None = None,
     png: bool = False,
 ) -> Path:
-    """Write ``report.html`` and ``runs.csv`` into ``directory``, with ``png`` also the charts.
+    """Write ``report.html``, ``runs.csv`` and a mail into ``directory``, with ``png`` also the charts.
 
     Returns the page's path. ``columns`` are measures as in ``jct:p99``. ``grid`` says what sets the
     runs apart; with it seeds are drawn together, rates of submission become an axis, and every run is
@@ -74,8 +84,11 @@ def write_compare_report(
     summaries = {name: summarise(outcomes) for name, outcomes in runs.items()}
     sections: list[Section] = []
     drawings: dict[str, Drawing] = {}
-    if grid is not None and (short := in_short(grid, reference, price)):
-        sections.append(Section("short", "In short", listed(map(str, short))))
+    short = () if grid is None else in_short(grid, reference, price)
+    if short:
+        write_mail(directory, title, list(map(str, short)))
+        mailed = note(f"As a mail: {MAIL}, beside this page.")
+        sections.append(Section("short", "In short", listed(map(str, short)) + mailed))
     if grid is not None and (said := verdict(grid, reference, price)):
         sections.append(Section("verdict", "Verdict", listed(map(str, said))))
     side_by_side = _side_by_side(runs, columns, grid, summaries, reference)
@@ -97,8 +110,9 @@ def write_compare_report(
         sections.append(
             Section("against", f"Against {reference}", figure(drawings["harm"], "harm") + html)
         )
-    if len(runs) <= _MOST_RUNS:
-        drawings |= _each_run(runs)
+    apart = _apart(runs, grid)
+    if len(apart) <= _MOST_RUNS:
+        drawings |= _each_run({name: runs[run] for name, run in apart.items()})
         figures = {name: figure(drawing, name) for name, drawing in drawings.items()}
         sections += [
             Section(
@@ -106,15 +120,42 @@ def write_compare_report(
             ),
             Section("load", "The cluster over time", figures["utilisation"] + figures["queue"]),
         ]
+        shown = {name: summaries[run] for name, run in apart.items()}
         sections += [
-            Section(f"by-{grouping}", f"By {words}", folded(_groups_html(summaries, grouping)))
+            Section(f"by-{grouping}", f"By {words}", folded(_groups_html(shown, grouping)))
             for grouping, words in _GROUPINGS.items()
+            if any(len(summary.groups[grouping]) > 1 for summary in shown.values())
         ]
     if png:
         write_pngs(drawings, directory)
+    lead = tiles(_answer(short)) if short else ""
     return write_page(
-        directory / "report.html", title=title, facts=facts, lead="", sections=sections
+        directory / "report.html", title=title, facts=facts, lead=lead, sections=sections
     )
+
+
+def _answer(short: Sequence[Sentence]) -> dict[str, str]:
+    """The figures of the owner's sentences that one looks for first, by their names."""
+    found: dict[str, str] = {}
+    for one in short:
+        if isinstance(one, Idle) and one.of:
+            idle = format_cell(100.0 * one.idle / one.of, "%")
+            found[f"of the GPU time idle {under(one.run)}"] = idle
+        if isinstance(one, BestChange):
+            now, best = under(one.baseline), f"under {one.run}, the best change"
+            found[f"mean wait {now}"] = format_cell(one.wait_before, "s")
+            found[f"mean completion time {now}"] = format_cell(one.jct_before, "s")
+            if one.improves:
+                found[f"mean wait {best}"] = format_cell(one.wait, "s")
+                found[f"mean completion time {best}"] = format_cell(one.jct, "s")
+    return found
+
+
+def _apart(runs: Mapping[str, Outcomes], grid: Grid | None) -> Mapping[str, str]:
+    """The runs by the names that they are shown under: of those that decided alike one, under all names."""
+    if grid is None or any(label not in runs for label in grid.labels):
+        return {name: name for name in runs}
+    return dict(grid.rows)
 
 
 def _each_run(runs: Mapping[str, Outcomes]) -> dict[str, Drawing]:
@@ -177,7 +218,7 @@ def _groups_html(summaries: Mapping[str, Summary], grouping: str) -> str:
     shown = [to_html(table) for table in tables if len(table.columns) > 1]
     widest = max((len(table.columns) for table in tables), default=0)
     if len(shown) < 2 or widest > _MOST_IN_A_PAIR:
-        return "".join(shown) or note("There is nothing to tell apart.")
+        return "".join(shown)
     return f'<div class="pair">{"".join(f"<div>{table}</div>" for table in shown)}</div>'
 
 
@@ -200,7 +241,7 @@ def group_table(
         (run, *(_figure(summary, grouping, name, metric, measure) for name in groups))
         for run, summary in summaries.items()
     ]
-    text = f"The {len(kept)} widths with the most jobs." if len(kept) < len(jobs) else ""
+    text = f"The {len(kept)} of {len(jobs):,} with the most jobs." if len(kept) < len(jobs) else ""
     return Table(
         title, (Column("run", "policy"), *heads), tuple(rows), text
     ).without_empty_columns()

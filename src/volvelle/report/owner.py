@@ -116,7 +116,8 @@ def _longest_waits(now: Composition) -> tuple[tuple[str, float, float], ...]:
             continue
         means = np.where(jobs >= min(_FEW, jobs.max()), waits / np.maximum(jobs, 1), -1.0)
         most = int(means.argmax())
-        name = labelled.names[most] or "none"
-        named = words.format(name).replace("of 1 GPUs", "of 1 GPU")
+        named = words.format(labelled.names[most]).replace("of 1 GPUs", "of 1 GPU")
+        if not labelled.names[most]:
+            named = f"jobs without a {words.partition(' ')[0]}"
         found.append((named, float(means[most]), float(jobs[most] / jobs.sum())))
     return tuple(found)

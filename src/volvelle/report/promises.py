@@ -1,4 +1,4 @@
-"""Tables of promises: made, kept and broken by class, and why none was made or one was taken back."""
+"""Tables of guarantees: made, kept and broken by class, and why none was made or one was taken back."""
 
 from collections import Counter
 
@@ -12,7 +12,7 @@ _MOST_REASONS = 12
 
 
 def promises_by_class(outcomes: Outcomes) -> Table:
-    """A row for each class of jobs to which something was promised, or was not though they asked."""
+    """A row for each class of jobs to which something was guaranteed, or was not though they asked."""
     promised, broken = promises.promised(outcomes), promises.broken(outcomes)
     classes = labels.classes(outcomes)
     rows: list[tuple[Cell, ...]] = []
@@ -24,9 +24,9 @@ def promises_by_class(outcomes: Outcomes) -> Table:
         kept = int((broken[mine] == 0.0).sum())
         if asked:
             rows.append((name, asked, made, kept, lost, made - kept - lost))
-    heads = ("class", "with deadlines", "promised", "kept", "broken", "undecided")
+    heads = ("class", "with deadlines", "guaranteed", "kept", "broken", "undecided")
     return Table(
-        "Promises by class",
+        "Guarantees by class",
         tuple(Column(head.replace(" ", "_"), head) for head in heads),
         tuple(rows),
     )

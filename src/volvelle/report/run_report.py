@@ -36,8 +36,8 @@ _YES_OR_NO = frozenset(
         "unfair",
         "deadline_miss",
         "first_deadline_miss",
-        "promised",
-        "promise_broken",
+        "guaranteed",
+        "guarantee_broken",
         "eta_p50_coverage",
         "eta_p90_coverage",
     }
@@ -87,7 +87,11 @@ def write_run_report(
             "Completion times and waits",
             f'<div class="pair">{figures["jct_cdf"]}{figures["wait_cdf"]}</div>',
         ),
-        *([Section("promises", "Promises", _promises_html(outcomes))] if outcomes.promises else []),
+        *(
+            [Section("guarantees", "Guarantees", _promises_html(outcomes))]
+            if outcomes.promises
+            else []
+        ),
         *(
             [Section("told", "Told times", _told_html(outcomes))]
             if told_sentence(Told.of(outcomes))

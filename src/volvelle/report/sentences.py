@@ -117,8 +117,13 @@ class BestChange(NamedTuple):
     wait_before: float
     jct_before: float
 
+    @property
+    def improves(self) -> bool:
+        """Whether jobs finish earlier than under the baseline."""
+        return self.jct < self.jct_before and not same(self.jct, self.jct_before)
+
     def __str__(self) -> str:
-        if same(self.jct, self.jct_before) or self.jct > self.jct_before:
+        if not self.improves:
             return f"The best change: none of these finishes jobs earlier than {self.baseline}."
         waits, before = format_cell(self.wait, "s"), format_cell(self.wait_before, "s")
         after, was = format_cell(self.jct, "s"), format_cell(self.jct_before, "s")
@@ -224,6 +229,27 @@ class Costs(NamedTuple):
         return f"{said}; at {self.price:g} each that is {money:,.0f}, {abs(saved):,.0f} {which}."
 
 
+class Draws(NamedTuple):
+    """Energy under ``run`` and under the baseline, kWh, and the carbon of both, kg, if it is known."""
+
+    run: str
+    kwh: float
+    baseline: str
+    of_baseline: float
+    carbon: tuple[float, float] | None
+
+    def __str__(self) -> str:
+        if same(self.kwh, self.of_baseline):
+            more = "as much as"
+        else:
+            more = f"{change(self.kwh, self.of_baseline)} than"
+        used = f"{format_cell(self.kwh)} kWh under {self.run}, {more} {under(self.baseline)}"
+        if self.carbon is None:
+            return f"GPUs draw {used}."
+        now, then = map(format_cell, self.carbon)
+        return f"GPUs draw {used}: {now} kg of CO2 instead of {then} kg."
+
+
 class Alike(NamedTuple):
     """The same happened to every job under each of ``runs``: one row speaks for them."""
 
@@ -234,13 +260,13 @@ class Alike(NamedTuple):
 
 
 class FreeStops(NamedTuple):
-    """``run`` preempts, and what was simulated charges nothing for a stop and a resume."""
+    """All ``runs`` that preempt where what was simulated charges nothing for a stop and a resume."""
 
-    run: str
+    runs: tuple[str, ...]
 
     def __str__(self) -> str:
         return (
-            f"Stops and resumes cost nothing here, which favours {self.run}: "
+            f"Stops and resumes cost nothing here, which favours {listed(self.runs)}: "
             "--overheads restore=60,checkpoint=10 charges seconds for them."
         )
 
@@ -323,6 +349,7 @@ Sentence = (
     | Without
     | Loses
     | Costs
+    | Draws
     | Unjudged
     | Unheld
     | Idle

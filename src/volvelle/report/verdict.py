@@ -24,6 +24,7 @@ from volvelle.report.sentences import (
     Alike,
     Best,
     Costs,
+    Draws,
     FreeStops,
     Loses,
     Sentence,
@@ -81,9 +82,9 @@ def _judged(
         best = tuple(label for label, figure in figures.items() if same(figure, least))
         if len(best) < len(judged):
             wins.setdefault(best, []).append(Win(measure, least, figures[baseline.label]))
-    free = [one for one in judged if one.preempts and one.stops_for_free]
-    if first := next((one for one in free if any(one.label in runs for runs in wins)), None):
-        yield FreeStops(first.label)
+    free = tuple(one.label for one in judged if one.preempts and one.stops_for_free)
+    if any(label in runs for runs in wins for label in free):
+        yield FreeStops(free)
     told: dict[tuple[str, ...], list[Win]] = {}
     for runs, those in wins.items():
         told.setdefault((baseline.label,) if baseline.label in runs else runs, []).extend(those)
@@ -100,6 +101,11 @@ def _judged(
     hours = quickest.gpu_hours, baseline.gpu_hours
     if price is not None or not same(*hours):
         yield Costs(quickest.label, hours[0], baseline.label, hours[1], price)
+    drawn = quickest.figure("energy"), baseline.figure("energy")
+    if not any(map(math.isnan, drawn)):
+        carbon = quickest.figure("carbon"), baseline.figure("carbon")
+        known = None if any(map(math.isnan, carbon)) else carbon
+        yield Draws(quickest.label, drawn[0], baseline.label, drawn[1], known)
 
 
 def _without(

@@ -20,6 +20,7 @@ from volvelle.core.composition import WrittenComposition
 from volvelle.core.fronts import resolved, seen_from
 from volvelle.metrics.outcomes import RECORDED
 from volvelle.model.cluster import Cluster, cluster_from, parse_cluster
+from volvelle.model.power import Power, read_power
 from volvelle.model.problems import Problem
 from volvelle.model.toml import read_toml
 from volvelle.model.validation import describe_validation
@@ -92,7 +93,10 @@ class Experiment(ExperimentFile):
             except Problem as problem:
                 if not problem.options:
                     return problem
-                source, unread = self._read(problem.options), problem
+                try:
+                    source, unread = self._read(problem.options), problem
+                except Problem:
+                    return problem  # one thing after the other
             line = proposed_cluster(seen_types(source.workload))
         if unread is not None:
             return Problem(
@@ -205,6 +209,7 @@ class Experiment(ExperimentFile):
     ) -> "list[PlannedRun]":
         seeds = tuple(dict.fromkeys(self.seeds))
         users = None if self.users is None else Habits.read(self.users)
+        power = self._power(cluster)
         runs = []
         for rate, chosen, seed in product(self._rates(), product(*parts.values()), seeds):
             composition = WrittenComposition(*map(resolved, chosen))
@@ -231,9 +236,22 @@ class Experiment(ExperimentFile):
                 refresh=self.refresh,
                 synthesis=synthesis,
                 users=users,
+                power=power,
             )
             runs.append(PlannedRun(name, setting, rate))
         return runs
+
+    def _power(self, cluster: Cluster) -> Power | None:
+        """Of the cluster's GPUs. Raises `Problem`."""
+        if self.power is not None:
+            return read_power(self.power, self.carbon, cluster.gpu_types)
+        if self.carbon is not None:
+            raise Problem(
+                "--carbon is of energy, and power is not given",
+                mend="say --power busy=400W,idle=60W too",
+                usage=True,
+            )
+        return None
 
 
 def _check_types(workload: Workload, cluster: Cluster) -> None:

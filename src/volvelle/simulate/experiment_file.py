@@ -55,6 +55,10 @@ def _listed(value: object) -> object:
     return tuple(value) if isinstance(value, (list, tuple)) else (value,)
 
 
+def _as_text(value: object) -> object:
+    return str(value) if isinstance(value, (int, float)) else value
+
+
 def _span(value: object) -> object:
     if not isinstance(value, str):
         return value
@@ -174,6 +178,15 @@ class ExperimentFile(BaseModel):
     ] = Field(
         Overheads(),
         description="what starts and stops cost: start, restore, checkpoint, checkpoint_every",
+    )
+    power: Annotated[str | None, AsOption("TYPE=WATTS,...", _WORLD)] = Field(
+        None,
+        description="of a GPU, as in a100=400W,idle=60W (busy=400W: any type); measures energy",
+    )
+    carbon: Annotated[str | None, BeforeValidator(_as_text), AsOption("GRAMS|FILE", _WORLD)] = (
+        Field(
+            None, description="of a kWh, or a CSV file with columns time and g_per_kwh; needs power"
+        )
     )
     seeds: Annotated[
         tuple[Annotated[int, Field(ge=0)], ...],

@@ -1,6 +1,7 @@
 """Events of nodes: the cluster's list of changes, and failures drawn from its process."""
 
 import heapq
+import math
 from collections.abc import Iterator
 
 import numpy as np
@@ -43,18 +44,27 @@ def node_changes(cluster: Cluster, seed: int) -> Iterator[NodeChanged]:
 
 
 def _failures(process: FailureProcess, names: list[str], seed: int) -> Iterator[NodeChanged]:
-    """Each node up for Exponential(MTBF), down for Exponential(MTTR), from its own stream."""
+    """Each node up and down by turns as ``process`` has it, from its own stream."""
     streams = [np.random.default_rng([seed, index]) for index in range(len(names))]
     pending = [
-        (float(stream.exponential(process.mtbf_seconds)), index, NodeState.DOWN)
-        for index, stream in enumerate(streams)
+        (_up_for(process, stream), index, NodeState.DOWN) for index, stream in enumerate(streams)
     ]
     heapq.heapify(pending)
     while True:
         time, index, state = heapq.heappop(pending)
         yield NodeChanged(time, names[index], state)
         down = state is NodeState.DOWN
-        mean = process.mttr_seconds if down else process.mtbf_seconds
         following = NodeState.UP if down else NodeState.DOWN
-        after = time + float(streams[index].exponential(mean))
-        heapq.heappush(pending, (after, index, following))
+        stream = streams[index]
+        lasts = (
+            float(stream.exponential(process.mttr_seconds)) if down else _up_for(process, stream)
+        )
+        heapq.heappush(pending, (time + lasts, index, following))
+
+
+def _up_for(process: FailureProcess, stream: np.random.Generator) -> float:
+    """How long a node is up, seconds: Weibull with the mean ``mtbf_seconds``."""
+    if process.shape == 1.0:
+        return float(stream.exponential(process.mtbf_seconds))
+    scale = process.mtbf_seconds / math.gamma(1.0 + 1.0 / process.shape)
+    return float(scale * stream.weibull(process.shape))

@@ -105,7 +105,7 @@ class ProfiledWorkload:
 
 
 def _told_to(told: Promised, number: int) -> Promised:
-    """The same promise, made to the job with another number."""
+    """The same guarantee, made to the job with another number."""
     promise = msgspec.structs.replace(told.promise, number=number)
     return msgspec.structs.replace(told, promise=promise)
 

@@ -56,7 +56,7 @@ def resumed(snapshot: Snapshot, setting: Setting) -> Simulation:
     Raises `Problem` where the placement is not of the kind that gave them their GPUs.
     """
     scheduler, _ = snapshot.resume(setting.composition.build())
-    recorder = Recorder(setting.cluster)
+    recorder = Recorder(setting.cluster, setting.power)
     watch = _Renumbered(recorder, scheduler)
     began = time.process_time()
     ahead = Fork(scheduler).play(watch.take)

@@ -22,6 +22,7 @@ from volvelle.model.arrays import BoolColumn
 from volvelle.model.cluster import Cluster
 from volvelle.model.job import JobSpec, Truth
 from volvelle.model.overheads import Overheads
+from volvelle.model.power import Power
 from volvelle.model.problems import Problem
 from volvelle.model.throughput import LINEAR
 from volvelle.simulate.arrivals import ArrivalTable
@@ -48,6 +49,7 @@ class Setting:
     predict: forecast every job's finish at its submission. refresh: and of all jobs at every event.
     users: habits of users who submit again when their jobs are through (None: all jobs come when the workload
     says). Draws of them follow from the seed.
+    power: of GPUs, to measure energy and carbon by.
     synthesis: choose policy and admission anew now and then; the parts of ``composition`` rule until then.
     """
 
@@ -62,6 +64,7 @@ class Setting:
     refresh: bool = False
     synthesis: Synthesis | None = None
     users: Habits | None = None
+    power: Power | None = None
 
     @property
     def header(self) -> Header:
@@ -159,7 +162,7 @@ def _journalled(
         overheads=setting.overheads,
         seed=setting.seed,
     )
-    recorder = Recorder(setting.cluster)
+    recorder = Recorder(setting.cluster, setting.power)
     if isinstance(journal, Path):
         with journal.open("wb") as file:
             kept = Journal(setting.header, file)

@@ -35,6 +35,7 @@ from volvelle.metrics.recorder import outcomes_of
 from volvelle.metrics.summary import Summary, summarise
 from volvelle.model.cluster import Cluster
 from volvelle.model.job import JobSpec
+from volvelle.model.power import Power
 from volvelle.model.problems import Problem, cannot_write
 from volvelle.simulate.predict import write_predictions
 from volvelle.simulate.run import Setting, Simulation
@@ -80,6 +81,7 @@ class RunRecord(msgspec.Struct, frozen=True, kw_only=True):
     refresh: bool = False
     synthesis: Synthesis | None = None
     users: dict[str, Any] | None = None
+    power: Power | None = None
     started: str = ""
     versions: dict[str, str] = {}
     cpu_seconds: float | None = None
@@ -309,7 +311,7 @@ def load_outcomes(path: Path, specs: Sequence[JobSpec] | None = None) -> Outcome
             columns["specs"] = list(specs[: len(columns["submit_time"])])
         for name, written in _WRITTEN.items():
             columns[name] = msgspec.json.decode(columns[name].tobytes(), type=written)
-        for name in ("end_time", "solver_gap"):
+        for name in ("end_time", "solver_gap", "energy_kwh", "carbon_kg"):
             if name in columns:
                 columns[name] = float(columns[name])
         for name, kind in _NESTED.items():

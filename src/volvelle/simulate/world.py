@@ -136,7 +136,8 @@ class World:
                     if on_pause is not None:
                         on_pause(self)
         finally:
-            self.hand_over()
+            if scheduler.state.count[LOGGED_MOMENTS]:
+                self.hand_over()
         if why == UNTIL:
             scheduler.now = until
             for watcher in self._watchers:

@@ -43,7 +43,7 @@ def _predicted_outcomes(workload: Workload, setting: Setting) -> Outcomes | None
     """Outcomes with predictions but without their quantiles; None where Python is to be asked."""
     check(workload, setting)
     scheduler = setting.header.scheduler()
-    recorder = Recorder(setting.cluster)
+    recorder = Recorder(setting.cluster, setting.power)
     world = World(scheduler, ArrivalTable(scheduler, workload.jobs), [recorder], compiled=True)
     predicted = run_and_predict(world)
     if predicted is None:

@@ -97,6 +97,11 @@ class Front:
         picks[BALANCED] = _balanced(costs)
         return picks
 
+    @property
+    def named(self) -> dict[str, int]:
+        """The points with names, each once, under all that it has."""
+        return {", ".join(self.names_of(at)): at for at in dict.fromkeys(self.picks.values())}
+
     def names_of(self, index: int) -> list[str]:
         """The names of point ``index``."""
         return [name for name, at in self.picks.items() if at == index]

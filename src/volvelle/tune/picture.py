@@ -48,7 +48,7 @@ def write_pictures(
         directory / PAGE,
         title=f"Trade-offs of {front.policy}",
         facts=facts,
-        lead=tiles({name: front.figure(front.points[at], 0) for name, at in front.picks.items()}),
+        lead=tiles({name: front.figure(front.points[at], 0) for name, at in front.named.items()}),
         sections=sections,
     )
 
@@ -143,7 +143,7 @@ def _words(front: Front, number: int, *, tested: bool = False) -> str:
 def _picks(front: Front) -> str:
     heads = (Column("name", "name"), Column("words", "in words"), Column("is", "what it is"))
     rows: list[tuple[Cell, ...]] = [
-        (name, front.in_words(at), what_it_is(front, at)) for name, at in front.picks.items()
+        (name, front.in_words(at), what_it_is(front, at)) for name, at in front.named.items()
     ]
     return to_html(Table("Named points", heads, tuple(rows)))
 

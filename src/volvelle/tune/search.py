@@ -263,7 +263,8 @@ class _Run:
             idle = 0 if within else idle + 1
             means = [self.tried[parameters].mean for parameters in written]
             proposed.set("F", costs_of(means, self.search.objectives))
-            algorithm.tell(infills=proposed)
+            with np.errstate(invalid="ignore"):  # pymoo scales costs by their span, which may be 0
+                algorithm.tell(infills=proposed)
 
     def refine(self, submit: Submit, progress: Callable[[SearchProgress], None] | None) -> None:
         """Vary the points of the front in their finer spaces until that budget is used up."""

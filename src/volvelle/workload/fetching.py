@@ -31,7 +31,9 @@ _RANGE_NOT_SATISFIABLE = 416
 class PublishedFile(BaseModel):
     """A file of a trace. sha256, bytes: of the download, "" and 0 where the publisher states none.
 
-    unpack: the member of a tar archive that is kept of it.
+    unpack: the member of a tar archive that is kept of it. saved: its path in the folder, "" for its name.
+    studied: the SHA-256 of the copy from which the results of the papers' studies were made, "" for none.
+    instead: a path among the studies' inputs that serves as well, "" for none.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -40,6 +42,9 @@ class PublishedFile(BaseModel):
     sha256: str = ""
     bytes: int = 0
     unpack: str = ""
+    saved: str = ""
+    studied: str = ""
+    instead: str = ""
 
     @property
     def downloaded(self) -> str:
@@ -49,11 +54,14 @@ class PublishedFile(BaseModel):
     @property
     def name(self) -> str:
         """The name of what is kept."""
-        return self.unpack or self.downloaded
+        return self.saved or self.unpack or self.downloaded
 
 
 class PublishedTrace(BaseModel):
-    """A public trace: its reader (``--format``), its licence, and the page that says more."""
+    """A public trace: its reader (``--format``), its licence, and the page that says more.
+
+    place: its folder among the inputs of the papers' studies, "" for none.
+    """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -61,6 +69,7 @@ class PublishedTrace(BaseModel):
     reader: str
     licence: str
     page: str
+    place: str = ""
     files: tuple[PublishedFile, ...]
 
 
@@ -69,8 +78,12 @@ Progress = Callable[[int, int | None], None]
 
 
 def published_traces(catalogue: Path | None = None) -> dict[str, PublishedTrace]:
-    """The traces of the catalogue by name."""
+    """The traces of the catalogue by name; ``base`` there is the beginning of a trace's addresses."""
     written = read_toml(catalogue or CATALOGUE)
+    for trace in written.values():
+        base = trace.pop("base", "")
+        for file in trace["files"]:
+            file["url"] = base + file["url"]
     return {name: PublishedTrace.model_validate(trace) for name, trace in written.items()}
 
 
@@ -98,7 +111,7 @@ def fetch(file: PublishedFile, folder: Path, progress: Progress | None = None) -
         _download(file, partial, progress)
     except (OSError, http.client.HTTPException) as error:
         raise _not_downloaded(file, folder, partial, error) from error
-    found = _sha256(partial)
+    found = sha256(partial)
     pins = _pins(folder)
     wanted = file.sha256 or pins.get(file.url, found)
     if found != wanted:
@@ -111,6 +124,7 @@ def fetch(file: PublishedFile, folder: Path, progress: Progress | None = None) -
     if file.unpack:
         _unpack(partial, file.unpack, folder)
     else:
+        (folder / file.name).parent.mkdir(parents=True, exist_ok=True)
         partial.replace(folder / file.name)
     pins[file.url] = found
     (folder / PINS).write_text(json.dumps(pins, indent=2) + "\n", encoding="utf-8")
@@ -165,7 +179,8 @@ def _not_downloaded(file: PublishedFile, folder: Path, partial: Path, error: Exc
     )
 
 
-def _sha256(path: Path) -> str:
+def sha256(path: Path) -> str:
+    """The SHA-256 of a file."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 

@@ -3,7 +3,7 @@
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -107,6 +107,71 @@ def test_told_starts_stand_in_admin_comments_until_the_end(
     session.close()
     assert PREFIX not in comments()
     assert "AdminComment=ask ada" in comments()
+
+
+def session_of(
+    daemons: Daemons, record: Path, monkeypatch: pytest.MonkeyPatch, clock: Callable[[], float]
+) -> Session:
+    """Attach within this process."""
+    for name, value in daemons.environment.items():
+        monkeypatch.setenv(name, value)
+    return Session(Slurm(), record, incumbent(), clock=clock)
+
+
+def test_a_number_that_is_given_again_is_another_job(
+    daemons: Daemons, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    session = session_of(daemons, tmp_path / "record", monkeypatch, time.time)
+    first = [daemons.submit(300, 4) for _ in range(3)]
+    session.step()
+    assert session.follower is not None
+    before = session.follower.seen
+    time.sleep(1.1)  # submissions are told in whole seconds
+    daemons.lose_state()
+    assert [daemons.submit(300, 1) for _ in range(3)] == first
+    session.step()
+    after = session.follower.seen
+    assert after.keys() == before.keys()
+    assert all(after[key].submit > before[key].submit for key in first)
+    assert {after[key].gpus for key in first} == {1.0}
+    assert not session.follower.accuracy.starts, "starts told of others are not judged"
+
+
+def test_a_clock_that_goes_back_is_said(
+    daemons: Daemons, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    offset = 0.0
+    session = session_of(daemons, tmp_path / "record", monkeypatch, lambda: time.time() + offset)
+    jobs = [daemons.submit(300, 4) for _ in range(3)]
+    session.step()
+    offset = -3600.0
+    told = session.step()
+    assert session.follower is not None
+    assert any("clock went back by 3" in remark for remark in session.follower.remarks)
+    assert {one.key for one in told} == set(jobs)
+    assert all(one.start <= one.start_p90 for one in told)
+
+
+def test_a_job_that_is_purged_is_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """slurm.conf(5), ``MinJobAge``: slurmctld forgets it once a minute."""
+    (tmp_path / "slurm").mkdir()
+    daemons = Daemons(tmp_path / "slurm", more="MinJobAge=2")
+    try:
+        session = session_of(daemons, tmp_path / "record", monkeypatch, time.time)
+        job, other = daemons.submit(1, 4), daemons.submit(600, 4)
+        session.step()
+        until = time.monotonic() + 120
+        while (
+            f"JobId={job} " in daemons.run("scontrol", "-o", "show", "job")
+            and time.monotonic() < until
+        ):
+            time.sleep(1)
+        told = session.step()
+        assert [one.key for one in told] == [other]
+        assert session.follower is not None
+        assert job not in session.follower.seen
+    finally:
+        daemons.stop()
 
 
 def test_private_jobs_are_said(tmp_path: Path) -> None:

@@ -135,6 +135,25 @@ def test_nothing_is_changed_through_it(attached: Attached) -> None:
     assert attached.client("u1").get("/v1/session").json()["reads"] == "Slurm 26.05.5 of spike"
 
 
+def test_changes_of_the_site_are_answered_by_queue_and_user(attached: Attached) -> None:
+    """A cap of a QOS, a partition's nodes and limit, a reservation, nodes, a setting; each has an effect."""
+    client = attached.client()
+    examples = client.get("/v1/forecast/site").json()["examples"]
+    assert len(examples) == 9
+    for one in examples:
+        answer = client.post("/v1/forecast/site", json={"changes": [one["change"]]})
+        assert answer.status_code == 200, (one, answer.text)
+        found = answer.json()["effects"]
+        assert {each["kind"] for each in found} == {"all", "queue", "user"}
+        assert all(
+            each["least"] <= each["after"] - each["before"] <= each["most"] for each in found
+        )
+    assert attached.client("u1").get("/v1/forecast/site").status_code == 403
+    wrong = client.post("/v1/forecast/site", json={"changes": ["QOS=nothing MaxWall=1"]})
+    assert wrong.status_code == 409
+    assert "there is no QOS 'nothing'" in wrong.json()["detail"]
+
+
 def test_metrics_have_the_accuracy_beside_slurm(attached: Attached) -> None:
     lines = attached.client("u1").get("/metrics").text.splitlines()
     figures = dict(line.rsplit(" ", 1) for line in lines if not line.startswith("#"))

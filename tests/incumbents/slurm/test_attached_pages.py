@@ -46,10 +46,10 @@ def test_pages_show_what_only_slurm_knows_and_change_nothing(
         page.keyboard.press("Enter")
         page.wait_for_selector("nav a")
         names = [link.inner_text().split("\n")[0] for link in page.query_selector_all("nav a")]
-        assert names == ["Overview", "Queue", "Timeline", "Nodes", "Shares", "History"]
+        assert names == ["Overview", "Queue", "Timeline", "Nodes", "Shares", "History", "What if"]
         jobs = {one["number"]: one for one in attached.client().get("/v1/jobs").json()["jobs"]}
         waiting = next(one for one in jobs.values() if one["attached"]["start"] is not None)
-        for view in ("overview", "queue", "timeline", "nodes", "shares", "history"):
+        for view in ("overview", "queue", "timeline", "nodes", "shares", "history", "whatif"):
             page.goto(f"{url}/dashboard/#/{view}")
             page.wait_for_selector("[role=note]")
             assert "Slurm 26.05.5 of spike decides" in page.inner_text("[role=note]")
@@ -65,4 +65,12 @@ def test_pages_show_what_only_slurm_knows_and_change_nothing(
         page.wait_for_selector("dt")
         assert waiting["attached"]["reason"] in page.inner_text("dl")
         assert waiting["reason"].lower() in page.inner_text("main").lower()
+        page.goto(f"{url}/dashboard/#/whatif")
+        page.wait_for_selector("option:has-text('A node more')", state="attached")
+        page.select_option("main select", label="A node more")
+        assert "NodeName=" in page.input_value("textarea")
+        page.click("main button:has-text('Ask')")
+        page.wait_for_selector("caption:has-text('By user')")
+        assert "Quick to slow jobs" in page.inner_text("main")
+        assert not violations(page)
     assert not errors

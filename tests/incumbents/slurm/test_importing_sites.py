@@ -19,7 +19,7 @@ from volvelle.workload.reading import read_trace
 
 CONF = """ClusterName=lab
 SlurmctldHost=head
-SchedulerParameters=bf_interval=30,bf_resolution=1
+SchedulerParameters=bf_interval=30,bf_resolution=1,bf_windoww=3
 SelectType=select/cons_tres
 AccountingStorageType=accounting_storage/slurmdbd
 JobSubmitPlugins=lua
@@ -87,6 +87,7 @@ def test_what_is_not_modelled_is_named_with_the_jobs_that_it_touches(dump: Path)
     assert "Partition fast: AllowGroups not heeded (touches 2 of 4 jobs)" in said
     assert "QOS high: GrpTRESMins not heeded (touches 1 of 4 jobs)" in said
     assert "JobSubmitPlugins are not run" in said
+    assert "SchedulerParameters bf_windoww: not heeded" in said
 
 
 @pytest.mark.parametrize(

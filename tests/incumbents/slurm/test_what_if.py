@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from volvelle.incumbents.attach.effects import Effect, effects
+from volvelle.incumbents.attach.effects import Effect, Present, effects
 from volvelle.incumbents.attach.follow import Attached, Follower
 from volvelle.incumbents.attach.session import at_the_end
 from volvelle.incumbents.slurm.attach import incumbent
@@ -35,13 +35,13 @@ def of_all(found: list[Effect]) -> Effect:
 
 
 def test_another_node_helps_and_one_less_harms(follower: Attached) -> None:
-    found = effects(follower, ["NodeName=n9 Like=n1"])
+    found = effects(Present.of(follower), ["NodeName=n9 Like=n1"])
     assert [one.kind for one in found] == ["all", "queue", "user", "user", "user"]
     more = of_all(found)
     assert (more.jobs, more.never) == (57, 0)
     assert more.most < 0.0
     assert more.least <= more.after - more.before <= more.most
-    less = of_all(effects(follower, ["NodeName=n2 State=DOWN"]))
+    less = of_all(effects(Present.of(follower), ["NodeName=n2 State=DOWN"]))
     assert 0 < less.never < 57, "jobs of both nodes do not start any more"
 
 
@@ -49,7 +49,7 @@ def test_a_reservation_keeps_jobs_away(follower: Attached) -> None:
     held = (
         "ReservationName=upgrade StartTime=2020-01-01T00:00:00 EndTime=2035-01-01T00:00:00 Nodes=n2"
     )
-    assert of_all(effects(follower, [held])).least > 0.0
+    assert of_all(effects(Present.of(follower), [held])).least > 0.0
 
 
 def capped() -> Attached:
@@ -80,21 +80,32 @@ def capped() -> Attached:
 
 def test_limits_are_raised_and_taken_away_as_sacctmgr_writes_it() -> None:
     follower = capped()
-    raised = of_all(effects(follower, ["QOS=normal MaxTRESPU=gres/gpu=4"]))
+    raised = of_all(effects(Present.of(follower), ["QOS=normal MaxTRESPU=gres/gpu=4"]))
     assert raised.after < raised.before, "two at once, by the account's limit"
     both = of_all(
         effects(
-            follower, ["QOS=normal MaxTRESPU=gres/gpu=-1", "Account=vision GrpTRES=gres/gpu=-1"]
+            Present.of(follower),
+            ["QOS=normal MaxTRESPU=gres/gpu=-1", "Account=vision GrpTRES=gres/gpu=-1"],
         )
     )
     assert both.after < 60.0, "all at once"
-    shorter = of_all(effects(follower, ["PartitionName=all MaxTime=2:00:00"]))
+    shorter = of_all(effects(Present.of(follower), ["PartitionName=all MaxTime=2:00:00"]))
     assert shorter.after == shorter.before
     assert follower.site.qos[0].limits.per_user == {"gres/gpu": 1.0}
 
 
+def test_another_setting_decides_otherwise(follower: Attached) -> None:
+    builtin = effects(Present.of(follower), ["SchedulerType=sched/builtin"])
+    assert of_all(builtin).after > of_all(builtin).before, "without backfill jobs wait longer"
+    sizes = "PriorityType=priority/multifactor PriorityWeightJobSize=100000"
+    small = effects(Present.of(follower), [f"{sizes} PriorityFavorSmall=YES"])
+    large = effects(Present.of(follower), [sizes])
+    assert of_all(small).after < of_all(small).before < of_all(large).after
+
+
 def test_what_is_no_change_is_said(follower: Attached) -> None:
     for written, said in {
+        "PriorityTyp=x": "did you mean 'PriorityType'?",
         "Quality=normal": "names nothing that can be changed",
         "PartitionName=al MaxTime=1:00": "did you mean 'all'?",
         "PartitionName=all MaxTim=1:00": "MaxTim is no field that is modelled",
@@ -104,5 +115,5 @@ def test_what_is_no_change_is_said(follower: Attached) -> None:
         "ReservationName=x Nodes=n1": "is no reservation",
     }.items():
         with pytest.raises(Problem) as caught:
-            effects(follower, [written])
+            effects(Present.of(follower), [written])
         assert said in str(caught.value), written

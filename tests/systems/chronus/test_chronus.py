@@ -220,8 +220,8 @@ def test_a_user_or_pool_is_promised_a_share_and_told_where_that_binds() -> None:
     }
     assert {number for number, one in first.items() if one.finish_by is not None} == {0, 3, 4, 5}
     assert (first[1].reason, first[2].reason) == (
-        "promised jobs of user 'ada' request 3 GPUs already, this one 2 more; together they may request 4",
-        "promised jobs of pool 'x' request 3 GPUs already, this one 4 more; together they may request 6",
+        "guaranteed jobs of user 'ada' request 3 GPUs already, this one 2 more; together they may request 4",
+        "guaranteed jobs of pool 'x' request 3 GPUs already, this one 4 more; together they may request 6",
     )
     assert first[1].earliest is None
     assert np.nansum(broken(run.outcomes)) == 0.0

@@ -159,7 +159,7 @@ def test_deadlines_count_from_submission_and_promises_are_made_after_the_profile
     outcomes = simulate(Workload([ended_before, job]), setting).outcomes
     [told] = outcomes.promises
     assert (told.time, told.promise.number, told.promise.finish_by) == (300.0, 1, 800.0)
-    assert measure(outcomes, "promise_broken") == 0.0
+    assert measure(outcomes, "guarantee_broken") == 0.0
     assert measure(outcomes, "deadline_miss") == 0.0
 
 

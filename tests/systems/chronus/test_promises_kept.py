@@ -1,6 +1,6 @@
 """Deadlines promised to real jobs are kept under a flood of best effort, over the server's death.
 
-The tutorial ``promises-kept`` shows the same; that it does is tested with all pages.
+The tutorial ``guarantees-kept`` shows the same; that it does is tested with all pages.
 """
 
 import json

@@ -40,7 +40,7 @@ def believe(s: State) -> None:
 
 @kernel
 def fall_silent(s: State) -> None:
-    """Silence every clock of what no look-ahead foresees: nodes, switches, promises, dependents."""
+    """Silence every clock of what no look-ahead foresees: nodes, switches, guarantees, dependents."""
     for clock in (NODE_AT, SWITCH_AT, PROMISED, ELIGIBLE):
         s.clock[clock] = INFINITY
     s.count[ENDLESS] = 0

@@ -60,7 +60,7 @@ from enum import IntEnum
     DEMAND,  # GPUs that admitted jobs request
     LIMIT,  # the most that they may
     DECIDED,  # when was last decided
-    PROMISED,  # when the first promise is due that is not known to be kept
+    PROMISED,  # when the first guarantee is due that is not known to be kept
     TIMED,  # when the first job may have run for as long as it is allowed to
     ELIGIBLE,  # when the next job may come that is blocked on dependencies
     SUBJECT_NUMBER,  # the job that Python is asked about
@@ -101,14 +101,14 @@ from enum import IntEnum
     ASK_NODES,
     ASK_SWITCHER,
     ASK_LIMITS,  # whose time is over
-    ASK_PROMISES,  # which due promises were not kept
+    ASK_PROMISES,  # which due guarantees were not kept
     ASK_DEPENDENCIES,  # which jobs are blocked no longer
     ASK_ADMISSION,
     ASK_POLICY,
     ASK_PLACEMENT,
     ASK_RATES,
     ASK_DIVISION,
-    ASK_WATCH,  # which promises are impossible, and when others will be
+    ASK_WATCH,  # which guarantees are impossible, and when others will be
 ) = range(17)
 """Why `volvelle.core.forward.advance` returns."""
 

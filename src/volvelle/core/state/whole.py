@@ -18,7 +18,7 @@ class Rules(NamedTuple):
     COUNTED, KERNEL or ASKED. keeps_place: a job that gets fewer GPUs keeps some of its own. admits: Python
     judges arrivals. learns: ends are passed to Python. notes: they are passed to the policy's kernel.
     divides: Python divides CPUs and memory after each decision. watches: Python finds after each decision
-    when promises become impossible. simulated: jobs end by themselves. tick: ends are noticed at multiples
+    when guarantees become impossible. simulated: jobs end by themselves. tick: ends are noticed at multiples
     of it, 0 for at once. logs: events and decisions are kept. pauses: when to return.
     """
 

@@ -12,7 +12,7 @@ const against = (ended, by, what) => (!by ? "" : ended > by + 1 ? `${duration(en
 export function answer(job) {
   const by = neededBy(job), what = guaranteeOf(job) ? "the end of its guarantee" : "its deadline";
   switch (job.state) {
-    case "finished": return [`Finished ${moment(job.ended)}.`, by ? `${against(job.ended, by, what)}.` : job.promised ? `${against(job.ended, job.promised, "the finish that was told at submission")}.` : ""];
+    case "finished": return [`Finished ${moment(job.ended)}.`, by ? `${against(job.ended, by, what)}.` : job.first_p50 ? `${against(job.ended, job.first_p50, "the finish that was told at submission")}.` : ""];
     case "failed": case "cancelled": case "rejected": return [`${job.state[0].toUpperCase()}${job.state.slice(1)} ${moment(job.ended)}`, `after ${duration(job.ended - job.submitted)}.`];
     case "held": return ["Held until it is released.", ""];
     default:

@@ -30,7 +30,7 @@ export function gpuMap(root, cluster, go) {
   const draw = () => {
     const holders = new Map(), seen = new Set();
     for (const job of cluster.jobs.values()) for (const [node, gpus] of job.grants) for (const gpu of gpus) holders.set(`${node}:${gpu}`, job);
-    const types = gpusByType(cluster.nodes.values()), columns = types.reduce((sum, type) => sum + columnsOf(type), 0);
+    const types = gpusByType(cluster.nodes.values()), columns = gpuColumns(cluster.nodes.values());
     const wide = Math.max(5, Math.min(44, Math.floor(2 * root.clientWidth / Math.max(1, columns))));
     const maps = types.map((type) => typeMap(type, holders, wide, root.clientWidth, seen, go));
     root.replaceChildren(h("div", { class: "types" }, maps), h("ul", { class: "legend" }, Object.keys(KINDS).filter((kind) => seen.has(kind))
@@ -42,7 +42,8 @@ export function gpuMap(root, cluster, go) {
   return { draw, close: () => { observer.disconnect(); removeEventListener("theme", draw); hideTip(); } };
 }
 
-const columnsOf = (type) => type.nodes.reduce((sum, node) => sum + Math.ceil(node.gpus / TALL), 0);
+// How many columns nodes take.
+export const gpuColumns = (nodes) => [...nodes].reduce((sum, node) => sum + Math.ceil(node.gpus / TALL), 0);
 
 function kindOf(job, node) {
   if (!job) return node.state === "up" ? "free" : "out";

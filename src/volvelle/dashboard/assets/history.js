@@ -16,13 +16,13 @@ const measured = ({ name, title, unit }) => ({
 
 export function history(root, { session, go }) {
   const table = new Table({
-    name: "history", label: "Jobs that are over", key: (job) => job.number, open: (job) => go(`#/job/${job.number}`),
+    name: "history", label: "Jobs that are over", empty: () => "No job is over yet.", key: (job) => job.number, open: (job) => go(`#/job/${job.number}`),
     columns: [
       ...jobColumns,
       { name: "waited", title: "Waited", value: (job) => (job.first_started ? job.first_started - job.submitted : null), text: (job) => duration(job.first_started ? job.first_started - job.submitted : null), number: true },
       { name: "ended", title: "Ended", value: (job) => job.ended, text: (job) => moment(job.ended) },
       { name: "took", title: "Took", value: (job) => (job.ended ? job.ended - job.submitted : null), text: (job) => duration(job.ended ? job.ended - job.submitted : null), number: true },
-      { name: "told", line: true, title: "Told", value: (job) => job.promised, text: (job) => moment(job.promised) },
+      { name: "told", line: true, title: "Told", value: (job) => job.first_p50, text: (job) => moment(job.first_p50) },
       { name: "preemptions", title: "Preempted", value: (job) => job.preemptions, number: true },
       ...(session.metrics ?? []).map(measured),
       { name: "reason", title: "Reason", value: reasonOf, wide: true, line: true },

@@ -19,7 +19,7 @@ export function job(root, { cluster, session, path }) {
   const follow = h("input", { type: "checkbox", checked: true });
   const shownId = jobId(wanted), title = h("h1", {}, `Job ${shownId}`), lead = h("p", { class: "lead" }), sub = h("span", { class: "about" }), plan = h("div");
   const card = (style, name, ...parts) => h("section", { class: `card ${style}` }, h("h2", {}, name), parts);
-  const again = h("button", { type: "button", class: "small", onclick: () => explain() }, "Ask again"), asked = h("small");
+  const again = h("button", { type: "button", class: "small", onclick: () => explain() }, "Ask again"), asked = h("small"), sure = h("small");
   const own = [
     card("", session.reads ? "Why" : "Why, and what would help", why),
     card("", "How the forecast went", chart),
@@ -27,7 +27,7 @@ export function job(root, { cluster, session, path }) {
   for (const part of own) part.hidden = true;
   own[0].firstChild.append(h("small", {}, asked, " ", again));
   root.append(h("div", { class: "crumb" }, h("a", { href: "#/queue" }, "Queue"), h("span", { "aria-hidden": "true" }, "/"), title, sub),
-    h("div", { class: "top" }, lead, buttons), h("div", { class: "cards" }, card("whole", "Plan", plan),
+    h("div", { class: "top" }, lead, buttons), h("div", { class: "cards" }, h("section", { class: "card whole" }, h("h2", {}, "Plan", sure), plan),
       h("div", { class: "column most" }, own.slice(0, -1)), h("div", { class: "column rest" }, card("", "Facts", facts), own.at(-1))));
   let details = null, shownState = "", explained = false, past = null;
 
@@ -68,7 +68,7 @@ export function job(root, { cluster, session, path }) {
     const job = { ...details, ...cluster.jobs.get(wanted) };
     if (!job.submitted || !plan.clientWidth) return;
     plan.replaceChildren(planPicture(job, plan.clientWidth));
-    const lines = [["told", "told", job.promised], ["guaranteed", "guarantee", guaranteeOf(job)]];
+    const lines = [["told", "told", job.first_p50], ["guaranteed", "guarantee", guaranteeOf(job)]];
     if (past && chart.clientWidth) chart.replaceChildren(...forecastChart(past, lines, chart.clientWidth, job.ended ?? now()));
   };
 
@@ -84,6 +84,7 @@ export function job(root, { cluster, session, path }) {
     lead.replaceChildren(certain, " ", h("span", {}, expected));
     sub.replaceChildren(h("span", { class: "chip", "data-state": present.state }, present.state), ...(atRisk({ ...details, ...row }) ? [h("span", { class: "chip", "data-state": "risk" }, "at risk")] : []),
       h("a", { href: queueLink({ user: present.user }) }, present.user), `${counted(present.gpus, "GPU")}, submitted ${moment(present.submitted)}`);
+    sure.textContent = row?.guessed ? "P90 is a guess until 20 jobs have finished" : "";
     drawPictures();
     if (present.state !== shownState) {
       const act = (action) => (action === "change" ? askForChange(wanted, details.request).then(explain) : changeJobs(action, [wanted]));
@@ -129,7 +130,7 @@ function factsOf(job, own) {
     ["Starts by (P90)", moment(job.attached?.start_p90)],
     [job.started || over ? "Started" : "Starts about", startOf(job) || "not known yet"],
     over ? ["Ended", `${moment(job.ended)}, after ${duration(job.ended - job.submitted)}`] : ["Finishes (P50–P90)", finishText(job)],
-    ["Told at submission", job.promised ? `finish ${moment(job.promised)}` : "nothing"],
+    ["Told at submission", job.first_p50 ? `finish ${moment(job.first_p50)}` : "nothing"],
     ["Deadline", moment(job.due)],
     ["Guarantee", guarantee ? `by ${moment(guarantee)}` : job.guarantee ? `none: ${job.guarantee.reason}` : "none asked for"],
     ["Attempts", job.preemptions ? `${job.attempt}, preempted ${job.preemptions === 1 ? "once" : `${number(job.preemptions)} times`}` : String(job.attempt || "none yet")],

@@ -31,7 +31,7 @@ const main = document.getElementById("main");
 let cluster = null, session = null, view = null, lastSeen = 0;
 
 // Views that the session has no answers for.
-const hidden = () => (session.reads ? ["submit", "whatif", "policies"] : session.run ? ["submit", "shares", "whatif", "policies"] : session.role === "operator" ? [] : ["whatif", "policies"]);
+const hidden = () => (session.reads ? ["submit", "policies", ...(session.role === "operator" ? [] : ["whatif"])] : session.run ? ["submit", "shares", "whatif", "policies"] : session.role === "operator" ? [] : ["whatif", "policies"]);
 
 // On phones the first views stand in the bar, the others behind "More".
 const IN_BAR = 4;

@@ -2,11 +2,11 @@
 
 import { get, named } from "./api.js";
 import { counted, duration, h, jobId, moment, nameOf, now, number, reasonOf, sentence, svg } from "./dom.js";
-import { gpuMap, gpusByType } from "./gpus.js";
+import { gpuColumns, gpuMap, gpusByType } from "./gpus.js";
 import { loadChart } from "./load.js";
-import { atRisk, finishText, neededBy, neededByText, queueLink } from "./queue.js";
+import { atRisk, expectedText, finishText, lateBy, neededBy, neededByText, queueLink } from "./queue.js";
 
-const READ_SECONDS = 15, LISTED = 6, AT_RISK = 4;
+const READ_SECONDS = 15, LISTED = 6, AT_RISK = 4, FEW_COLUMNS = 10;
 const link = (href, ...text) => h("a", { href }, text);
 const jobLink = (job) => link(`#/job/${job.number}`, h("span", { class: "quiet" }, jobId(job.number)), ` ${nameOf(job)}`);
 
@@ -14,11 +14,13 @@ export function overview(root, { cluster, session, go }) {
   const lead = h("p", { class: "lead" }), sub = h("p", { class: "sub" });
   const parts = Object.fromEntries(["map", "load", "look", "starting", "finishing", "shares", "hold"].map((name) => [name, h("div")]));
   const card = (style, title, part, small = "") => h("section", { class: `card ${style}` }, h("h2", {}, title, h("small", {}, small)), part);
+  const map = gpuMap(parts.map, cluster, go), few = gpuColumns(cluster.nodes.values()) <= FEW_COLUMNS;
+  const holders = card(few ? "" : "whole", "Who holds the GPUs", parts.map), load = card("most", "Load", parts.load, "past solid, dashed to P50, pale to P90");
+  const look = (style) => card(style, "Needs a look", parts.look);
   root.append(h("h1", {}, "Overview"), lead, sub, h("div", { class: "cards" },
-    card("whole", "Who holds the GPUs", parts.map), card("most", "Load", parts.load, "past solid, dashed to P50, pale to P90"), card("rest first", "Needs a look", parts.look),
+    few ? [load, h("div", { class: "column rest first" }, look("first"), holders)] : [holders, load, look("rest first")],
     card("", "Starting next", parts.starting, "start, GPUs"), card("", "Finishing next", parts.finishing, "P50–P90"),
     card("", "Shares", parts.shares, "GPUs in use"), card("", "Do forecasts hold?", parts.hold, "P90")));
-  const map = gpuMap(parts.map, cluster, go);
   let read = { load: null, failed: [], pools: [] }, readAt = -Infinity, closed = false;
   const drawLoad = () => { if (read.load && parts.load.clientWidth) parts.load.replaceChildren(...loadChart(named(read.load.columns, read.load.points), cluster, parts.load.clientWidth)); };
   for (const part of [parts.load, parts.look]) part.append(h("p", { class: "note" }, "Reading …"));
@@ -85,7 +87,7 @@ function counts(jobs, cluster, reads) {
     return count ? [[link(queueLink({ state }), `${counted(count, "job")} ${SAYS[state][count === 1 ? 0 : 1]}`)]] : [];
   });
   const risky = jobs.filter(atRisk).length;
-  return [...said.flatMap((each, at) => (at ? [", ", ...each] : each)), said.length ? ". " : "No job is here. ",
+  return [...said.flatMap((each, at) => (at ? [", ", ...each] : each)), said.length ? ". " : "No job is here; volvelle submit --gpus 1 -- python train.py brings one. ",
     ...(risky ? [link("#/queue?risk=yes", `${counted(risky, "job")} ${risky === 1 ? "is" : "are"} at risk of being late`), ". "] : []),
     reads ? `${reads} decides.` : `Policy ${cluster.policy}${cluster.admission === "accept-all" ? "" : `, admission ${cluster.admission}`}.`];
 }
@@ -95,8 +97,8 @@ function idle(jobs, cluster) {
   const free = gpusByType(cluster.nodes.values()).filter((type) => type.free), total = free.reduce((sum, type) => sum + type.free, 0);
   const [next] = first(jobs.filter((job) => job.state === "waiting" && job.predicted_start > now()), (job) => job.predicted_start);
   if (!total || !next) return [];
-  const shapes = free.map((type) => `${number(type.free)} ${type.type || "GPU"}${type.type || type.free === 1 ? "" : "s"}, at most ${number(Math.max(...type.nodes.map((node) => (node.state === "up" ? node.free : 0))))} on one node`);
-  return [` Free: ${shapes.join("; ")}. The next job, `, jobLink(next), `, asks for ${counted(next.gpus, "GPU")}${next.reason ? `: ${reasonOf(next)}` : ""}.`];
+  const shapes = free.map((type) => `${type.type ? `${number(type.free)} ${type.type}` : counted(type.free, "GPU")} (at most ${number(Math.max(...type.nodes.map((node) => (node.state === "up" ? node.free : 0))))} on a node)`);
+  return [` ${shapes.join(" and ")} ${total === 1 ? "is" : "are"} free; the next job, `, jobLink(next), `, ${reasonOf(next) || `asks for ${counted(next.gpus, "GPU")}`}.`];
 }
 
 const list = (jobs, time, rest, none) => (jobs.length
@@ -119,7 +121,7 @@ function needsALook(jobs, cluster, failed) {
   const time = now(), late = (by) => `${duration(by)} late`;
   const out = [...cluster.nodes.values()].filter(isOut);
   const found = [
-    ...first(jobs.filter(atRisk), (job) => neededBy(job)).slice(0, AT_RISK).map((job) => ["risk", jobLink(job), late(job.predicted_p90 - neededBy(job)), `${neededByText(job)}, P90 ${moment(job.predicted_p90)}.`]),
+    ...first(jobs.filter(atRisk), (job) => neededBy(job)).slice(0, AT_RISK).map((job) => ["risk", jobLink(job), late(lateBy(job)), `${neededByText(job)}, ${expectedText(job)}.`]),
     ...first(jobs.filter((job) => runsLate(job) && !atRisk(job)), (job) => job.predicted_p90).slice(0, 2).map((job) => ["late", jobLink(job), late(time - job.predicted_p90), "It runs past its P90."]),
     ...failed.filter((job) => job.ended > time - 86400).slice(0, 3).map((job) => ["failed", jobLink(job), moment(job.ended), sentence(reasonOf(job))]),
     ...(out.length ? [["out", link("#/nodes", `${counted(out.length, "node")} out of use`), "", out.slice(0, 4).map((node) => `${node.name} is ${node.state}`).join(", ")]] : []),

@@ -34,11 +34,11 @@ export function axisHead(axis) {
 // What the bar of a job shows, at the grain of its pixels: where it differs it is drawn anew.
 export function planKey(job, axis) {
   const times = [job.started, job.predicted_start, job.predicted_p50, job.predicted_p90, neededBy(job), axis.time];
-  return times.map((at) => (at ? Math.round(400 * share(axis, at)) : "")).join(" ") + job.state + atRisk(job);
+  return times.map((at) => (at ? Math.round(400 * share(axis, at)) : "")).join(" ") + job.state + atRisk(job) + job.guessed;
 }
 
 export function planBar(job, axis) {
-  const picture = svg("svg", { viewBox: `0 0 ${WIDE} ${TALL}`, preserveAspectRatio: "none", class: `bar plan-bar ${atRisk(job) ? "late" : job.grants.length ? "" : "waits"}`, "aria-hidden": "true" });
+  const picture = svg("svg", { viewBox: `0 0 ${WIDE} ${TALL}`, preserveAspectRatio: "none", class: `bar plan-bar ${atRisk(job) ? "late" : job.grants.length ? "" : "waits"}${job.guessed ? " guess" : ""}`, "aria-hidden": "true" });
   const x = (at) => Math.round(WIDE * share(axis, at)), path = (d, style) => picture.append(svg("path", { d, class: style }));
   const bar = (from, to, style) => picture.append(svg("rect", { x: x(from), y: 3, width: Math.max(4, x(to) - x(from)), height: TALL - 6, class: style }));
   const { time } = axis, holds = job.grants.length > 0, start = holds ? time : job.predicted_start && Math.max(time, job.predicted_start);

@@ -113,6 +113,10 @@ function scatter(objectives, points) {
   const chart = svg("svg", { viewBox: `0 0 ${WIDTH} ${HEIGHT}`, class: "chart", role: "img", "aria-label": label });
   const text = (content, attributes) => svg("text", attributes, content);
   chart.append(text(objectives[0].name, { x: (LEFT + WIDTH) / 2, y: HEIGHT - 6, class: "middle" }), text(objectives[1].name, { x: LEFT, y: 12 }));
+  for (const part of [0, 0.5, 1]) { // the ends are named
+    const [across, up] = spans.map(([low, high]) => low + part * (high - low));
+    chart.append(svg("path", { d: `M${x(across)} ${TOP}V${HEIGHT - BOTTOM}M${LEFT} ${y(up)}H${WIDTH - RIGHT}`, class: "grid" }));
+  }
   for (const end of [0, 1]) {
     chart.append(text(written(objectives[0], spans[0][end]), { x: x(spans[0][end]), y: HEIGHT - 24, class: "middle" }),
       text(written(objectives[1], spans[1][end]), { x: LEFT - 4, y: y(spans[1][end]) + 4, class: "end" }));

@@ -14,11 +14,17 @@ export const startOf = (job) => moment(job.started ?? (job.predicted_start && Ma
 export function finishText(job) {
   if (!job.predicted_p50) return "not known yet";
   const p50 = moment(job.predicted_p50), p90 = moment(job.predicted_p90);
-  return !p90 ? `${p50} (P50)` : p90 === p50 ? p50 : span(job.predicted_p50, job.predicted_p90);
+  if (!p90) return `${p50} (P50)`;
+  return p90 === p50 ? p50 : span(job.predicted_p50, job.predicted_p90);
 }
 
+// What a job is held to: its P90, but while that is a guess its P50, as in notifications.
+const expected = (job) => (job.guessed ? job.predicted_p50 : job.predicted_p90 ?? job.predicted_p50);
+export const expectedText = (job) => `${job.guessed ? "P50" : "P90"} ${moment(expected(job))}`;
+export const lateBy = (job) => expected(job) - neededBy(job);
+
 // Whether it may miss its guarantee, or without one its deadline.
-export const atRisk = (job) => Boolean(neededBy(job) && job.predicted_p90 > neededBy(job));
+export const atRisk = (job) => Boolean(neededBy(job) && expected(job) > neededBy(job));
 
 export const guaranteeOf = (job) => job.guarantee?.finish_by ?? job.guaranteed;
 
@@ -43,7 +49,7 @@ const columns = [
   { name: "plan", title: "Plan", value: () => null, text: (job) => planKey(job, axis), draw: (job) => planBar(job, axis), head: () => axisHead(axis), line: true, plain: true },
   { name: "start", title: "Start", value: (job) => job.started ?? job.predicted_start, text: startOf, number: true },
   { name: "progress", title: "Done", value: (job) => progressOf(job)?.share ?? null, text: progressText, number: true },
-  { name: "p50", title: "Finish P50–P90", value: (job) => job.predicted_p50, text: finishText, line: true, number: true, late: atRisk },
+  { name: "p50", title: "Finish P50–P90", value: (job) => job.predicted_p50, text: finishText, line: true, number: true, late: atRisk, quiet: (job) => Boolean(job.guessed) },
   { name: "p90", title: "P90", value: (job) => job.predicted_p90, text: (job) => moment(job.predicted_p90) },
   { name: "guaranteed", title: "Guaranteed", value: (job) => job.guaranteed, text: (job) => moment(job.guaranteed) },
   { name: "due", title: "Deadline", value: (job) => job.due, text: (job) => moment(job.due) },
@@ -81,7 +87,7 @@ function groupsOf(jobs) {
   const last = parts.waiting.findLast((job) => job.predicted_start), asked = parts.waiting.reduce((sum, job) => sum + job.gpus, 0);
   const used = parts.running.reduce((sum, job) => sum + job.gpus, 0);
   return [
-    [`At risk: ${number(parts.risk.length)} with a P90 past the guarantee or deadline`, parts.risk],
+    [`At risk: ${number(parts.risk.length)} expected past the guarantee or deadline`, parts.risk],
     [`Waiting: ${number(parts.waiting.length)}, for ${counted(asked, "GPU")}${last ? `; the last starts at ${moment(last.predicted_start)}` : ""}`, parts.waiting],
     [`Held: ${number(parts.held.length)}, until they are released`, parts.held],
     [`Running: ${number(parts.running.length)}, on ${counted(used, "GPU")}`, parts.running],
@@ -111,15 +117,13 @@ export function queue(root, { cluster, session, query, go }) {
     columns: [...columns.slice(0, -1), ...site, ...columns.slice(-1), ...more], hidden: ["account", "site_reason", "submitted", "p90", "guaranteed", "due", "nodes", ...more.map(({ name }) => name)],
     open: (job) => go(`#/job/${job.number}`),
     onselect: () => { for (const button of actions) button.disabled = !table.selected.size; tell(); },
+    empty: () => (cluster.jobs.size ? "No job is like this." : session.run ? "No job is here at this moment." : "No job is here. The next one: volvelle submit --gpus 1 -- python train.py"),
   });
-  const empty = h("p", { class: "empty" });
   const tell = () => {
     chosen.hidden = !table.selected.size;
     chosen.firstChild.textContent = `${number(table.selected.size)} selected`;
-    count.textContent = `${number(table.rows.length)} of ${counted(cluster.jobs.size, "job")}`;
-    empty.hidden = table.rows.length > 0;
-    empty.textContent = cluster.jobs.size ? "No job is like this." : session.run ? "No job is here at this moment." : "No job is here. The next one: volvelle submit --gpus 1 -- python train.py";
-    table.element.hidden = !table.rows.length;
+    const guesses = table.rows.some((job) => job.guessed) ? "; dashed and pale: P90 is a guess" : "";
+    count.textContent = `${number(table.rows.length)} of ${counted(cluster.jobs.size, "job")}${guesses}`;
   };
   const draw = () => {
     const words = text.value.trim().toLowerCase(), rows = [], counts = new Map(tabs.map(([name]) => [name, 0]));
@@ -143,7 +147,7 @@ export function queue(root, { cluster, session, query, go }) {
   };
   for (const field of [text, user]) field.addEventListener("input", changed);
   root.append(top("Queue", text, user, session.run ? null : mine, table.tools),
-    h("div", { class: "controls" }, h("div", { class: "tabs", role: "group", "aria-label": "Filter by state" }, tabs.map(([, button]) => button)), changes ? chosen : null, count), table.element, empty);
+    h("div", { class: "controls" }, h("div", { class: "tabs", role: "group", "aria-label": "Filter by state" }, tabs.map(([, button]) => button)), changes ? chosen : null, count), table.element);
   draw();
   return { update: draw };
 }

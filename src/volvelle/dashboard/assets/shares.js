@@ -1,19 +1,24 @@
 // Fair share: what users and pools hold, wait for, and used.
 
 import { get } from "./api.js";
-import { h, number, top } from "./dom.js";
+import { h, number, svg, top } from "./dom.js";
 import { sayError } from "./dialogs.js";
 import { queueLink } from "./queue.js";
 import { Table } from "./table.js";
 
 const hours = (seconds) => (seconds === null ? null : seconds / 3600);
 
-export function shares(root, { go }) {
+// What a user holds, of all GPUs there are.
+const shareBar = ({ held_gpus: held, all }) => svg("svg", { viewBox: "0 0 200 14", preserveAspectRatio: "none", class: "bar", "aria-hidden": "true" },
+  svg("rect", { width: 200, height: 14, class: "track" }), svg("rect", { width: all ? 200 * held / all : 0, height: 14, class: "held" }));
+
+export function shares(root, { cluster, go }) {
   const users = new Table({
-    name: "users", label: "Users", key: (row) => row.user, sort: "-held", open: (row) => go(queueLink({ user: row.user })),
+    name: "users", label: "Users", empty: () => "Nobody has a job here.", key: (row) => row.user, sort: "-held", open: (row) => go(queueLink({ user: row.user })),
     columns: [
       { name: "user", title: "User", value: (row) => row.user, link: (row) => queueLink({ user: row.user }) },
       { name: "held", title: "GPUs held", value: (row) => row.held_gpus, text: (row) => number(row.held_gpus), number: true },
+      { name: "bar", line: true, plain: true, title: "Of all GPUs", value: () => null, text: (row) => `${row.held_gpus} ${row.all}`, draw: shareBar },
       { name: "share", line: true, title: "Share of what is held", value: (row) => row.share, text: (row) => `${(100 * row.share).toFixed(1)} %`, number: true },
       { name: "running", title: "Jobs running", value: (row) => row.running_jobs, number: true },
       { name: "wanted", title: "GPUs waited for", value: (row) => row.waiting_gpus, text: (row) => number(row.waiting_gpus), number: true },
@@ -41,8 +46,9 @@ export function shares(root, { go }) {
     try {
       const found = await get("/v1/shares");
       if (closed) return;
+      const all = [...cluster.nodes.values()].reduce((sum, node) => sum + node.gpus, 0);
       const held = found.users.reduce((sum, row) => sum + row.held_gpus, 0);
-      users.show(found.users.map((row) => ({ ...row, share: held ? row.held_gpus / held : 0 })));
+      users.show(found.users.map((row) => ({ ...row, all, share: held ? row.held_gpus / held : 0 })));
       pools.show([...found.pools]);
       poolPart.hidden = !found.pools.length;
     } catch (error) {

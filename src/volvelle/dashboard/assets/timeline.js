@@ -33,7 +33,7 @@ export function timeline(root, { cluster, session, go }) {
       chart = ganttChart(gantt, data, { laneName: laneNames(cluster.nodes), open: (row) => { if (past.numbers[row] >= 0) go(`#/job/${past.numbers[row]}`); } });
       if (!session.run) chart.show(Math.max(0, data.now - 6 * 3600), Math.min(data.span, data.now + 12 * 3600));
     }
-    note.textContent = "Solid: held. Pale: predicted, to each job's P50, on the GPUs that come free first; which ones is decided only then. A wedge: stopped, or expected to be, before its end. "
+    note.textContent = `${data.bars.job.length ? "" : "No job held a GPU yet, and none is expected to. "}Solid: held. Pale: predicted, to each job's P50, on the GPUs that come free first; which ones is decided only then. A wedge: stopped, or expected to be, before its end. `
       + "Wheel or pinch zooms, dragging moves, a click opens the job, with Shift it takes it in hand."
       + (left ? ` ${counted(left, "later start")} ${left === 1 ? "is" : "are"} left out.` : "");
   };
@@ -124,7 +124,7 @@ class Holdings {
     this.cluster = cluster;
     this.entries = entries;
     [this.first, this.lanes] = firstLanes(cluster.nodes);
-    this.origin = origin ?? Math.floor(Math.min(time - 600, ...entries.slice(0, 1).map((entry) => entry.start), earliest(cluster, time)));
+    this.origin = origin ?? Math.floor(Math.min(time - 120, ...entries.slice(0, 1).map((entry) => entry.start), earliest(cluster, time)));
     this.bars = { job: new Numbers(Int32Array), from: new Numbers(Float64Array), length: new Numbers(Float64Array), lane: new Numbers(Int32Array), height: new Numbers(Int32Array), predicted: new Numbers(Uint8Array), cut: new Numbers(Uint8Array) };
     this.numbers = []; // of the job in each row
     this.jobs = { id: [], name: new Names(), user: new Names(), status: new Names(), gpus: [], submitted: [], wait: [], stay: [], more: [] };

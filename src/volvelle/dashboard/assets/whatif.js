@@ -1,12 +1,13 @@
 // What if: more nodes; another policy, with a button that lets it decide; and a span of the past under another policy.
+// Of an attached cluster: changes of its site, as its scheduler's own tools write them.
 
 import { get, post, put } from "./api.js";
 import { counted, duration, h, moment, now, number } from "./dom.js";
 import { confirmed, say, sayError } from "./dialogs.js";
 import { field, form } from "./submit.js";
 
-export function whatif(root, { cluster }) {
-  root.append(h("h1", {}, "What if"), clusterForm(cluster), pastForm(cluster), partLists());
+export function whatif(root, { cluster, session }) {
+  root.append(h("h1", {}, "What if"), ...(session.reads ? [siteForm()] : [clusterForm(cluster), pastForm(cluster), partLists()]));
   return { update: () => {} };
 }
 
@@ -43,6 +44,30 @@ function clusterForm(cluster) {
   const apply = h("button", { type: "button", onclick: () => putInPlace(parts()) }, "Use this policy");
   section.querySelector("form").lastChild.append(apply);
   return section;
+}
+
+function siteForm() {
+  const changes = h("textarea", { rows: 4, cols: 70, required: true, spellcheck: false });
+  const kinds = h("select", {}, h("option", { value: "" }, "Choose one"));
+  get("/v1/forecast/site").then(({ examples }) => kinds.append(...examples.map(({ of, change }) => h("option", { value: change }, of))), sayError);
+  kinds.addEventListener("change", () => {
+    if (kinds.value) changes.value = `${changes.value.trim()}\n${kinds.value}`.trim();
+    kinds.value = "";
+  });
+  const fields = [field("Add a change, to edit", kinds), field("Changes, one a line", changes)];
+  return form("Another site, for the jobs that wait", fields, async () => {
+    const lines = changes.value.split("\n").map((line) => line.trim()).filter(Boolean);
+    return siteEffect((await post("/v1/forecast/site", { changes: lines })).effects);
+  });
+}
+
+function siteEffect(effects) {
+  if (!effects.length) return [h("p", { class: "note" }, "No job waits.")];
+  const signed = (seconds) => (Math.abs(seconds) < 0.5 ? "0" : `${seconds < 0 ? "-" : "+"}${duration(Math.abs(seconds))}`);
+  const row = (one) => [one.name || "All jobs", number(one.jobs), duration(one.before), duration(one.after), signed(one.after - one.before), `${signed(one.least)} to ${signed(one.most)}`, one.never ? number(one.never) : ""];
+  const of = (kind, title, name) => table([name, "Jobs", "Wait from now", "Changed", "Difference", "Quick to slow jobs", "Never start"], effects.filter((one) => one.kind === kind).map(row), title);
+  return [of("all", "Mean waits", ""), of("queue", "By queue", "Queue"), of("user", "By user", "User"),
+    h("p", { class: "note" }, "By the rules of the site, if nobody else comes. Quick and slow: a quarter and three quarters of such jobs take no longer.")];
 }
 
 const DAY = 86400;

@@ -207,7 +207,7 @@ class AttachedCluster:
             predicted_p90=None if told is None else told.end_p90,
             guessed=len(follower.accuracy.starts) < _GUESSED,
             array_index=job.task,
-            promised=finish if before is None else before.promised,
+            first_p50=finish if before is None else before.first_p50,
             attached=AttachedView(
                 account=job.account,
                 partition=job.queue,

@@ -95,12 +95,12 @@ def what_if(
     volvelle attach what-if volvelle-attach "NodeName=h5 Like=h4" "PartitionName=h100 Nodes=h[1-5]"
     """
     from volvelle.cli.rows import show_rows
-    from volvelle.incumbents.attach.effects import effects
+    from volvelle.incumbents.attach.effects import Present, effects
     from volvelle.incumbents.attach.listing import EFFECTS, effect_heads
     from volvelle.incumbents.attach.session import at_the_end
 
     follower = at_the_end(folder)
-    found = [one._asdict() for one in effects(follower, changes)]
+    found = [one._asdict() for one in effects(Present.of(follower), changes)]
     show_rows(found, effect_heads(), EFFECTS, output, "No job waits.")
 
 

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from volvelle.incumbents.attach.follow import Attached
-from volvelle.incumbents.attach.incumbent import Course, Job, Snapshot
+from volvelle.incumbents.attach.incumbent import Course, Incumbent, Job, Site, Snapshot
 
 SHARES = (0.5, 0.25, 0.75)
 """Shares of jobs that take no longer than believed: run times of the middle, of quick and of slow jobs."""
@@ -28,6 +28,21 @@ class Effect(NamedTuple):
     most: float
 
 
+class Present(NamedTuple):
+    """A cluster as of the last poll. seconds: believed run times by job's key, for each of `SHARES`."""
+
+    incumbent: Incumbent[Any, Any]
+    site: Site
+    snapshot: Snapshot[Any]
+    seconds: tuple[Mapping[str, float], ...]
+
+    @classmethod
+    def of(cls, follower: Attached) -> "Present":
+        """The present of a follower, which may go on meanwhile."""
+        seconds = tuple(follower.believed(share) for share in SHARES)
+        return cls(follower.incumbent, follower.site, follower.snapshot, seconds)
+
+
 class _Pair(NamedTuple):
     """Waits of a job from now on, in seconds: as it is, and changed (None: it does not start any more)."""
 
@@ -36,15 +51,13 @@ class _Pair(NamedTuple):
     after: float | None
 
 
-def effects(follower: Attached, changes: Sequence[str]) -> list[Effect]:
+def effects(now: Present, changes: Sequence[str]) -> list[Effect]:
     """The effect of changes on the jobs that wait at the last poll. Raises `Problem` for one that is none."""
-    site, snapshot = follower.site, follower.snapshot
-    other, changed = follower.incumbent.changed(site, snapshot, changes)
+    of, site, snapshot, _ = now
+    other, changed = of.changed(site, snapshot, changes)
     by_share = []
-    for share in SHARES:
-        seconds = follower.believed(share)
-        before = follower.incumbent.foresee(site, snapshot, seconds)
-        after = follower.incumbent.foresee(other, changed, seconds)
+    for seconds in now.seconds:
+        before, after = of.foresee(site, snapshot, seconds), of.foresee(other, changed, seconds)
         by_share.append(list(_pairs(snapshot, before, after)))
     found = []
     for kind, name_of in _GROUPINGS.items():

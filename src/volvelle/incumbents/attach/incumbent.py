@@ -216,6 +216,7 @@ class Incumbent(Generic[SiteT, SnapshotT]):
     polled: the kinds that are asked for at each poll, with the field that names a record. records, answer: an
     answer as records without what is not kept, and back. kept: an answer that describes the site, less what
     is not kept. changed: a site and a snapshot after changes as its own tools write them; raises `Problem`.
+    examples: such changes of a site, each with what it is in words.
     """
 
     name: str
@@ -233,6 +234,7 @@ class Incumbent(Generic[SiteT, SnapshotT]):
     snapshot: Callable[[Answers, float], SnapshotT]
     foresee: Mechanism[SiteT, SnapshotT]
     changed: Callable[[SiteT, SnapshotT, Sequence[str]], tuple[SiteT, SnapshotT]]
+    examples: Callable[[SiteT], Iterable[tuple[str, str]]] = lambda site: ()
 
 
 def incumbent(name: str) -> Incumbent[Any, Any]:

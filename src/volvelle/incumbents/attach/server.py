@@ -3,20 +3,26 @@
 from collections.abc import Callable
 from pathlib import Path
 from threading import Event, Thread
-from typing import Any
+from typing import Annotated, Any
 
-from fastapi import FastAPI
+from fastapi import APIRouter, FastAPI, Response
+from pydantic import Field
 
 from volvelle.incumbents.attach.attached import AttachedCluster
+from volvelle.incumbents.attach.effects import Present, effects
+from volvelle.incumbents.attach.follow import Attached
 from volvelle.incumbents.attach.incumbent import Incumbent
 from volvelle.incumbents.attach.listing import heading, prometheus
 from volvelle.incumbents.attach.session import Asked, Publishes, Session
 from volvelle.live.config import Limits, Listen
 from volvelle.live.http.app import create_reading_app
+from volvelle.live.http.dependencies import OperatorPrincipal, TheForecastThreads
 from volvelle.live.http.prometheus import state_text
+from volvelle.live.http.responses import json_response
 from volvelle.live.http.streams import IsClosing
 from volvelle.live.serving import run_reader
 from volvelle.live.store import Store
+from volvelle.live.strict_model import StrictModel
 from volvelle.model.problems import Problem
 
 
@@ -64,11 +70,45 @@ def api(session: Session, cluster: AttachedCluster) -> Callable[[Store, IsClosin
     def application(store: Store, is_closing: IsClosing) -> FastAPI:
         store.jobs = cluster.ended
         owner = f"{follower.site.title} of {follower.site.cluster}"
-        return create_reading_app(
+        app = create_reading_app(
             cluster, store, Limits(), metrics, follower.accuracy.line, owner, is_closing
         )
+        app.include_router(_what_if(session, follower))
+        return app
 
     return application
+
+
+class SiteQuestion(StrictModel):
+    """Changes of a site, as its scheduler's own tools write them."""
+
+    changes: Annotated[
+        tuple[Annotated[str, Field(min_length=1, max_length=2000)], ...],
+        Field(min_length=1, max_length=20),
+    ]
+
+
+def _what_if(session: Session, follower: Attached) -> APIRouter:
+    """The route of what changes of the site would bring to the jobs that wait."""
+    router = APIRouter(prefix="/v1/forecast/site")
+
+    @router.get("")
+    async def examples(_: OperatorPrincipal) -> Response:
+        found = follower.incumbent.examples(follower.site)
+        return json_response({"examples": [{"of": of, "change": one} for of, one in found]})
+
+    @router.post("")
+    async def forecast_site(
+        question: SiteQuestion, principal: OperatorPrincipal, threads: TheForecastThreads
+    ) -> Response:
+        def work() -> list[dict[str, Any]]:
+            with session.learning:
+                now = Present.of(follower)
+            return [one._asdict() for one in effects(now, question.changes)]
+
+        return json_response({"effects": await threads.run(principal, work)})
+
+    return router
 
 
 def _poll(session: Session, cluster: AttachedCluster, every: float, stop: Event) -> None:

@@ -3,7 +3,7 @@
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
-from threading import Event
+from threading import Event, Lock
 from typing import Any, Protocol
 
 from volvelle.incumbents.attach.accuracy import Told
@@ -111,6 +111,8 @@ class Session:
         self._site_at = -SITE_EVERY
         self.seen: float | None = None
         """When the last poll had an answer."""
+        self.learning = Lock()
+        """Is held while the follower takes a poll in and tells."""
 
     @property
     def follower(self) -> Attached | None:
@@ -133,12 +135,14 @@ class Session:
         now = self._clock()
         if site:
             self._recording.site(now, site)
-            self._leads.feed({"t": now, "site": site})
         self._recording.poll(now, answers)
-        self._leads.feed({"t": now, "poll": answers})
-        if self.follower is None:
-            raise Problem("the poll had no answer")
-        told = self.follower.tell()
+        with self.learning:
+            if site:
+                self._leads.feed({"t": now, "site": site})
+            self._leads.feed({"t": now, "poll": answers})
+            if self.follower is None:
+                raise Problem("the poll had no answer")
+            told = self.follower.tell()
         self._recording.told(now, told)
         self.seen = now
         if self._take is not None:

@@ -8,7 +8,7 @@ from volvelle.incumbents.slurm.read_jobs import read_snapshot
 from volvelle.incumbents.slurm.read_site import read_site
 from volvelle.incumbents.slurm.site import Site, Snapshot
 from volvelle.incumbents.slurm.text import record
-from volvelle.incumbents.slurm.what_if import changed
+from volvelle.incumbents.slurm.what_if import changed, examples
 
 POLLED = {"job": "JobId", "node": "NodeName", "reservation": "ReservationName"}
 """Kinds that are asked for at each poll, with the first field of a record."""
@@ -39,6 +39,7 @@ def incumbent() -> Incumbent[Site, Snapshot]:
         snapshot=read_snapshot,
         foresee=foresee,
         changed=changed,
+        examples=examples,
     )
 
 

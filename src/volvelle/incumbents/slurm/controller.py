@@ -28,7 +28,7 @@ class Controller:
     entered: how many jobs have come. keys: numbers of the jobs that are here, by key. tasks: how many tasks
     of an array run, by its id.
     changed: whether anything happened since the last pass. cancelled: jobs that were stopped for others and
-    do not come again.
+    do not come again. next_main, next_backfill: when each pass is due.
     """
 
     rules: Rules
@@ -48,6 +48,8 @@ class Controller:
     changed: bool = True
     cancelled: list[int] = field(default_factory=list)
     entered: int = 0
+    next_main: float = -FOREVER
+    next_backfill: float = -FOREVER
 
     @classmethod
     def of(cls, rules: Rules, now: float) -> "Controller":
@@ -107,6 +109,9 @@ class Controller:
         self.entries[entry.number] = entry
         self.entered += 1
         entry.turn = self.entered
+        entry.waits_for_time_only = not (
+            entry.held or entry.barred or entry.after or entry.job.throttle or entry.is_singleton
+        )
         self.keys[entry.job.key] = entry.number
         self.places[entry.number] = self._places(entry)
         self._rate(entry)
@@ -136,9 +141,12 @@ class Controller:
             float(number(group)),
             0.0,
         )
-        counted = self.book.counts_jobs(job.user, job.account, job.qos, name)
-        plain = not (counted or job.licences or job.throttle or "singleton" in job.dependency)
-        return Place(entry, partition, demand, line, plain, self._key(entry, partition))
+        caps = self.book.caps(job.user, job.account, job.qos, name, job.asked)
+        counts = self.book.caps(job.user, job.account, job.qos, name, {})
+        plain = not (counts or job.licences or job.throttle or entry.is_singleton)
+        return Place(
+            entry, partition, demand, line, caps, counts, plain, self._key(entry, partition)
+        )
 
     def leave(self, number: int) -> None:
         """A job ended."""
@@ -294,6 +302,8 @@ class Controller:
 
     def waits_for(self, entry: Entry) -> str:
         """Why a job does not come into question now, in Slurm's words; empty: it does."""
+        if entry.waits_for_time_only:
+            return "BeginTime" if entry.eligible > self.now else ""
         job = entry.job
         if entry.held:
             return "JobHeldUser"
@@ -308,7 +318,7 @@ class Controller:
 
     def _is_not_alone(self, entry: Entry) -> bool:
         """Whether a singleton waits for a job of the same name and user (sbatch(1), ``--dependency``)."""
-        if "singleton" not in entry.job.dependency:
+        if not entry.is_singleton:
             return False
         mine = entry.job.user, entry.job.name
         return any(
@@ -331,7 +341,9 @@ class Controller:
         return False
 
     def unreserved(self, entry: Entry, begin: float, end: float) -> Bools:
-        """The nodes that reservations leave to a job from ``begin`` to ``end``."""
+        """The nodes that reservations leave to a job from ``begin`` to ``end``; not to be written to."""
+        if not self.reservations:
+            return self.up
         hardware, own = self.rules.hardware, entry.job.reservation
         left = self.up.copy()
         for one in self.reservations:
@@ -346,9 +358,9 @@ class Controller:
 
     def moments(self) -> Iterator[float]:
         """Later times at which something is known to change though nothing ends: holds, reservations."""
-        for entry in self.entries.values():
-            if entry.shares is None and not entry.held and entry.eligible > self.now:
-                yield entry.eligible
+        for place in self.waiting:
+            if place.entry.eligible > self.now and not place.entry.held:
+                yield place.entry.eligible
         for one in self.reservations:
             yield from (time for time in (one.start, one.end) if time > self.now)
 

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, field
 
+from volvelle.incumbents.slurm.limits import Cap
 from volvelle.incumbents.slurm.shapes import Share
 from volvelle.incumbents.slurm.site import Job, Partition
 from volvelle.model.arrays import Bools
@@ -13,15 +14,18 @@ FOREVER = float("inf")
 class Place:
     """A job in one of its partitions, as it stands in the queue.
 
-    demand: the number of what it takes there. line: what a backfill pass goes by (`planning.Lines`). key: by
-    which places are sorted, the first to be served first (``sort_job_queue``). plain: nothing but nodes and
-    amounts can keep it, once it comes into question.
+    demand: the number of what it takes there. line: what a backfill pass goes by (`planning.Lines`). caps:
+    limits that bear on it; counts: those of them on numbers of jobs. key: by which places are sorted, the
+    first to be served first (``sort_job_queue``). plain: nothing but nodes and amounts can keep it, once it
+    comes into question.
     """
 
     entry: "Entry"
     partition: Partition
     demand: int
     line: tuple[float, ...]
+    caps: tuple[Cap, ...]
+    counts: tuple[Cap, ...]
     plain: bool
     key: tuple[float, ...] = ()
 
@@ -32,8 +36,9 @@ class Entry:
 
     limit: seconds. eligible: it does not start before. accrue: from when its age counts. after: jobs that
     have to end first, by key. barred: the rule by which it never starts as it stands. turn: the order of
-    entering. allowed: nodes that will do (None: all). priority: by partition. shares: what it holds, None
-    while it waits; cpus: of these. counted: until when they are part of its usage.
+    entering. waits_for_time_only: nothing but ``eligible`` keeps it from coming into question. allowed: nodes
+    that will do (None: all). priority: by partition. shares: what it holds, None while it waits; cpus: of
+    these. counted: until when they are part of its usage.
     """
 
     number: int
@@ -46,6 +51,7 @@ class Entry:
     after: frozenset[str] = frozenset()
     barred: str = ""
     turn: int = 0
+    waits_for_time_only: bool = False
     allowed: Bools | None = None
     priority: dict[str, float] = field(default_factory=dict)
     fixed_priority: float | None = None
@@ -55,6 +61,11 @@ class Entry:
     counted: float = 0.0
     cpus: float = 0.0
     reason: str = ""
+
+    @property
+    def is_singleton(self) -> bool:
+        """Whether it waits for jobs of the same name and user (sbatch(1), ``--dependency``)."""
+        return "singleton" in self.job.dependency
 
     @property
     def ends(self) -> float:

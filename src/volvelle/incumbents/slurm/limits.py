@@ -4,7 +4,7 @@ Source: "Resource Limits" of Slurm's documentation and sacctmgr(1), "SPECIFICATI
 "... FOR ASSOCIATIONS". Limits of minutes (``GrpTRESMins``, ``GrpTRESRunMins``, ``GrpWall``) are not modelled.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
@@ -14,6 +14,15 @@ JOBS = "jobs"
 _WORDS = {"cpu": "CPU", "mem": "Memory", "node": "Node", "billing": "Billing"}
 
 Scope = tuple[str, ...]
+
+
+class Cap(NamedTuple):
+    """A limit as it bears on one job: where the sum stands, what the job adds, the most, Slurm's reason."""
+
+    at: int
+    amount: float
+    most: float
+    reason: str
 
 
 class Bound(NamedTuple):
@@ -26,13 +35,17 @@ class Bound(NamedTuple):
 
 @dataclass(eq=False)
 class Book:
-    """Scopes of limits: their members, and the resources that the running jobs of each hold."""
+    """Scopes of limits: their members, and the resources that the running jobs of each hold.
+
+    held: sums by number. Numbers of a scope's resources are shared by all forks.
+    """
 
     _qos: dict[str, Qos]
     _partition_qos: dict[str, str]
     _association: dict[tuple[str, str], Association]
     _bounds: dict[tuple[str, str, str, str], tuple[Bound, ...]] = field(default_factory=dict)
-    held: dict[Scope, dict[str, float]] = field(default_factory=dict)
+    _numbers: dict[tuple[Scope, str], int] = field(default_factory=dict)
+    held: list[float] = field(default_factory=list)
 
     @classmethod
     def of(cls, site: Site) -> "Book":
@@ -45,34 +58,50 @@ class Book:
 
     def fork(self) -> "Book":
         """A copy that goes its own way."""
-        held = {scope: amounts.copy() for scope, amounts in self.held.items()}
-        return replace(self, held=held)
+        return replace(self, held=self.held.copy())
+
+    def _number(self, scope: Scope, name: str) -> int:
+        """Where the sum of a resource within a scope stands."""
+        at = self._numbers.setdefault((scope, name), len(self._numbers))
+        self.held += [0.0] * (at + 1 - len(self.held))
+        return at
 
     def add(
         self, user: str, account: str, qos: str, partition: str, held: Tres, sign: float
     ) -> None:
         """A job starts (``sign`` 1), or ends (-1)."""
-        amounts = {**held, JOBS: 1.0}
-        for scope in {bound.scope for bound in self.bounds(user, account, qos, partition)}:
-            there = self.held.setdefault(scope, {})
-            for name, amount in amounts.items():
-                there[name] = there.get(name, 0.0) + sign * amount
+        bounds = self.bounds(user, account, qos, partition)
+        for scope, name in {(bound.scope, name) for bound in bounds for name in bound.most}:
+            amount = 1.0 if name == JOBS else held.get(name, 0.0)
+            self.held[self._number(scope, name)] += sign * amount
 
-    def blocked(self, user: str, account: str, qos: str, partition: str, asked: Tres) -> str:
-        """The limit that a job that asks for this would exceed now, in Slurm's words; empty: none."""
-        for bound in self.bounds(user, account, qos, partition):
-            if reason := self.exceeds(bound, asked):
+    def caps(
+        self, user: str, account: str, qos: str, partition: str, asked: Tres
+    ) -> tuple[Cap, ...]:
+        """The limits that bear on a job that asks for this, those of jobs' numbers first."""
+        return tuple(
+            cap
+            for bound in self.bounds(user, account, qos, partition)
+            for cap in self._caps_of(bound, asked)
+        )
+
+    def _caps_of(self, bound: Bound, asked: Tres) -> Iterator[Cap]:
+        for name, most in bound.most.items():
+            if amount := 1.0 if name == JOBS else asked.get(name, 0.0):
+                reason = bound.reason.format(_word(name))
+                yield Cap(self._number(bound.scope, name), amount, most + 1e-6, reason)
+
+    def blocked(self, caps: Iterable[Cap]) -> str:
+        """The reason of the first limit that a job would exceed now, in Slurm's words; empty: none."""
+        held = self.held
+        for at, amount, most, reason in caps:
+            if held[at] + amount > most:
                 return reason
         return ""
 
     def exceeds(self, bound: Bound, asked: Tres) -> str:
         """Slurm's reason where a job that asks for this would exceed one limit now; empty: it would not."""
-        there = self.held.get(bound.scope, {})
-        for name, most in bound.most.items():
-            amount = 1.0 if name == JOBS else asked.get(name, 0.0)
-            if amount and there.get(name, 0.0) + amount > most + 1e-6:
-                return bound.reason.format(_word(name))
-        return ""
+        return self.blocked(self._caps_of(bound, asked))
 
     def bars(self, job: Job, limit: float, partition: Partition) -> str:
         """The rule that keeps a job out of a partition whatever ends, in Slurm's words; empty: none.
@@ -98,14 +127,6 @@ class Book:
         for place in ((job.account, job.user), (job.account, "")):
             if place in self._association:
                 yield "Assoc", self._association[place].limits
-
-    def counts_jobs(self, user: str, account: str, qos: str, partition: str) -> bool:
-        """Whether a limit on numbers of jobs holds for such a job."""
-        return any(JOBS in bound.most for bound in self.bounds(user, account, qos, partition))
-
-    def full(self, user: str, account: str, qos: str, partition: str) -> str:
-        """The limit on numbers of jobs that is reached, in Slurm's words; empty: none."""
-        return self.blocked(user, account, qos, partition, {})
 
     def bounds(self, user: str, account: str, qos: str, partition: str) -> tuple[Bound, ...]:
         """All limits on what is held that such a job is within, those of jobs' numbers first."""

@@ -8,6 +8,7 @@ could start; a job starts now where that delays no job before it in the plan.
 
 from collections.abc import Sequence
 from functools import cmp_to_key
+from itertools import chain
 
 import numpy as np
 
@@ -30,12 +31,46 @@ from volvelle.incumbents.slurm.preemption import mode_of, stoppable, stops_by_cl
 from volvelle.model.arrays import Bools
 
 
+def run_due(controller: Controller) -> None:
+    """Run the passes that are due (``sched_interval``, ``bf_interval``; a main pass also after a change)."""
+    rules, now = controller.rules, controller.now
+    running = set(controller.running)
+    full = now >= controller.next_main
+    if controller.changed or full:
+        main_pass(controller, len(controller.entries) * 9 if full else rules.main_depth)
+        if full:
+            controller.next_main = now + rules.main_interval
+    if rules.backfills and now >= controller.next_backfill:
+        backfill_pass(controller)
+        controller.next_backfill = now + rules.backfill_interval
+        controller.changed = False
+    if controller.running.keys() != running:
+        controller.changed = True
+
+
+def next_due(controller: Controller) -> float:
+    """When the next pass may change something."""
+    now = controller.now
+    if len(controller.running) == len(controller.entries):
+        return FOREVER
+    due = min(controller.moments(), default=FOREVER)
+    if controller.changed:
+        passes = controller.next_backfill, controller.next_main
+        due = min([due, *(time for time in passes if time > now)])
+    elif controller.running and not controller.rules.weights.basic:
+        due = min(due, controller.calculated + controller.rules.weights.period)
+    return due if due > now else now + 1.0
+
+
 def queue(controller: Controller) -> list[Place]:
     """All jobs that come into question now, the first to be served first (``sort_job_queue``)."""
-    places = []
+    places, now = [], controller.now
     for place in controller.waiting:
         entry = place.entry
-        entry.reason = controller.waits_for(entry)
+        if entry.waits_for_time_only and entry.eligible <= now:
+            entry.reason = ""
+        else:
+            entry.reason = controller.waits_for(entry)
         if not entry.reason and place.partition.up:
             places.append(place)
     stops = stops_by_class(controller.rules)
@@ -101,21 +136,17 @@ def main_pass(controller: Controller, depth: int) -> None:
 
 
 def _is_kept(controller: Controller, place: Place) -> str:
-    """The cause that keeps a job waiting whatever nodes are free, in Slurm's words; empty: nothing."""
-    entry = place.entry
-    if reason := controller.waits_for(entry):
-        return reason
-    job, name = entry.job, place.partition.name
-    if reason := controller.book.full(job.user, job.account, job.qos, name):
-        return reason
-    return "Licenses" if controller.lacks_licences(entry) else ""
+    """The cause that keeps a job of the queue whatever nodes are free, in Slurm's words; empty: nothing."""
+    if place.plain:
+        return ""
+    reason = controller.waits_for(place.entry) or controller.book.blocked(place.counts)
+    return reason or ("Licenses" if controller.lacks_licences(place.entry) else "")
 
 
 def _start(controller: Controller, place: Place, usable: Bools) -> bool:
     """Start a job on ``usable`` nodes, also by stopping others; False where it cannot."""
     entry, ground = place.entry, controller.rules.demands.ground
-    job, name = entry.job, place.partition.name
-    if reason := controller.book.blocked(job.user, job.account, job.qos, name, job.asked):
+    if reason := controller.book.blocked(place.caps):
         entry.reason = reason
         return False
     nodes = choose(ground, place.demand, controller.free, usable)
@@ -185,7 +216,8 @@ def backfill_pass(controller: Controller) -> dict[int, float]:
 def _lines(places: Sequence[Place], numbers: int) -> Lines:
     """The queue as columns; ``numbers``: of users, partitions, arrays and groups."""
     count = len(places)
-    lines = np.array([place.line for place in places])
+    columns = chain.from_iterable(place.line for place in places)
+    lines = np.fromiter(columns, np.float64, count * (FIRST + 1)).reshape(count, FIRST + 1)
     first: dict[int, int] = {}
     lines[:, FIRST] = [first.setdefault(one.entry.number, at) for at, one in enumerate(places)]
     return Lines(

@@ -11,6 +11,7 @@ import numpy as np
 
 from volvelle.core.compiled import compiled, kernel
 from volvelle.incumbents.slurm.choosing import (
+    LEAST,
     Ground,
     fill_tasks,
     find_among,
@@ -34,6 +35,9 @@ first line of the same job.
 
 (NODE, HELD_CPUS, HELD_MEMORY, HELD_GPUS, END) = range(5)
 """Rows of what running jobs hold: a column for each job and node; its end by limit, at least in a second."""
+
+WORD = 62
+"""Nodes of a set that a word holds, a bit each; the sign is not used."""
 
 KEPT, CAPPED, STARTED = 1, 2, 3
 """Why a line is not planned: something other than nodes keeps it, a limit does, it starts."""
@@ -75,18 +79,18 @@ class Running(NamedTuple):
 
 
 class Plan(NamedTuple):
-    """Slots: where each begins, and which nodes are kept in it.
+    """Slots: where each begins, and which nodes are kept in it, as sets of `WORD` nodes a word.
 
-    order: the rows of ``kept`` and ``points`` by time. points: nodes kept for no time at all, where
-    ``pointed``. sizes: how many slots there are.
+    order: the rows of ``kept`` and ``points`` by time. points: nodes kept for no time at all. covers: unions
+    of slots. sizes: how many slots there are.
     """
 
     numbers: Floats
     times: Floats
     order: Ints
-    kept: Bools
-    points: Bools
-    pointed: Bools
+    kept: Ints
+    points: Ints
+    covers: Ints
     sizes: Ints
 
 
@@ -96,13 +100,14 @@ def new_plan(numbers: Floats, running: Running, lines: int) -> Plan:
     bounds = np.unique(np.concatenate([running.begins, running.ends]))
     times = np.concatenate([[now], bounds[bounds > now]])
     room = len(times) + 2 * lines
+    sets = room, -(-nodes // WORD)
     plan = Plan(
         numbers,
         np.zeros(room),
         np.arange(room),
-        np.zeros((room, nodes), dtype=np.bool_),
-        np.zeros((room, nodes), dtype=np.bool_),
-        np.zeros(room, dtype=np.bool_),
+        np.zeros(sets, dtype=np.int64),
+        np.zeros(sets, dtype=np.int64),
+        np.zeros(sets, dtype=np.int64),
         np.array([len(times)]),
     )
     plan.times[: len(times)] = times
@@ -170,19 +175,25 @@ def _keep(lines: Lines, plan: Plan, line: int, start: float, nodes: Bools) -> No
     end = (start + rows[line, LIMIT]) // resolution * resolution
     if end <= numbers[NOW]:
         return
-    slot = _cut(plan, begin)
+    slot, words = _cut(plan, begin), _words(nodes)
     if begin == end:
-        plan.pointed[plan.order[slot]] = True
-        for node in range(len(nodes)):
-            if nodes[node]:
-                plan.points[plan.order[slot], node] = True
+        for word in range(len(words)):
+            plan.points[plan.order[slot], word] |= words[word]
         return
     behind = _cut(plan, end)
     for at in range(slot, behind):
-        row = plan.order[at]
-        for node in range(len(nodes)):
-            if nodes[node]:
-                plan.kept[row, node] = True
+        for word in range(len(words)):
+            plan.kept[plan.order[at], word] |= words[word]
+
+
+@kernel
+def _words(nodes: Bools) -> Ints:
+    """A set of nodes, `WORD` of them a word."""
+    words = np.zeros((len(nodes) + WORD - 1) // WORD, dtype=np.int64)
+    for node in range(len(nodes)):
+        if nodes[node]:
+            words[node // WORD] |= 1 << (node % WORD)
+    return words
 
 
 @kernel
@@ -202,8 +213,8 @@ def _cut(plan: Plan, time: float) -> int:
     for at in range(size, low, -1):
         times[at], order[at] = times[at - 1], order[at - 1]
     times[low], order[low] = time, row
-    for node in range(plan.kept.shape[1]):
-        plan.kept[row, node] = plan.kept[order[low - 1], node]
+    for word in range(plan.kept.shape[1]):
+        plan.kept[row, word] = plan.kept[order[low - 1], word]
     plan.sizes[0] = size + 1
     return low
 
@@ -229,38 +240,46 @@ def _earliest(
 
     At each slot the job looks at nodes that are kept for nobody from there to its limit's end. Free
     resources on them when the next slot begins, by limits, have to suffice; then `_will_run` says whether
-    they do.
+    they do. Slots at which too few of all nodes could serve the job are passed over.
     """
     held, times, order, size = running.held, plan.times, plan.order, plan.sizes[0]
     demand, limit, of = int(rows[line, DEMAND]), rows[line, LIMIT], int(rows[line, CLASS])
-    nodes = len(running.up)
-    usable, kept = np.zeros(nodes, dtype=np.bool_), np.zeros(nodes, dtype=np.int64)
-    free, tasks, all_nodes = running.free.copy(), np.zeros(nodes), np.ones(nodes, dtype=np.bool_)
+    nodes, words = len(running.up), plan.kept.shape[1]
+    usable, all_nodes = np.zeros(nodes, dtype=np.bool_), np.ones(nodes, dtype=np.bool_)
+    free, tasks, taken = running.free.copy(), np.zeros(nodes), np.zeros(words, dtype=np.int64)
     for share in range(held.shape[1]):
         if running.gone[of, share]:
             _release(held, share, free)
     fill_tasks(ground, demand, free, all_nodes, tasks)
-    share, behind = 0, 0
+    able, rest = _words(tasks > 0.0), np.zeros(words, dtype=np.int64)
+    share, turn, behind = 0, 0, 0
     for slot in range(size):
         at = times[slot]
         end, later = at + limit, times[slot + 1] if slot + 1 < size else NEVER
-        if slot > 0:
-            _count(kept, plan.kept, order[slot - 1], -1)
-            if behind > slot and plan.pointed[order[slot]]:
-                _count(kept, plan.points, order[slot], -1)
-        while behind < size and (behind <= slot or times[behind] < end):
-            _count(kept, plan.kept, order[behind], 1)
-            if behind > slot and plan.pointed[order[behind]]:
-                _count(kept, plan.points, order[behind], 1)
-            behind += 1
         while share < held.shape[1] and held[END, share] <= later:
             if not running.gone[of, share]:
                 _release(held, share, free)
                 node = int(held[NODE, share])
                 if ground.allowed[demand, node]:
                     tasks[node] = tasks_at(ground, demand, free, node)
+                    if tasks[node] > 0.0:
+                        able[node // WORD] |= 1 << (node % WORD)
             share += 1
-        _leave(running, int(rows[line, RESERVATION]), at, end, kept, usable)
+        while behind < size and (behind <= slot or times[behind] < end):
+            for word in range(words):
+                rest[word] |= plan.kept[order[behind], word] | plan.points[order[behind], word]
+            behind += 1
+        if slot + 1 > turn:
+            _turn(plan, slot + 1, behind)
+            rest[:] = 0
+            turn = behind
+        for word in range(words):
+            taken[word] = plan.kept[order[slot], word] | rest[word]
+            if slot + 1 < turn:
+                taken[word] |= plan.covers[slot + 1, word]
+        if not _are_left(able, taken, ground.demands[demand, LEAST]):
+            continue
+        _leave(running, int(rows[line, RESERVATION]), at, end, taken, usable)
         if not suffices(ground, demand, free, tasks, usable):
             continue
         found = _will_run(ground, demand, of, running, plan, usable, later, chosen)
@@ -271,17 +290,41 @@ def _earliest(
 
 
 @kernel
-def _count(kept: Ints, sets: Bools, at: int, sign: int) -> None:
-    """Count the nodes of a set."""
-    for node in range(len(kept)):
-        kept[node] += sign * int(sets[at, node])
+def _turn(plan: Plan, first: int, behind: int) -> None:
+    """Write the unions of the slots from each one on, of those from ``first`` up to ``behind``.
+
+    The window of slots that a limit spans moves on: its union is that of the rest of these, and of slots that
+    came since (a queue of two stacks).
+    """
+    for at in range(behind - 1, first - 1, -1):
+        row = plan.order[at]
+        for word in range(plan.kept.shape[1]):
+            plan.covers[at, word] = plan.kept[row, word] | plan.points[row, word]
+            if at + 1 < behind:
+                plan.covers[at, word] |= plan.covers[at + 1, word]
 
 
 @kernel
-def _leave(running: Running, own: int, begin: float, end: float, kept: Ints, usable: Bools) -> None:
+def _are_left(able: Ints, taken: Ints, least: float) -> bool:
+    """Whether so many nodes, one at least, are in one set and not in another."""
+    count = 0
+    for word in range(len(able)):
+        left = able[word] & ~taken[word]
+        while left != 0:
+            left &= left - 1
+            count += 1
+            if count >= least:
+                return True
+    return False
+
+
+@kernel
+def _leave(
+    running: Running, own: int, begin: float, end: float, taken: Ints, usable: Bools
+) -> None:
     """Write which nodes are kept for nobody, by the plan or by reservations, from one time to another."""
     for node in range(len(usable)):
-        usable[node] = running.up[node] and kept[node] == 0
+        usable[node] = running.up[node] and (taken[node // WORD] >> (node % WORD)) & 1 == 0
     for one in range(len(running.begins)):
         if one == own:
             if running.begins[one] <= begin < running.ends[one]:
@@ -302,14 +345,16 @@ def _take_away(usable: Bools, sets: Bools, at: int) -> None:
 @kernel
 def _overlaps(plan: Plan, begin: float, end: float, nodes: Bools) -> bool:
     """Whether one of the nodes is kept for another between two times."""
-    slot = _slot_at(plan, begin)
+    slot, words = _slot_at(plan, begin), _words(nodes)
     for at in range(slot, plan.sizes[0]):
         time, row = plan.times[at], plan.order[at]
         if at > slot and time >= end:
             break
-        pointed = plan.pointed[row] and begin < time < end
-        for node in range(len(nodes)):
-            if nodes[node] and (plan.kept[row, node] or (pointed and plan.points[row, node])):
+        for word in range(len(words)):
+            kept = plan.kept[row, word]
+            if begin < time < end:
+                kept |= plan.points[row, word]
+            if words[word] & kept != 0:
                 return True
     return False
 

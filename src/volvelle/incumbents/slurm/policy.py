@@ -7,13 +7,11 @@ import numpy as np
 from pydantic import Field, PrivateAttr
 
 from volvelle.core.policy import Allocation, Policy, policies
-from volvelle.core.state import INFINITY, Reason
+from volvelle.core.state import Reason
 from volvelle.core.view import View
 from volvelle.incumbents.slurm.controller import Controller
-from volvelle.incumbents.slurm.entries import FOREVER
 from volvelle.incumbents.slurm.files import site_of
-from volvelle.incumbents.slurm.passes import backfill_pass, main_pass
-from volvelle.incumbents.slurm.planning import HELD_GPUS, NODE
+from volvelle.incumbents.slurm.passes import next_due, run_due
 from volvelle.incumbents.slurm.reasons import explained
 from volvelle.incumbents.slurm.records import dependencies, entry_of, job_of_spec, on_nodes
 from volvelle.incumbents.slurm.rules import Rules
@@ -63,8 +61,6 @@ class Slurm(Policy):
     _past: Past | None = PrivateAttr(None)
     _place: tuple[int, Ints] | None = PrivateAttr(None)
     """How many nodes the core knows, and its numbers for those of the site."""
-    _next_main: float = PrivateAttr(-INFINITY)
-    _next_backfill: float = PrivateAttr(-INFINITY)
 
     @classmethod
     def of(cls, site: Site, jobs: Iterable[Job] = (), past: Past | None = None) -> "Slurm":
@@ -74,12 +70,10 @@ class Slurm(Policy):
         already. past: what is known of the time before the first pass.
         """
         policy = cls()
-        rules = policy._rules = Rules(site)
+        policy._rules = Rules(site)
         policy._given = True
         policy._records = {job.key: job for job in jobs}
-        if past is not None:
-            policy._past, policy._next_main = past, past.until
-            policy._next_backfill = past.until + rules.backfill_interval / 2.0
+        policy._past = past
         return policy
 
     @property
@@ -103,16 +97,17 @@ class Slurm(Policy):
 
     def allocate(self, view: View) -> Allocation:
         """Run the passes that are due, and say who runs where."""
-        controller = self._current(view)
+        controller, past = self._current(view), self._past
         controller.now = view.now
-        self._follow(view, controller)
-        if self._past is not None and view.now >= self._past.until:
-            controller.begin(self._past.calculated, self._past.usage)
-            self._past = None
-        if self._past is None:
+        place = self._places(view, controller)
+        held = self._follow(view, controller, place)
+        if past is not None and view.now >= past.until:
+            controller.begin(past.calculated, past.usage)
+            self._past = past = None
+        if past is None:
             controller.recalculate()
-            self._schedule(controller)
-        return self._allocation(view, controller)
+            run_due(controller)
+        return self._allocation(view, controller, place, held)
 
     def _current(self, view: View) -> Controller:
         """The controller; a new one where the site is the simulated cluster, and nodes have joined it."""
@@ -127,28 +122,29 @@ class Slurm(Policy):
             self._rules, self._given = rules, bool(self.site)
         if self._controller is None:
             self._controller = Controller.of(rules, view.now)
+            if self._past is not None:
+                self._controller.next_main = self._past.until
+                half = rules.backfill_interval / 2.0
+                self._controller.next_backfill = self._past.until + half
         return self._controller
 
-    def _follow(self, view: View, controller: Controller) -> None:
-        """Let jobs enter and leave, start and stop in the controller as they did in the core."""
+    def _follow(self, view: View, controller: Controller, place: Ints) -> set[int]:
+        """Let jobs enter and leave, start and stop as they did in the core; the jobs that hold GPUs there."""
         jobs, resources, rules = view.jobs, view.resources, controller.rules
-        place = self._places(view, controller)
         up = rules.up & resources.schedulable[place]
-        controller.changed |= bool((up != controller.up).any())
-        controller.up = up
-        numbers, amounts = jobs.number.astype(np.int64).tolist(), jobs.held.tolist()
-        there = set(numbers)
+        if not np.array_equal(up, controller.up):
+            controller.changed, controller.up = True, up
+        numbers, amounts = jobs.number.astype(np.int64), jobs.held
+        there, held = set(numbers.tolist()), set(numbers[amounts > 0.0].tolist())
         for number in sorted(controller.entries.keys() - there):
             controller.leave(number)
-        held = {one for one, amount in zip(numbers, amounts, strict=True) if amount > 0.0}
-        moved = (there - controller.entries.keys() - set(controller.cancelled)) | (
-            held ^ controller.running.keys()
-        )
+        came = there.difference(controller.entries, controller.cancelled)
+        moved = came | (held ^ controller.running.keys())
         if not moved:
-            return
+            return held
         kinds, node_types = jobs.column("types").astype(np.int64), resources.node_type[place]
         for row in sorted(jobs.row_of[number] for number in moved):
-            number = numbers[row]
+            number = int(numbers[row])
             entry = controller.entries.get(number)
             if entry is None:
                 spec = view.spec(number)
@@ -167,6 +163,7 @@ class Slurm(Policy):
             elif entry.shares is not None and amounts[row] == 0.0:
                 controller.release(entry)
                 controller.changed = True
+        return held
 
     def _places(self, view: View, controller: Controller) -> Ints:
         """The numbers that the core has for the nodes of the site."""
@@ -177,56 +174,30 @@ class Slurm(Policy):
             self._place = known, np.array(found, dtype=np.int64)
         return self._place[1]
 
-    def _schedule(self, controller: Controller) -> None:
-        rules, now = controller.rules, controller.now
-        running = set(controller.running)
-        if controller.changed or now >= self._next_main:
-            full = now >= self._next_main
-            main_pass(controller, len(controller.entries) * 9 if full else rules.main_depth)
-            if full:
-                self._next_main = now + rules.main_interval
-        if rules.backfills and now >= self._next_backfill:
-            backfill_pass(controller)
-            self._next_backfill = now + rules.backfill_interval
-            controller.changed = False
-        if set(controller.running) != running:
-            controller.changed = True
-
-    def _ask_at(self, controller: Controller) -> float:
-        """When the next pass may change something."""
-        now = controller.now
-        if self._past is not None:
-            return self._past.until
-        if len(controller.running) == len(controller.entries):
-            return INFINITY
-        due = min(controller.moments(), default=FOREVER)
-        if controller.changed:
-            due = min([due, *(t for t in (self._next_backfill, self._next_main) if t > now)])
-        elif controller.running and not controller.rules.weights.basic:
-            due = min(due, controller.calculated + controller.rules.weights.period)
-        return due if due > now else now + 1.0
-
-    def _allocation(self, view: View, controller: Controller) -> Allocation:
-        jobs, resources, holdings = view.jobs, view.resources, controller.holdings
-        row_of = jobs.row_of
-        rows = np.array([row_of[number] for number in holdings.numbers.tolist()], dtype=np.int64)
-        at = self._places(view, controller)[holdings.shares[:, NODE].astype(np.int64)]
-        held = holdings.shares[:, HELD_GPUS]
-        gpus = np.bincount(rows, held, len(jobs)).astype(np.float64)
-        running = np.array([row_of[number] for number in controller.running], dtype=np.int64)
-        without = running[gpus[running] == 0.0]
-        if len(without):
-            rows, gpus[without] = np.concatenate([rows, without]), 1.0
-            at = np.concatenate([at, np.full(len(without), resources.index[NO_GPUS])])
-            held = np.concatenate([held, np.ones(len(without))])
-        order = np.lexsort((at, rows))
-        places = np.array([rows, at, np.round(held)], dtype=np.int64)[:, order]
-        places = places[:, places[2] > 0]
-        types = np.full(len(jobs), -1.0)
-        types[places[0][::-1]] = resources.node_type[places[1][::-1]]
+    def _allocation(
+        self, view: View, controller: Controller, place: Ints, held: set[int]
+    ) -> Allocation:
+        """All jobs as they run in the core (``held``: which do), but for those that start or are stopped."""
+        jobs, resources = view.jobs, view.resources
+        gpus, running = jobs.held, controller.running
+        types = np.where(gpus > 0.0, jobs.column("type"), -1.0)
+        for number in held - running.keys():
+            row = jobs.row_of[number]
+            gpus[row], types[row] = 0.0, -1.0
+        places: list[tuple[int, int, int]] = []
+        for row, number in sorted(
+            (jobs.row_of[number], number) for number in running.keys() - held
+        ):
+            shares = [share for share in running[number].shares or () if round(share.gpus)]
+            there = sorted((int(place[share.node]), round(share.gpus)) for share in shares)
+            there = there or [(resources.index[NO_GPUS], 1)]
+            gpus[row] = sum(amount for _, amount in there)
+            types[row] = resources.node_type[there[0][0]]
+            places += [(row, node, amount) for node, amount in there]
+        named = np.array(places, dtype=np.int64).reshape(-1, 3).T if resources.named else None
         reasons = np.where(gpus > 0, 0.0, float(Reason.POLICY))
-        named = places if resources.named else None
-        return Allocation(gpus, types, reasons, nodes=named, ask_at=self._ask_at(controller))
+        ask_at = next_due(controller) if self._past is None else self._past.until
+        return Allocation(gpus, types, reasons, nodes=named, ask_at=ask_at)
 
     def why(self, number: int) -> str:
         """Slurm's reason, and who or what is behind it."""

@@ -84,6 +84,6 @@ def slurm(
 
 _SACCT = (
     "sacct -a -D -P -S now-30days -o JobIDRaw,JobID,JobName,User,Account,Partition,QOS,State,Submit,Eligible,"
-    "Start,End,ElapsedRaw,TimelimitRaw,NNodes,ReqTRES,AllocTRES"
+    "Start,End,ElapsedRaw,TimelimitRaw,NNodes,ReqTRES,AllocTRES,Constraints,Reservation"
 )
 """The columns of a month's jobs that a comparison looks at."""

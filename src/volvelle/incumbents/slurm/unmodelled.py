@@ -55,6 +55,8 @@ def _parts(site: Site) -> Iterator[tuple[str, Touches]]:
         yield f"PreemptMode {','.join(modes)} is refused: two jobs would share nodes", _any
     for flag in sorted(config.words("PriorityFlags") & _FLAGS):
         yield f"PriorityFlags {flag} is not heeded", _any
+    if unread := ", ".join(sorted(config.scheduler_parameters.keys() - _PARAMETERS)):
+        yield f"SchedulerParameters {unread}: not heeded", _none
     if config.text("PriorityWeightTRES"):
         yield "PriorityWeightTRES is not part of priorities", _any
     topology = config.text("TopologyPlugin", "topology/flat").rpartition("/")[2]
@@ -84,6 +86,24 @@ def _parts(site: Site) -> Iterator[tuple[str, Touches]]:
         )
 
 
+_PARAMETERS = frozenset(
+    {
+        "bf_interval",
+        "bf_resolution",
+        "bf_window",
+        "bf_max_job_test",
+        "bf_max_job_user",
+        "bf_continue",
+    }
+    | {"bf_max_job_part", "bf_max_job_array_resv", "sched_interval", "default_queue_depth"}
+    | {
+        "preempt_reorder_count",
+        "preempt_strict_order",
+        "preempt_youngest_first",
+        "assoc_limit_stop",
+    }
+)
+"""``SchedulerParameters`` that `volvelle.incumbents.slurm.rules` reads, and one that always holds."""
 _FLAGS = frozenset(
     {"NO_FAIR_TREE", "SMALL_RELATIVE_TO_TIME", "MAX_TRES", "ACCRUE_ALWAYS", "CALCULATE_RUNNING"}
     | {"INCR_ONLY", "DEPTH_OBLIVIOUS", "NO_NORMAL_ALL", "NO_NORMAL_QOS", "NO_NORMAL_PART"}

@@ -5,8 +5,9 @@ It is written as Slurm's own commands write it: the record that it names, then f
     QOS=normal MaxTRESPU=gres/gpu=16           PartitionName=h100 Nodes=h[1-4] MaxTime=2:00:00
     Account=vision GrpTRES=gres/gpu=-1         NodeName=h5 Like=h4       NodeName=a1 State=DOWN
     ReservationName=upgrade StartTime=2026-12-01T08:00:00 EndTime=2026-12-01T12:00:00 Nodes=a[1-2]
+    SchedulerParameters=bf_interval=60   PriorityType=priority/basic   PreemptType=preempt/none
 
-An amount of -1 takes a limit away, as for sacctmgr.
+An amount of -1 takes a limit away, as for sacctmgr. Lines of slurm.conf put another policy in place.
 """
 
 import re
@@ -17,11 +18,19 @@ from typing import Any
 from volvelle.incumbents.slurm.read_accounts import read_association, read_quality
 from volvelle.incumbents.slurm.read_jobs import read_reservations
 from volvelle.incumbents.slurm.read_site import placed, read_partition
-from volvelle.incumbents.slurm.site import Node, Site, Snapshot
+from volvelle.incumbents.slurm.site import Config, Node, Site, Snapshot
 from volvelle.incumbents.slurm.text import hosts
 from volvelle.model.problems import Problem, nearest
 
 Record = Mapping[str, str]
+
+_SETTINGS = frozenset(
+    {"SchedulerType", "SchedulerParameters", "PriorityType", "PriorityDecayHalfLife"}
+    | {"PriorityMaxAge", "PriorityCalcPeriod", "PriorityFavorSmall", "PriorityWeightAge"}
+    | {"PriorityWeightFairshare", "PriorityWeightJobSize", "PriorityWeightPartition"}
+    | {"PriorityWeightQOS", "PreemptType", "PreemptMode", "PreemptExemptTime"}
+)
+"""Keys of slurm.conf by which the scheduler decides."""
 
 
 def changed(site: Site, snapshot: Snapshot, changes: Sequence[str]) -> tuple[Site, Snapshot]:
@@ -67,11 +76,40 @@ def _changed(site: Site, snapshot: Snapshot, written: str) -> tuple[Site, Snapsh
         new = tuple(_with(accounts, "account", first, fields_given, read_association))
         users = tuple(one for one in site.associations if one.user)
         return replace(site, associations=(*new, *users)), replace(snapshot, associations=())
+    if record and record.keys() <= _SETTINGS:
+        config = Config({**site.config.keys, **record})
+        jobs = snapshot.jobs
+        if any(key.startswith("Priority") for key in record):  # those that Slurm told are of before
+            jobs = tuple(replace(job, priority=None) if job.priority else job for job in jobs)
+        return replace(site, config=config), replace(snapshot, jobs=jobs)
     raise Problem(
-        f"{written!r} names nothing that can be changed",
-        mend="begin with QOS=, PartitionName=, Account=, NodeName= or ReservationName=",
+        f"{written!r} names nothing that can be changed{nearest(kind, _SETTINGS)}",
+        mend="begin with QOS=, PartitionName=, Account=, NodeName=, ReservationName= or a key of slurm.conf",
         usage=True,
     )
+
+
+def examples(site: Site) -> Iterator[tuple[str, str]]:
+    """A change of each kind, of what the site has."""
+    node = next((one.name for one in site.nodes), "n1")
+    if site.qos:
+        yield "A cap of a QOS", f"QOS={site.qos[0].name} MaxTRESPU=gres/gpu=8"
+    for account in [one.account for one in site.associations if not one.user][-1:]:
+        yield "A cap of an account", f"Account={account} GrpTRES=gres/gpu=16"
+    if site.partitions:
+        name = site.partitions[0].name
+        yield "A partition's longest limit", f"PartitionName={name} MaxTime=4:00:00"
+        yield "A partition's nodes", f"PartitionName={name} Nodes={node}"
+    yield (
+        "A reservation (UTC)",
+        (
+            f"ReservationName=upgrade StartTime=2030-01-01T08:00:00 EndTime=2030-01-01T12:00:00 Nodes={node}"
+        ),
+    )
+    yield "A node more", f"NodeName={node}-new Like={node}"
+    yield "A node less", f"NodeName={node} State=DOWN"
+    yield "Another policy", "PriorityType=priority/basic"
+    yield "Another backfill", "SchedulerParameters=bf_interval=60,bf_max_job_test=1000"
 
 
 def _nodes(nodes: Sequence[Node], named: str, given: Record, written: str) -> Iterator[Node]:
@@ -101,7 +139,8 @@ def _with(
     """Objects of which the one that ``first`` names has the values ``given``, as ``read`` reads them."""
     [name], names = first.values(), [getattr(one, key) for one in known]
     if name not in names:
-        raise Problem(f"there is no {next(iter(first))} {name!r}{nearest(name, names)}")
+        kind = "QOS" if "Name" in first else next(iter(first))
+        raise Problem(f"there is no {kind} {name!r}{nearest(name, names)}")
     if not given:
         raise Problem(f"of {name!r} nothing changes", mend="name a field, as in MaxTime=2:00:00")
     usual = read(first)

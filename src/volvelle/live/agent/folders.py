@@ -5,9 +5,10 @@
     agent.json               `AgentSettings`
     identity, lease, lock, journals.json
     attempts/KEY/            order.json, command.json, control-block, metrics.jsonl, output.log, stop.json,
-                             lock, supervisor.json, exit.json (see `supervisor`), supervisor.log, done
-    ended/KEY/               after the controller has journalled the end: output, metrics, exit, and end.json
-                             as it was reported, until the retention time is over
+                             lock, supervisor.json, exit.json (see `supervisor`), supervisor.log, done,
+                             end.json as it was reported
+    ended/KEY/               after the controller has journalled the end: output, metrics, exit and end.json,
+                             until the retention time is over
     uploads/                 working directories of jobs, by the hash of their content
     pruned                   attempts removed from ``ended``, one KEY a line
 
@@ -49,8 +50,8 @@ class AgentSettings(msgspec.Struct, frozen=True, kw_only=True):
     shared by the nodes on which jobs may resume. linger_seconds: how long an agent stays without jobs and
     without a controller; None: for ever. lifetime_pid: a process of the node; when it ends, all jobs are
     killed. 0: none. umask: of jobs; the agent's own files are private. run_as: as whom jobs run, by their
-    users (see `job_users`). authority: PEM file of trusted certificates; enables TLS. retention_seconds:
-    how long the output of an ended attempt is kept.
+    users (see `job_users`). authority: PEM file of trusted certificates; enables TLS. environment: that
+    jobs have beside what they inherit. retention_seconds: how long the output of an ended attempt is kept.
     """
 
     node: Node
@@ -66,6 +67,7 @@ class AgentSettings(msgspec.Struct, frozen=True, kw_only=True):
     umask: int = 0o022
     run_as: dict[str, str] = {}
     authority: str = ""
+    environment: dict[str, str] = {}
     retention_seconds: float = LOG_RETENTION_SECONDS
 
 
@@ -157,6 +159,15 @@ class AttemptFolder:
         write_file(self.path / _EXIT, msgspec.json.encode(record))
 
     @property
+    def end(self) -> TaskEnded | None:
+        """The end of the task as it was first reported."""
+        return _read(self.path / _END, TaskEnded)
+
+    @end.setter
+    def end(self, end: TaskEnded) -> None:
+        write_file(self.path / _END, msgspec.json.encode(end))
+
+    @property
     def is_done(self) -> bool:
         """Whether the job has made ``done``. A link of the job's does not count, wherever it leads."""
         made = self.done.readlink() if self.done.is_symlink() else self.done
@@ -229,7 +240,8 @@ class AgentFolder:
     def archive(self, end: TaskEnded) -> None:
         """The controller has journalled the end of an attempt: keep it, and what people read."""
         key = end.task.key
-        write_file(self.attempt(key).path / _END, msgspec.json.encode(end))
+        if self.attempt(key).end is None:  # the disk was full then
+            self.attempt(key).end = end
         kept = self.ended / str(key)
         self.attempt(key).path.rename(kept)
         for file in kept.iterdir():

@@ -122,11 +122,12 @@ def _variables(
     start, gpus = order.start, order.start.grants[order.rank].gpus
     devices = [settings.devices[gpu] for gpu in gpus] if settings.devices is not None else []
     return {
+        **settings.environment,
         **start.launch.environment,
         ATTEMPT_VARIABLE: str(folder.path),
         "VOLVELLE_JOB": str(start.number),
         "VOLVELLE_ATTEMPT": str(start.attempt),
-        "VOLVELLE_NODE": settings.node.name,
+        "VOLVELLE_NODE": settings.environment.get("VOLVELLE_NODE", settings.node.name),
         "VOLVELLE_NODE_RANK": str(order.rank),
         "VOLVELLE_NODES": str(len(start.grants)),
         "VOLVELLE_GPUS": ",".join(map(str, gpus)),

@@ -38,6 +38,11 @@ def new_key() -> str:
     return f"vk_{secrets.token_urlsafe(_KEY_BYTES)}"
 
 
+def derived_key(secret: str, node: str) -> str:
+    """The key of a node whose agent is started by one that knows ``secret``."""
+    return hmac.digest(secret.encode(), f"node {node}".encode(), "sha256").hex()
+
+
 def read_or_make_key(path: Path) -> str:
     """The key in the file ``path``, which is made if there is none. Raises OSError."""
     if not path.exists():

@@ -102,6 +102,8 @@ class TaskRunner:
             ended = await self._conclude(ExitRecord(error=f"its agent could not go on: {error}"))
         if self._stopping is not None:
             self._stopping.cancel()
+        with contextlib.suppress(OSError):  # written when it is archived
+            self._folder.end = ended
         self._report(ended)
 
     async def _run(self) -> TaskEnded:

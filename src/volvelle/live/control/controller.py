@@ -460,8 +460,8 @@ class Controller:
             if isinstance(update, ForecastUpdate):
                 if update.seconds is not None:
                     self.metrics.forecast.observe(update.seconds)
-                if update.promises:
-                    write = partial(self.store.jobs.write_promises, update.promises)
+                if update.first:
+                    write = partial(self.store.jobs.write_first_forecasts, update.first)
                     self._store_retry.run(write)
 
     def _update_forecaster(self, prepared: PreparedCycle, now: float) -> None:

@@ -168,9 +168,9 @@ class ControlCycle:
     def _apply_forecasts(self, update: ForecastUpdate) -> set[int]:
         """Take over forecasts; the numbers of the jobs whose status changes."""
         jobs, epoch = self.state.jobs, self.state.epoch
-        for promise in update.promises:
-            if (job := jobs.get(promise.number)) is not None:
-                job.set_promise(promise)
+        for first in update.first:
+            if (job := jobs.get(first.number)) is not None:
+                job.set_first_forecast(first)
         changed = set()
         for number, times in update.times.items():
             start, p50, p90 = (
@@ -273,11 +273,11 @@ class ControlCycle:
             metrics.ended_jobs[ended.state.value] += 1
             job = ended.job
             wall = state.dates.date(ended.ended)
-            if ended.state is JobState.FINISHED and job.promised is not None:
+            if ended.state is JobState.FINISHED and job.first_p50 is not None:
                 jct = max(wall - job.submitted, 1e-9)
-                metrics.eta_error.observe(abs(wall - job.promised) / jct)
-                if job.promised_p90 is not None:
-                    metrics.p90_held[wall <= job.promised_p90] += 1
+                metrics.eta_error.observe(abs(wall - job.first_p50) / jct)
+                if job.first_p90 is not None:
+                    metrics.p90_held[wall <= job.first_p90] += 1
         gaps = state.scheduler.composition.policy.solver_gaps
         if gaps is not None and gaps.solved:
             metrics.solver_gap = gaps.latest

@@ -68,8 +68,8 @@ class LiveJob:
     guarantee: Guarantee | None = None
     profile: ProfileView | None = None
     """The result of its profile; None until that is over."""
-    promised: float | None = None
-    promised_p90: float | None = None
+    first_p50: float | None = None
+    first_p90: float | None = None
     forecast_finish: float | None = None
     """Its first forecast."""
     changed: dict[str, tuple[Value, Value]] = field(default_factory=dict)
@@ -86,8 +86,8 @@ class LiveJob:
             request_json=shown(record.request),
             position=record.position,
             submitted=record.submitted,
-            promised=record.promised_p50,
-            promised_p90=record.promised_p90,
+            first_p50=record.first_p50,
+            first_p90=record.first_p90,
             forecast_finish=record.forecast_finish,
         )
 
@@ -135,15 +135,15 @@ class LiveJob:
         self.metrics = merge_metrics(self.metrics, report.metrics)
         self.training = report.training or self.training
 
-    def set_promise(self, promise: FirstForecast) -> None:
+    def set_first_forecast(self, forecast: FirstForecast) -> None:
         """Take over its first forecast."""
-        self.forecast_finish = promise.finish
-        self.promised, self.promised_p90 = promise.p50, promise.p90
+        self.forecast_finish = forecast.finish
+        self.first_p50, self.first_p90 = forecast.p50, forecast.p90
 
     def recall_forecast(self, now: float) -> None:
         """Show the first forecast until the next one, where no later one is remembered and it lies ahead."""
-        if self.predicted_p50 is None and self.promised is not None and self.promised > now:
-            self.predicted_p50, self.predicted_p90 = self.promised, self.promised_p90
+        if self.predicted_p50 is None and self.first_p50 is not None and self.first_p50 > now:
+            self.predicted_p50, self.predicted_p90 = self.first_p50, self.first_p90
 
     def update_forecast(
         self,
@@ -170,7 +170,7 @@ class LiveJob:
 
 
 _SUBMITTED = ("number", "user", "request", "request_json", "position", "submitted")
-_FIRST_FORECAST = ("promised", "promised_p90", "forecast_finish")
+_FIRST_FORECAST = ("first_p50", "first_p90", "forecast_finish")
 _HINTS = get_type_hints(LiveJob)
 _REMEMBERED = tuple(each for each in fields(LiveJob) if each.name not in _SUBMITTED)
 

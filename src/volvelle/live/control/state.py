@@ -187,7 +187,7 @@ class ControllerState:
         for job in self.jobs.values():
             names = ["submitted", "first_started"]
             if again(job.submitted) != job.submitted:
-                names += ["promised", "promised_p90", "forecast_finish"]
+                names += ["first_p50", "first_p90", "forecast_finish"]
             for name in names:
                 if (date := getattr(job, name)) is not None:
                     setattr(job, name, again(date))

@@ -125,7 +125,7 @@ class ViewBuilder:
             predicted_p90=None if job.held else job.predicted_p90,
             guessed=job.guessed and not job.held,
             array_index=job.position if job.request.array > 1 else None,
-            promised=job.promised,
+            first_p50=job.first_p50,
             due=job.due,
             guarantee=self._guarantee(job),
             profiling=self._state.is_profiled(job.number),
@@ -134,7 +134,7 @@ class ViewBuilder:
         )
 
     def _guarantee(self, job: LiveJob) -> Guarantee | None:
-        """The promise to a job. One with a deadline that came in without a word has no guarantee."""
+        """The guarantee to a job. One with a deadline that came in without a word has no guarantee."""
         if job.guarantee is not None or job.due is None:
             return job.guarantee
         came_in = (

@@ -51,7 +51,7 @@ class CalibratedTimes(NamedTuple):
     start: float | None = None
 
     def under(self, promise: Promise | None, finish: float | None) -> Self:
-        """The same for a job with this promise, if any: P50 no later, unless its forecast ``finish`` is.
+        """The same for a job with this guarantee, if any: P50 no later, unless its forecast ``finish`` is.
 
         Guarantees hold more often than in half of all cases, so P50 of such a job is no later than its
         guarantee; P90 says how far that is at risk. A start is no later than P50.

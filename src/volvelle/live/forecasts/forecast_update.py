@@ -31,13 +31,13 @@ class ForecastTimes:
 class ForecastUpdate:
     """Forecasts of jobs, and why they wait.
 
-    promises: of jobs that were forecast for the first time. seconds: that it took; None if it is in another
+    first: forecasts of jobs that had none before. seconds: that it took; None if it is in another
     part.
     """
 
     times: dict[int, ForecastTimes]
     reasons: dict[int, str]
-    promises: tuple[FirstForecast, ...]
+    first: tuple[FirstForecast, ...]
     seconds: float | None
 
     def parts(self) -> Iterable["ForecastUpdate"]:
@@ -49,7 +49,7 @@ class ForecastUpdate:
             yield ForecastUpdate(
                 {number: self.times[number] for number in these},
                 {number: self.reasons[number] for number in these if number in self.reasons},
-                tuple(promise for promise in self.promises if promise.number in wanted),
+                tuple(each for each in self.first if each.number in wanted),
                 self.seconds if first == 0 else None,
             )
 
@@ -74,12 +74,12 @@ def forecast_jobs(
             calibrated.get(number, UNKNOWN._replace(start=result.upcoming.get(number)))
         ]
     }
-    promises = [_promise(number, result, times[number], now, epoch) for number in first]
+    forecasts = [_first_forecast(number, result, times[number], now, epoch) for number in first]
     reasons = waiting_reasons(scheduler)
-    return ForecastUpdate(times, reasons, tuple(promises), time.perf_counter() - began)
+    return ForecastUpdate(times, reasons, tuple(forecasts), time.perf_counter() - began)
 
 
-def _promise(
+def _first_forecast(
     number: int, result: Forecast, times: ForecastTimes, now: float, epoch: float
 ) -> FirstForecast:
     start = result.upcoming.get(number, -math.inf)

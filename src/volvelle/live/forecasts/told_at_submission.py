@@ -19,8 +19,8 @@ def told_of(jobs: JobTable, waiting: Iterable[float]) -> Told:
             each.submitted,
             each.ended,
             each.forecast_finish,
-            each.promised_p50,
-            each.promised_p90,
+            each.first_p50,
+            each.first_p90,
             each.request.get("gpus") or 1.0,
         )
         for each in jobs.list_latest(states=[JobState.FINISHED.value], limit=_JOBS)

@@ -25,6 +25,8 @@ TIMEOUT_SECONDS = 30.0
 _BEGIN, _END = "-----BEGIN CERTIFICATE-----", "-----END CERTIFICATE-----"
 _START_SECONDS = 15.0
 """How long a server may take that is just being started (``volvelle serve &``)."""
+_APPEAR_SECONDS = 2.0
+"""How long its process may take to say so: both commands may have been pasted at once."""
 
 _TRIES = 3
 _PAGE_JOBS = 5000
@@ -47,7 +49,7 @@ class ApiClient:
     ) -> "ApiClient":
         """A client of the server that is named, or near. Raises `Problem` if there is none."""
         url, token = environment.get("VOLVELLE_SERVER", ""), environment.get("VOLVELLE_TOKEN", "")
-        folder = ServeFolder.nearest(start or Path.cwd())
+        folder = ServeFolder.nearest(start or Path.cwd(), 0.0 if url else _APPEAR_SECONDS)
         if url and (start or Path()).joinpath(url).is_dir():
             folder, url = ServeFolder((start or Path()) / url), ""
         address = ServerAddress(url)

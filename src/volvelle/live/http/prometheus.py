@@ -24,7 +24,7 @@ _HISTOGRAMS = {
     "forecast_seconds": ("forecast", "Time of one forecast of all jobs."),
     "lease_latency_seconds": ("revocation", "From revoking a job's lease to the job's end."),
     "queue_wait_seconds": ("queue_wait", "From a job's submission to its first start."),
-    "eta_error_ratio": ("eta_error", "Error of the promised finish over the JCT."),
+    "eta_error_ratio": ("eta_error", "Error of P50 at submission over the JCT."),
 }
 """By the name in Prometheus, without ``volvelle_``: the field of `ControllerMetrics`, and its help text."""
 
@@ -82,7 +82,7 @@ class _ControllerCollector(_StateCollector):
             ended.add_metric([state], count)
         yield ended
         covered = CounterMetricFamily(
-            "volvelle_eta_covered", "Promised P90s by whether they held.", labels=["held"]
+            "volvelle_eta_covered", "P90s at submission by whether they held.", labels=["held"]
         )
         for held in (False, True):
             covered.add_metric([str(held).lower()], metrics.p90_held[held])

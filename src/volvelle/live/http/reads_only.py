@@ -10,6 +10,8 @@ _READ = re.compile(
     r"/v1/(queue|queue/changes|holdings|load|told|shares|events|nodes|policy|jobs(/\d+(/why|/forecasts)?)?)"
 )
 """Paths that are read."""
+_ASKED = "/v1/forecast/site"
+"""The path of what changes of the site would bring."""
 _OURS = re.compile(r"/v1/(session|tokens(/\w+)?)")
 """Paths of what belongs to Volvelle itself."""
 
@@ -28,7 +30,7 @@ class ReadsOnly:
         """Pass the request on, or answer with an error."""
         path = scope.get("path", "")
         reads = scope.get("method") in ("GET", "HEAD") and _READ.fullmatch(path)
-        if not path.startswith("/v1/") or reads or _OURS.fullmatch(path):
+        if not path.startswith("/v1/") or reads or path == _ASKED or _OURS.fullmatch(path):
             await self._app(scope, receive, send)
             return
         problem = ProblemDetails(

@@ -80,7 +80,8 @@ class AgentsServer:
         self._lost_after_seconds = lease_seconds + _LEASE_MARGIN_SECONDS
         self._report = report
         self._position, self._is_down, self._uploads = position, is_down, uploads
-        self._orders: deque[Order] = deque()
+        self._orders: deque[Order | Node] = deque()
+        """Orders, and nodes that are known from then on."""
         self._coordinator = AttemptCoordinator(nodes, report, self._send_to_agent, leaving, placed)
         self._connections: dict[str, AgentConnection] = {}
         self._writers: set[asyncio.StreamWriter] = set()
@@ -104,14 +105,16 @@ class AgentsServer:
 
     def send(self, order: Order) -> None:
         """Carry ``order`` out as soon as its nodes are connected. Returns at once."""
-        self._orders.append(order)
-        with contextlib.suppress(RuntimeError):  # closed: the next server receives the order again
-            self._loop.call_soon_threadsafe(self._process_orders)
+        self._enqueue(order)
 
     def add_node(self, node: Node) -> None:
-        """Accept the agent of ``node`` too."""
-        with contextlib.suppress(RuntimeError):
-            self._loop.call_soon_threadsafe(self._add_node, node)
+        """Accept the agent of ``node`` too, before orders that are sent later."""
+        self._enqueue(node)
+
+    def _enqueue(self, what: Order | Node) -> None:
+        self._orders.append(what)
+        with contextlib.suppress(RuntimeError):  # closed: the next server receives the order again
+            self._loop.call_soon_threadsafe(self._process_orders)
 
     def node_lost(self, name: str, reason: str, *, permanent: bool = False) -> None:
         """A node is lost and nothing on it runs. ``permanent``: its agent is refused until `add_node`."""
@@ -119,6 +122,21 @@ class AgentsServer:
             if permanent:
                 self._loop.call_soon_threadsafe(self._nodes.pop, name, None)
             self._loop.call_soon_threadsafe(self._node_lost, name, reason)
+
+    def task_ended(self, name: str, ended: wire.TaskEnded) -> None:
+        """The task of a node has certainly ended, and its agent has not said so."""
+        with contextlib.suppress(RuntimeError):
+            self._loop.call_soon_threadsafe(self._coordinator.end_task, name, ended)
+
+    def dismiss(self, name: str) -> None:
+        """The agent of a node is not needed any more, once it has no job."""
+        with contextlib.suppress(RuntimeError):
+            self._loop.call_soon_threadsafe(self._send_to_agent, name, wire.Dismissed())
+
+    def remove_node(self, name: str) -> None:
+        """A node is gone for good, and all attempts on it are forgotten."""
+        with contextlib.suppress(RuntimeError):
+            self._loop.call_soon_threadsafe(self._remove_node, name)
 
     def is_connected(self, name: str) -> bool:
         """Whether the agent of a node is connected."""
@@ -208,9 +226,21 @@ class AgentsServer:
         self._last_contact[node.name] = time.monotonic()
         self._coordinator.add_node(node)
 
+    def _remove_node(self, name: str) -> None:
+        for known in (self._nodes, self._last_contact):
+            known.pop(name, None)
+        if connection := self._connections.pop(name, None):
+            connection.writer.transport.abort()
+            self._log_fetcher.node_disconnected(name)
+        self._coordinator.remove_node(name)
+
     def _process_orders(self) -> None:
         while self._orders:
-            self._coordinator.order(self._orders.popleft())
+            match self._orders.popleft():
+                case Node() as node:
+                    self._add_node(node)
+                case order:
+                    self._coordinator.order(order)
 
     def _node_lost(self, name: str, reason: str, ago: float | None = None) -> None:
         """Report the loss first; then lose with the node the orders that were sent before the report."""

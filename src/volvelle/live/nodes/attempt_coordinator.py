@@ -255,6 +255,19 @@ class AttemptCoordinator:
                 self._record(name, lost_task(task, f"{name} was lost: {reason}"))
         self._settle_on(name)
 
+    def remove_node(self, name: str) -> None:
+        """A node is gone, and with it attempts that only its agent knew of."""
+        for attempt in list(self._attempts_on(name)):
+            self._leave_unknown(attempt, name)
+        self._sessions.pop(name, None)
+
+    def end_task(self, name: str, ended: TaskEnded) -> None:
+        """A task has ended, as others than its agent know; if that has said so, its word counts."""
+        session = self._sessions.get(name)
+        if session is not None and not isinstance(session.tasks.get(ended.task.key), TaskEnded):
+            session.reported = True
+            self.on_message(name, ended)
+
     def in_use(self, name: str) -> bool:
         """Whether an attempt is on a node, or is to be started there."""
         return any(

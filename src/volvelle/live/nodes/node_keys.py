@@ -1,12 +1,16 @@
 """Which keys open for which node: an agent speaks only for the node whose key it has."""
 
-import hmac
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
 from volvelle.live.agent import wire
-from volvelle.live.agent.node_key import joining_verifier, key_is_proven, verifier_of
+from volvelle.live.agent.node_key import (
+    derived_key,
+    joining_verifier,
+    key_is_proven,
+    verifier_of,
+)
 
 
 class NodeKeys(Protocol):
@@ -43,7 +47,7 @@ class GivenKeys:
 
     def key(self, node: str) -> str:
         """The key of a node."""
-        return hmac.digest(self._secret.encode(), f"node {node}".encode(), "sha256").hex()
+        return derived_key(self._secret, node)
 
     def of(self, node: str) -> tuple[str, ...]:
         """The verifier of its key."""

@@ -38,9 +38,9 @@ class ControllerMetrics:
 
     decision: of the scheduler on one cycle. commit: of the store. cycle: from input to orders. revocation:
     from the order to end an attempt at a checkpoint to its end. queue_wait: from a job's submission to its
-    first start. forecast: of one forecast of all jobs. eta_error: error of the promised finish over the JCT.
-    ended_jobs: by state. p90_held: promised P90s by whether they held. store_failures: appends that had to be
-    repeated.
+    first start. forecast: of one forecast of all jobs. eta_error: error of P50 at submission over the JCT.
+    ended_jobs: by state. p90_held: P90s at submission by whether they held. store_failures: appends that
+    had to be repeated.
     """
 
     decision: Histogram = field(default_factory=lambda: Histogram(LATENCY_BOUNDS))

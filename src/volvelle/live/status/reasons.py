@@ -30,6 +30,7 @@ def waiting_reasons(scheduler: Scheduler, only: int | None = None) -> dict[int, 
             reason,
             wanted,
             free_gpus.of_kinds(types),
+            free_gpus.named(types),
             pool,
             scheduler.known[number].spec.constraints,
         )
@@ -87,11 +88,12 @@ def _describe(
     cause: Reason,
     wanted: float,
     free: tuple[int, str, int],
+    kinds: str,
     pool: int,
     constraints: tuple[str, ...],
 ) -> str:
     total, node, most = free
-    gpus = f"{wanted:g} GPU{'' if wanted == 1 else 's'}"
+    gpus = f"{wanted:g} {kinds}GPU{'' if wanted == 1 else 's'}"
     there = f"{total} free"
     if constraints:
         among = f"nodes with {', '.join(constraints)}"
@@ -123,6 +125,12 @@ class _FreeGpus:
         self._resources = scheduler.resources
         self._free = np.where(self._resources.schedulable, self._resources.free, 0)
         self._cache: dict[int, tuple[int, str, int]] = {}
+
+    def named(self, types: int) -> str:
+        """The kinds that a job may have, as in ``h100 or a100``; empty where these are all."""
+        there = self._resources.types
+        names = dict.fromkeys(name for at, name in enumerate(there) if types >> at & 1)
+        return "" if "" in names or len(names) == len({*there}) else f"{' or '.join(names)} "
 
     def of_kinds(self, types: int) -> tuple[int, str, int]:
         """Free GPUs on a set of kinds of nodes, the node that has most of them, and how many it has."""

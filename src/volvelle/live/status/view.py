@@ -50,7 +50,7 @@ class Guarantee:
 
     @classmethod
     def of(cls, promise: Promise, epoch: float) -> "Guarantee":
-        """The promise of the scheduler; ``epoch``: time 0 of the scheduler."""
+        """The guarantee of the scheduler; ``epoch``: time 0 of the scheduler."""
         return cls(
             finish_by=None if promise.finish_by is None else epoch + promise.finish_by,
             step=promise.step,
@@ -59,8 +59,10 @@ class Guarantee:
         )
 
 
-NO_GUARANTEES = Guarantee(finish_by=None, reason="this server's policy and admission promise none")
-"""Of a job with a deadline, where no part promises anything."""
+NO_GUARANTEES = Guarantee(
+    finish_by=None, reason="this server's policy and admission guarantee none"
+)
+"""Of a job with a deadline, where no part guarantees anything."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -136,7 +138,7 @@ class JobStatusView:
     """Whether these go by a guess: nothing is known of how long such a job takes."""
     array_index: int | None = None
     """Its place in its array, from 0 on; None where it is of none."""
-    promised: Moment | None = None
+    first_p50: Moment | None = None
     """The P50 finish shown to its user at submission."""
     due: Moment | None = None
     """The last moment at which its finish is worth anything to its user; None without a deadline."""

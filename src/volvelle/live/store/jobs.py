@@ -39,14 +39,14 @@ _FORGET_JOB = delete(schema.jobs).where(_THIS_JOB)
 _FORGET_SUBMISSION = delete(schema.submissions).where(
     schema.submissions.c.first == bindparam("which")
 )
-_PROMISE = (
+_FIRST = (
     update(schema.jobs)
     .where(_THIS_JOB)
     .values(
         forecast_start=bindparam("start"),
         forecast_finish=bindparam("finish"),
-        promised_p50=bindparam("p50"),
-        promised_p90=bindparam("p90"),
+        first_p50=bindparam("p50"),
+        first_p90=bindparam("p90"),
     )
 )
 
@@ -141,14 +141,14 @@ class JobTable:
                 found.update((row.number, row.state) for row in connection.execute(query))
         return found
 
-    def write_promises(self, promises: Iterable[FirstForecast]) -> None:
+    def write_first_forecasts(self, forecasts: Iterable[FirstForecast]) -> None:
         """Store the first forecasts of jobs."""
         rows = [
-            {"which": promise.number} | {name: getattr(promise, name) for name in _FIRST_FORECAST}
-            for promise in promises
+            {"which": each.number} | {name: getattr(each, name) for name in _FIRST_FORECAST}
+            for each in forecasts
         ]
         with self._database.writing() as connection:
-            connection.execute(_PROMISE, rows)
+            connection.execute(_FIRST, rows)
 
     @staticmethod
     def forget(connection: Connection, numbers: Iterable[int]) -> None:

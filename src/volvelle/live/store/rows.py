@@ -30,8 +30,8 @@ class JobRecord:
     """An accepted job. ``state``, ``reason``, ``ended`` and ``status`` are set once it is over.
 
     identity: random; empty where it was accepted before there were identities.
-    position: in its array. request: as submitted, JSON. forecast_start, forecast_finish, promised_p50,
-        promised_p90: see `FirstForecast`.
+    position: in its array. request: as submitted, JSON. forecast_start, forecast_finish, first_p50,
+        first_p90: see `FirstForecast`.
     status: its last status, JSON.
     """
 
@@ -44,8 +44,8 @@ class JobRecord:
     identity: str = ""
     forecast_start: float | None = None
     forecast_finish: float | None = None
-    promised_p50: float | None = None
-    promised_p90: float | None = None
+    first_p50: float | None = None
+    first_p90: float | None = None
     state: str | None = None
     reason: str | None = None
     ended: float | None = None

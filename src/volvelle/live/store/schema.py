@@ -70,8 +70,8 @@ jobs = Table(
     Column("submitted", Double, nullable=False),
     Column("forecast_start", Double),  # of its first forecast
     Column("forecast_finish", Double),
-    Column("promised_p50", Double),  # as shown to its user
-    Column("promised_p90", Double),
+    Column("first_p50", Double),  # as shown to its user
+    Column("first_p90", Double),
     Column("state", String(20)),  # how it ended; null while it is in the system
     Column("reason", Text),
     Column("ended", Double),

@@ -1,4 +1,4 @@
-"""One decision of Chronus: what is promised already, who is answered, who runs until the lease ends.
+"""One decision of Chronus: what is guaranteed already, who is answered, who runs until the lease ends.
 
 What decisions remember of each other is `Memory`; the rules are those of `volvelle.systems.chronus`.
 """
@@ -35,7 +35,7 @@ _ORDER = float(Reason.ORDER)
 class Memory:
     """book: reservations. slot: the last one decided. wait: seconds until GPUs taken away are free.
 
-    elsewhere: whether a promised job runs on another GPU type than its reservation's.
+    elsewhere: whether a guaranteed job runs on another GPU type than its reservation's.
     paces: how many seconds a believed second took, of the last jobs seen. pace: what is reserved for others.
     """
 
@@ -58,7 +58,7 @@ class Memory:
 
 
 class Cycle:
-    """One decision. ``told``: promises that it makes or changes."""
+    """One decision. ``told``: guarantees that it makes or changes."""
 
     def __init__(self, policy: Terms, memory: Memory, look: Look) -> None:
         self.policy, self.memory, self.look = policy, memory, look
@@ -74,7 +74,7 @@ class Cycle:
         largest = int(self.view.resources.node_gpus.max())
         return np.array([float(round_up(math.ceil(wide), largest)) for wide in gpus.tolist()])
 
-    # ------------------------------------------------------------------ what is promised already
+    # ------------------------------------------------------------------ what is guaranteed already
 
     def forget_those_that_left(self) -> None:
         """Free the reservations of jobs that are through, and see how many GPUs there are."""
@@ -93,7 +93,7 @@ class Cycle:
                 self._reserve(rows)
 
     def renew(self) -> None:
-        """A lease ended: reserve what promised jobs still need; see who can still be kept."""
+        """A lease ended: reserve what guaranteed jobs still need; see who can still be kept."""
         self.memory.learn_paces(self.look.measure(), self.policy.broken)
         self.book.begin(self.look.slot)
         self._adapt_to_checkpoints()
@@ -111,8 +111,8 @@ class Cycle:
     def _reserve(self, rows: IntColumn) -> bool:
         """Reserve anew for these rows, least time first; whether all have a reservation.
 
-        Jobs without one keep their promise as long as it is not impossible: they are served right after those
-        that have one.
+        Jobs without one keep their guarantee as long as it is not impossible: they are served right after
+        those that have one.
         """
         place = self.look.places(len(self.book.number))
         rows = rows[np.argsort(self.book.finish_by[rows], kind="stable")]
@@ -153,12 +153,12 @@ class Cycle:
         self.look.own[ROW, at] = 0.0
 
     def _learn(self, finish_by: float, *, kept: bool) -> None:
-        """Adapt the margin: a promise was kept or broken."""
+        """Adapt the margin: a guarantee was kept or broken."""
         if finish_by < np.inf:
             self.memory.margin.learn(kept=kept)
 
     def _adapt_to_checkpoints(self) -> None:
-        """Know of the longest checkpoint of the jobs here, if all promises can be kept with it.
+        """Know of the longest checkpoint of the jobs here, if all guarantees can be kept with it.
 
         Jobs with longer ones do not run: to take their GPUs away would take too long.
         """
@@ -178,7 +178,7 @@ class Cycle:
     # ------------------------------------------------------------------ answers
 
     def answer(self) -> None:
-        """Tell jobs that are seen for the first time what is promised to them."""
+        """Tell jobs that are seen for the first time what is guaranteed to them."""
         look, view = self.look, self.view
         new = np.flatnonzero(look.own[SEEN] == 0.0)
         if not len(new):
@@ -216,7 +216,7 @@ class Cycle:
             self._offer(at, spec)
 
     def _limit(self, at: int, spec: JobSpec) -> str:
-        """Which limit, its own or that of its user or pool, a promise to it would exceed; empty for none."""
+        """Which limit, its own or that of its user or pool, a guarantee to it would exceed; or empty."""
         if (most := spec.time_limit_seconds) is not None and self.look.least_seconds[at] > most:
             return "its time limit ends it before it is done"
         shares = {"user": self.policy.user_share, "pool": self.policy.pool_share}
@@ -229,7 +229,7 @@ class Cycle:
         return over_share(spec, promised, self.view.gpus, shares)
 
     def _promise(self, at: int, steps: Sequence[tuple[float, int]]) -> bool:
-        """Promise the first of these finishes that can be, if there is one. They are (seconds, step)."""
+        """Guarantee the first of these finishes that can be, if there is one. They are (seconds, step)."""
         look, book = self.look, self.book
         work = float(look.least_seconds[at] * look.matrix[GPUS, at])
         if look.matrix[CHECKPOINT, at] > self.memory.wait:
@@ -271,7 +271,7 @@ class Cycle:
         )
 
     def _offer(self, at: int, spec: JobSpec) -> None:
-        """Tell a job by when it could be through, or promise that if it accepts it."""
+        """Tell a job by when it could be through, or guarantee that if it accepts it."""
         look, book, number = self.look, self.book, self.look.number(at)
         gap, gpus = look.gap[at] + self.memory.wait, float(self.counted[at])
         earliest = np.inf
@@ -308,7 +308,7 @@ class Cycle:
         return self.book.enter(self.look.number(at), float(self.counted[at]), int(matrix[POOL, at]))
 
     def select(self) -> None:
-        """An SLO lease ended: promise something to jobs that were promised nothing, as a program says."""
+        """An SLO lease ended: guarantee something to jobs that were guaranteed nothing, as a program says."""
         look, own, now = self.look, self.look.own, self.view.now
         open_yet = (own[LAST] > 0.0) & (own[ROW] == 0.0) & look.gangs & (own[SEEN] < TOO_LARGE)
         open_yet &= now + look.least_seconds + look.gap <= own[LAST]
@@ -351,7 +351,7 @@ class Cycle:
     def _decided(
         self, gpus: FloatColumn, types: FloatColumn, reason: FloatColumn, order: IntColumn | None
     ) -> Allocation:
-        """The allocation; the memory knows whether a promised job runs on a type that it is to leave."""
+        """The allocation; the memory knows whether a guaranteed job runs on a type that it is to leave."""
         elsewhere = (self.look.row >= 0) & (gpus > 0.0) & ~self._as_reserved(gpus, types)
         self.memory.elsewhere = bool(elsewhere.any())
         return Allocation(gpus, types, reason, order, promises=tuple(self.told))
@@ -379,7 +379,7 @@ class Cycle:
         return given, order
 
     def _need_this_slot(self) -> BoolColumn:
-        """Which jobs without a promise keep a deadline only if they run now, if smaller ones go first."""
+        """Which jobs without a guarantee keep a deadline only if they run now, if smaller ones go first."""
         look, own, now, book = self.look, self.look.own, self.view.now, self.book
         needs: BoolColumn = np.zeros(len(look.gap), dtype=np.bool_)
         if not look.fresh:
@@ -452,7 +452,7 @@ class Cycle:
         return refused
 
     def _hold_to_end(self, at: int, gpu_type: int) -> bool:
-        """Reserve GPUs for a job from now until it ends, and promise that; whether it is possible."""
+        """Reserve GPUs for a job from now until it ends, and guarantee that; whether it is possible."""
         look, row = self.look, self._enter(at)
         seconds = float(look.seconds[gpu_type, at])
         if not look.runs_on(at, gpu_type):

@@ -22,7 +22,7 @@ class DeadlineJobs(NamedTuple):
 
     gpus: the gang. slots: how many it needs, at least 1. deadline: within how many slots of the window it
     must end for each step (0 or less: impossible; more than the window: its end). value: what each step is
-    worth, not negative; one of 0 is no step. fixed: the step that is promised, -1 for none (None: nobody).
+    worth, not negative; one of 0 is no step. fixed: the step that is guaranteed, -1 for none (None: nobody).
     running: whether it runs right before the window (None: nobody).
     """
 
@@ -110,7 +110,7 @@ class Case(NamedTuple):
         return int(np.count_nonzero(self.fixed & (self.steps(held) >= 0)))
 
     def worth(self, held: Bools) -> tuple[int, float, int]:
-        """By which schedules are compared: promises, then value, then restarts."""
+        """By which schedules are compared: guarantees, then value, then restarts."""
         return self.kept(held), self.value(held), -restarts(held, self.running)
 
     def carried(self, plan: Plan) -> Bools:

@@ -22,7 +22,7 @@ end late are taken out, and those that are out are put in where they fit. The ga
 plan to the program's bound. Where there are few jobs, or gangs are wide for the cluster, packing is coarse
 and the direct program begins at the packed plan and improves it.
 
-A job may be **fixed** to a step, because that was promised: it ends by it, or earlier. Fixed jobs keep
+A job may be **fixed** to a step, because that was guaranteed: it ends by it, or earlier. Fixed jobs keep
 what an earlier plan gave them rather than lose their step.
 """
 

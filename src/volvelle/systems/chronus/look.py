@@ -32,7 +32,7 @@ the believed seconds that were left then."""
 OWN_COLUMNS = 6
 _SAME_PACE = 1e-6
 TOO_LARGE = 2.0
-"""In `SEEN`: it was answered, and was too large to be promised anything."""
+"""In `SEEN`: it was answered, and was too large to be guaranteed anything."""
 
 
 class Look(NamedTuple):

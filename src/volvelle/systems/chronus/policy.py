@@ -1,4 +1,4 @@
-"""Chronus (Gao et al., SoCC'21): deadlines that are promised when a job comes, and kept by leases."""
+"""Chronus (Gao et al., SoCC'21): deadlines that are guaranteed when a job comes, and kept by leases."""
 
 from typing import ClassVar
 
@@ -17,7 +17,7 @@ from volvelle.systems.chronus.terms import Terms
 
 @policies.register
 class Chronus(Terms):
-    """Deadlines promised on leases; jobs without a promise by least remaining service."""
+    """Deadlines guaranteed on leases; jobs without a guarantee by least remaining service."""
 
     name: ClassVar[str] = "chronus"
     source: ClassVar[str] = "Chronus (SoCC'21), section 3.3"
@@ -65,7 +65,7 @@ class Chronus(Terms):
         return self.lease / self.parts
 
     def _remembered(self, view: View) -> Memory:
-        """The memory; nothing after a restart, when promises are all that is known."""
+        """The memory; nothing after a restart, when guarantees are all that is known."""
         if self._kept is None:
             book = Reservations(self._slot_seconds, view.capacity.copy())
             book.first = int(view.now / self._slot_seconds + WHOLE_NUMBER)

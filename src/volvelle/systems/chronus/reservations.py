@@ -1,4 +1,4 @@
-"""Reservations: in which slots jobs are to have their GPUs, so that they end by what they are promised.
+"""Reservations: in which slots jobs are to have their GPUs, so that they end by what they are guaranteed.
 
 A **slot** is a best-effort lease. A job with a reservation has the GPUs of its gang, of one type, in each of
 its slots; the slots follow one another or not. Its work in a **run** of slots without a break is
@@ -24,13 +24,13 @@ _ROWS, _SLOTS = 64, 256
 
 @dataclass
 class Reservations:
-    """Rows, one for each job with a reservation or a promise, and what they leave free.
+    """Rows, one for each job with a reservation or a guarantee, and what they leave free.
 
     ``slot_seconds``: of each slot; slot k begins at ``k * slot_seconds``. ``first``: the slot of the first
     column. ``free``: (types, slots) GPUs. ``held``: (rows, slots) whether a row's job has its GPUs then.
     By row: ``number`` of the job (-1: unused), ``gpus``, ``type``, ``pool`` (-1: none), ``finish_by`` in
-    seconds (infinite: nothing is promised), ``gap`` in seconds, ``fixed`` where its slots are not to change,
-    ``some`` where it has any.
+    seconds (infinite: nothing is guaranteed), ``gap`` in seconds, ``fixed`` where its slots are not to
+    change, ``some`` where it has any.
     """
 
     slot_seconds: float

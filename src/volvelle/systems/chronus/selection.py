@@ -1,7 +1,7 @@
-"""Which jobs without a promise are to be promised something: Chronus' program over the leases to come.
+"""Which jobs without a guarantee are to be guaranteed something: Chronus' program over the leases to come.
 
 The program of section 3.3.4, aggregated (`volvelle.systems.chronus.deadlines`), over the next ``_LEASES`` SLO
-leases. A promised job is fixed: it is not in the program, but the GPUs that it reserves are not there. Its
+leases. A guaranteed job is fixed: it is not in the program, but the GPUs that it reserves are not there. Its
 size is limited and not its time, and of it the linear relaxation is solved and rounded: equal runs get equal
 answers. Where the solver is not installed the smallest jobs are tried first.
 """

@@ -1,4 +1,4 @@
-"""The terms of Chronus' promises: its parameters."""
+"""The terms of Chronus' guarantees: its parameters."""
 
 from typing import Annotated
 
@@ -14,22 +14,22 @@ class Terms(Policy):
     lease: Annotated[Seconds, Field(gt=0)] = Field(1200.0, description="length of an SLO lease")
     parts: Annotated[int, Field(ge=1)] = Field(4, description="best-effort leases in an SLO lease")
     user_share: Annotated[float, Field(gt=0, le=1)] = Field(
-        1.0, description="of the cluster, that promised jobs of one user may request together"
+        1.0, description="of the cluster, that guaranteed jobs of one user may request together"
     )
     pool_share: Annotated[float, Field(gt=0, le=1)] = Field(
-        1.0, description="of the cluster, that promised jobs of one pool may request together"
+        1.0, description="of the cluster, that guaranteed jobs of one pool may request together"
     )
     period: Annotated[Seconds, Field(gt=0)] = Field(
         10800.0, description="over which work that came is compared with what the cluster can do"
     )
     yielding: Annotated[float, Field(gt=0)] = Field(
-        3.0, description="how much larger promised jobs with time to spare count"
+        3.0, description="how much larger guaranteed jobs with time to spare count"
     )
     margin: Annotated[float, Field(ge=0, lt=10)] = Field(
         0.0, description="share by which jobs may take longer than believed, to begin with"
     )
     broken: Annotated[float, Field(gt=0, lt=1)] = Field(
-        0.01, description="share of promises that may be broken where estimates are wrong"
+        0.01, description="share of guarantees that may be broken where estimates are wrong"
     )
     rounded: bool = Field(
         False,

@@ -1,9 +1,10 @@
 """Jobs of Kubernetes as ``kubectl get ... -A -o json`` prints them: Kueue's Workloads, Jobs, or Pods.
 
 A list of one kind, or one object a line. GPUs are what containers request of ``nvidia.com/gpu`` and the like,
-times the number of pods. A Workload's queue becomes the pool, its flavors the GPU types, its fewest pods
-(``minCount``) the fewest GPUs. The GPU types of a Job or Pod are those that its node selector or its required
-affinity names. Times are creation, admission (or start) and the end; what has not ended is dropped.
+times the number of pods. The namespace becomes the user, a Workload's queue the pool, its flavors the GPU
+types, its fewest pods (``minCount``) the fewest GPUs. The GPU types of a Job or Pod are those that its node
+selector or its required affinity names. Times are creation,
+admission (or start) and the end; what has not ended is dropped.
 """
 
 import json

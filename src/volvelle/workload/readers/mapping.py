@@ -102,8 +102,8 @@ def mapped_header(
         if factor is not None:
             mapped.index[ours] = header.width + len(made)
             made.append((position, partial(_times, factor)))
-    for ours in TIMES if dates else ():
-        if (at := mapped.index.get(ours, header.width)) < header.width:
+    for ours in TIMES:
+        if dates is not None and (at := mapped.index.get(ours, header.width)) < header.width:
             mapped.index[ours] = header.width + len(made)
             made.append((at, dates.read))
 

@@ -1,7 +1,7 @@
 """The Standard Workload Format 2.2 (Feitelson et al.): 18 numbers a line, -1 for n/a.
 
 The format counts processors and knows no GPUs, so an option says what a processor is:
-``procs_as=gpu``, or ``procs_as=cpu`` with ``node_size`` (CPUs of a node) and ``gpus_per_node``;
+``--format swf:procs_as=gpu``, or ``--format swf:procs_as=cpu,node_size=64,gpus_per_node=8`` for CPUs:
 then a job gets the GPUs of its share of nodes, at least one.
 
 Sites add fields behind the 18. Frontier's are ``used_gpus``, ``soft_walltime`` and a descriptor as in
@@ -53,9 +53,9 @@ _KB_PER_GB = 1024.0**2
 class SwfOptions(ReaderOptions):
     """The meaning of a processor, and the shape of a node."""
 
-    procs_as: Literal["gpu", "cpu"] | None = None
-    node_size: Annotated[int, Field(gt=0)] | None = None
-    gpus_per_node: Annotated[int, Field(gt=0)] | None = None
+    procs_as: Literal["gpu", "cpu"] | None = Field(None, description="what a processor is")
+    node_size: Annotated[int, Field(gt=0)] | None = Field(None, description="CPUs of a node")
+    gpus_per_node: Annotated[int, Field(gt=0)] | None = Field(None, description="GPUs of a node")
 
 
 @formats.register
@@ -93,8 +93,8 @@ def _check(path: Path, options: SwfOptions) -> None:
     if options.procs_as is None or (cpus and not (options.node_size and options.gpus_per_node)):
         raise Problem(
             f"{path.name}: the Standard Workload Format counts processors, not GPUs",
-            mend="give the option procs_as=gpu where a processor is a GPU, or procs_as=cpu with "
-            "node_size=CPUS-OF-A-NODE and gpus_per_node=GPUS-OF-A-NODE",
+            mend="say --format swf:procs_as=gpu where a processor is a GPU, or swf:procs_as=cpu with "
+            "the CPUs and GPUs of a node, as in swf:procs_as=cpu,node_size=64,gpus_per_node=8",
         )
 
 

@@ -39,7 +39,7 @@ class DialIn(Executor):
         """Listen. Raises `Problem`."""
         nodes, leaving = context.cluster.nodes, context.leaving
         agents = len(nodes) + len(leaving)
-        _raise_descriptor_limit(2 * agents + _DESCRIPTORS_BESIDE_AGENTS)  # two where one reconnects
+        raise_descriptor_limit(agents)
         return AgentsServer(
             nodes,
             context.joined or context.given_keys,
@@ -49,33 +49,35 @@ class DialIn(Executor):
             port=self.port,
             lease_seconds=self.lease_seconds,
             current_agents=CurrentAgents(context.folder / "current-agents"),
-            tls=self._tls(),
+            tls=self.served_tls(),
             position=context.position,
             placed=context.placed,
             is_down=context.is_down,
             uploads=context.uploads,
         )
 
-    def _tls(self) -> ServedTls | None:
+    def served_tls(self) -> ServedTls | None:
+        """TLS for the agents; None where what they say stays on this machine. Raises `Problem`."""
         if not self.certificate:
             if self.insecure or stays_on_machine(self.host):
                 return None
             raise Problem(
-                f"executor 'dial-in': whoever is on the way to {self.host} could run code on nodes, as there "
-                "is no TLS",
+                f"executor {self.name!r}: whoever is on the way to {self.host} could run code on nodes, "
+                "as there is no TLS",
                 mend="give certificate and key, or say insecure=true",
             )
         try:
             return ServedTls.read(self.certificate, self.key)
         except (OSError, ValueError) as error:  # among them those of ssl
             raise Problem(
-                f"executor 'dial-in': cannot use certificate {self.certificate}: {error}",
+                f"executor {self.name!r}: cannot use certificate {self.certificate}: {error}",
                 mend="name PEM files of a certificate and of its key",
             ) from None
 
 
-def _raise_descriptor_limit(wanted: int) -> None:
-    """Allow a connection to each agent. Raises `Problem` if the system does not."""
+def raise_descriptor_limit(agents: int) -> None:
+    """Allow connections to so many agents. Raises `Problem` if the system does not."""
+    wanted = 2 * agents + _DESCRIPTORS_BESIDE_AGENTS  # two where one reconnects
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft == resource.RLIM_INFINITY or soft >= wanted:
         return

@@ -1,0 +1,429 @@
+"""The nodes of a Kubernetes cluster: each attempt is a Job, whose pods' agents dial in.
+
+The scheduler chooses nodes and how many GPUs of each; which ones they are, kube-scheduler and the device
+plugin decide. An end is what a pod's agent says, or what its node says of its containers. A pod that was
+removed by force may run on, so its end is known only when its lease is over or its node is gone: its Node
+object deleted, or tainted out-of-service.
+"""
+
+import contextlib
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from typing import Annotated, ClassVar
+
+import msgspec
+from pydantic import Field
+
+from volvelle.kubernetes_api import ApiRefusal, KubernetesApi, Object, Watched, as_problem
+from volvelle.live.agent.folders import LOG_RETENTION_SECONDS, AgentSettings
+from volvelle.live.messages import (
+    AttemptEnded,
+    AttemptKey,
+    EndsTold,
+    Forget,
+    NodeCondition,
+    NodeJoined,
+    NodeLost,
+    Order,
+    Outcome,
+    Report,
+    Start,
+    Stop,
+    TellEnds,
+    UnknownEnded,
+)
+from volvelle.live.nodes.agents_server import AgentsServer
+from volvelle.live.nodes.coordinated_attempt import UNHEARD_OF, attempt_end
+from volvelle.live.nodes.current_agents import CurrentAgents
+from volvelle.live.nodes.executor import ExecutorContext, OpenExecutor, executors
+from volvelle.live.nodes.executors.dial_in import DialIn, raise_descriptor_limit
+from volvelle.live.nodes.executors.kubernetes_attempts import AttemptSteps
+from volvelle.live.nodes.executors.kubernetes_jobs import (
+    MANAGED,
+    PodAttempt,
+    check_template,
+    has_ended,
+    index_of,
+    is_gated,
+    job_of_pod,
+    make_job,
+)
+from volvelle.live.nodes.executors.kubernetes_lease import WriterLease
+from volvelle.live.nodes.executors.kubernetes_logs import PodKeys, PodLogs
+from volvelle.live.nodes.executors.kubernetes_nodes import NodeStates, node_of
+from volvelle.live.nodes.node_logs import NodeLogs
+from volvelle.model.cluster import Cluster
+from volvelle.model.node import Node
+from volvelle.model.problems import Problem
+from volvelle.model.validation import Seconds
+
+_LINGER_SECONDS = 600.0
+"""An agent without a task waits so long for a server; the end of the task it had is in its pod's status."""
+
+_RETRY_SECONDS = 2.0
+_REPEAT_SECONDS = 5.0
+"""Between reports of an end that is not journalled."""
+
+
+@executors.register
+class OnKubernetes(DialIn):
+    """The nodes of a Kubernetes cluster: each run of a job is a Job, whose pods dial in."""
+
+    name: ClassVar[str] = "kubernetes"
+    trust: ClassVar[str] = (
+        "Jobs run in pods of the operator's template, in an image that their user chooses: "
+        "whoever may submit has what that template mounts."
+    )
+
+    host: str = Field("0.0.0.0", description="address to listen at for pods")
+    address: str = Field(
+        "", description="where pods reach this server, as volvelle-agents.default.svc:7475"
+    )
+    template: str = Field(
+        "volvelle", description="PodTemplate of the namespace, of which the pods of jobs are made"
+    )
+    work: str = Field(
+        "/work", description="folder of jobs in their containers, on a volume that nodes share"
+    )
+    resource: str = Field("nvidia.com/gpu", description="the resource that GPUs are")
+    nodes: str = Field("", description="label selector of the nodes that are used; default: all")
+    kubeconfig: str = Field("", description="of the API server; default: as kubectl finds it")
+    context: str = Field("", description="context of the kubeconfig; default: the current one")
+    authority: str = Field(
+        "", description="file in the containers of the certificates that pods trust, for TLS"
+    )
+    start_seconds: float = Field(
+        300.0, gt=0, description="how long pods may wait to run until they are placed elsewhere"
+    )
+    poll_seconds: float = Field(5.0, gt=0, description="how often all is looked at again")
+    progress_seconds: float = Field(1.0, gt=0, description="how often jobs' progress is reported")
+    keep: Annotated[Seconds, Field(ge=1)] = Field(
+        LOG_RETENTION_SECONDS, description="how long the Job of a run, and its log, are kept"
+    )
+
+    def discover_cluster(self) -> Cluster:
+        """The nodes with GPUs. Raises `Problem`."""
+        api = self._connect()
+        with _mistakes("list nodes"):
+            selector = {"labelSelector": self.nodes} if self.nodes else {}
+            listed, _ = api.listed("api/v1/nodes", **selector)
+        api.close()
+        found = [node_of(each, self.resource) for each in listed]
+        nodes = tuple(sorted((node for node in found if node.gpus), key=lambda node: node.name))
+        if not nodes:
+            raise Problem(
+                f"no node of the Kubernetes cluster has {self.resource}",
+                mend="install the device plugin, or name another resource or other nodes",
+            )
+        return Cluster(nodes)
+
+    def open(self, context: ExecutorContext, report: Callable[[Report], None]) -> OpenExecutor:
+        """Take the lease, find what runs, and listen for pods. Raises `Problem`."""
+        if not self.address:
+            raise Problem(
+                "executor 'kubernetes': pods do not know where this server is",
+                mend="say it with address=HOST:PORT, of a Service or of this machine",
+                usage=True,
+            )
+        raise_descriptor_limit(context.cluster.gpus)  # a pod has one at least
+        return _KubernetesJobs(self, self._connect(), context, report)
+
+    def _connect(self) -> KubernetesApi:
+        return KubernetesApi(self.kubeconfig, self.context)
+
+    def read_template(self, api: KubernetesApi) -> Object:
+        """The template of pods. Raises `Problem`."""
+        path = f"api/v1/namespaces/{api.namespace}/podtemplates/{self.template}"
+        try:
+            with _mistakes("read the template of pods"):
+                template: Object = api.get(path)["template"]
+        except Problem as problem:
+            if isinstance(problem.__cause__, ApiRefusal) and problem.__cause__.code == 404:
+                raise Problem(
+                    f"there is no PodTemplate {self.template!r} in the namespace {api.namespace!r}",
+                    mend="apply one (docs/how-to/run-on-kubernetes.md), or name it with template=",
+                ) from None
+            raise
+        check_template(template, self.template, self.work)
+        return template
+
+
+@contextlib.contextmanager
+def _mistakes(what: str) -> Iterator[None]:
+    """Errors of the API as a `Problem`."""
+    try:
+        yield
+    except (ApiRefusal, OSError) as error:
+        raise as_problem(error, what) from error
+
+
+class _KubernetesJobs:
+    """The open executor: a thread that brings the API to what was ordered, and reports what it says."""
+
+    def __init__(
+        self,
+        executor: OnKubernetes,
+        api: KubernetesApi,
+        context: ExecutorContext,
+        report: Callable[[Report], None],
+    ) -> None:
+        self._executor, self._api, self._context, self._report = executor, api, context, report
+        self._template = executor.read_template(api)
+        self._attempts: dict[AttemptKey, PodAttempt] = {}
+        self._pods_of: dict[str, PodAttempt] = {}
+        self._latest: dict[tuple[int, str], int] = {}
+        self._lock = threading.Lock()
+        """Of what orders change; never held during a request."""
+        self._wake, self._closing = threading.Event(), threading.Event()
+        self._said, self._repeat_at = "", 0.0
+        pods_path = f"api/v1/namespaces/{api.namespace}/pods"
+        self._lease = WriterLease(api, "volvelle", context.folder / "kubernetes-holder")
+        self._nodes = Watched(api, "api/v1/nodes", self._wake.set, labels=executor.nodes)
+        self._jobs = Watched(
+            api, f"apis/batch/v1/namespaces/{api.namespace}/jobs", self._wake.set, labels=MANAGED
+        )
+        self._pods = Watched(api, pods_path, self._wake.set, self._pod_gone, MANAGED)
+        with _mistakes("hold the Lease 'volvelle'"):
+            self._lease.acquire()
+        for watched, what in ((self._jobs, "jobs"), (self._pods, "pods"), (self._nodes, "nodes")):
+            with _mistakes(f"list and watch {what}"):
+                watched.begin()
+        self._find_attempts()
+        self._server = AgentsServer(
+            (node for attempt in self._attempts.values() for node in attempt.nodes),
+            PodKeys(context.given_keys),
+            self._on_report,
+            host=executor.host,
+            port=executor.port,
+            lease_seconds=executor.lease_seconds,
+            current_agents=CurrentAgents(context.folder / "current-agents"),
+            tls=executor.served_tls(),
+            position=context.position,
+            placed={key: self._placed(key, nodes) for key, nodes in context.placed.items()},
+            uploads=context.uploads,
+        )
+        self._states = NodeStates(
+            context, executor.resource, report, self._attempts_on, self._lose_pods
+        )
+        self._steps = AttemptSteps(
+            api,
+            self._server,
+            self._nodes,
+            context.given_keys,
+            self._make_job,
+            self._states.is_there,
+            executor.start_seconds,
+        )
+        self._logs = PodLogs(api, self._server, self._pods, pods_path)
+        self._thread = threading.Thread(target=self._run, name="kubernetes", daemon=True)
+        self._thread.start()
+
+    @property
+    def logs(self) -> NodeLogs:
+        """The logs of pods."""
+        return self._logs
+
+    def close(self) -> None:
+        """Stop. Jobs go on."""
+        self._closing.set()
+        self._wake.set()
+        self._thread.join()
+        for watched in (self._nodes, self._jobs, self._pods):
+            watched.close()
+        self._logs.close()
+        self._server.close()
+        self._api.close()
+
+    def _find_attempts(self) -> None:
+        for job in self._jobs.objects.values():
+            with contextlib.suppress(LookupError, ValueError, msgspec.MsgspecError):
+                attempt = PodAttempt.of_job(job)
+                self._note_latest(attempt.key)
+                self._keep(attempt)
+        for key in self._context.placed:
+            self._note_latest(key)
+
+    def _placed(self, key: AttemptKey, nodes: tuple[str, ...]) -> tuple[str, ...]:
+        known = self._attempts.get(key)
+        return (known or PodAttempt(key, nodes, 1)).pods
+
+    def _keep(self, attempt: PodAttempt) -> None:
+        self._attempts[attempt.key] = attempt
+        self._pods_of[attempt.name] = attempt
+
+    def _note_latest(self, key: AttemptKey) -> None:
+        line = key.number, key.identity
+        self._latest[line] = max(key.attempt, self._latest.get(line, 0))
+
+    # ------------------------------------------------------------------ orders
+
+    def send(self, order: Order) -> None:
+        """Carry ``order`` out."""
+        if isinstance(order, TellEnds):  # pods keep no ends, and no node said that it does
+            self._report(EndsTold(order.node))
+            return
+        with self._lock:
+            known = self._attempts.get(order.key)
+            match order:
+                case Start():
+                    self._start(order, known)
+                    return
+                case Stop() if known is None:
+                    self._note_latest(order.key)
+                    self._report(attempt_end(order.key, Outcome.LOST, UNHEARD_OF))
+                    return
+                case Stop() if known is not None:
+                    known.stopped = True
+                case Forget() if known is not None:
+                    known.forgotten = True
+            self._server.send(order)
+        self._wake.set()
+
+    def _start(self, order: Start, known: PodAttempt | None) -> None:
+        if known is None:
+            if order.attempt <= self._latest.get((order.number, order.identity), 0):
+                return
+            known = PodAttempt.of_start(order)
+            self._note_latest(order.key)
+            self._keep(known)
+            for node in known.nodes:
+                self._server.add_node(node)
+        known.start = order
+        self._server.send(known.order())
+        self._wake.set()
+
+    # ------------------------------------------------------------------ reports
+
+    def _on_report(self, report: Report) -> None:
+        """Pass on what the pods' agents report, with nodes for pods."""
+        match report:
+            case NodeJoined():
+                self._pod_joined(report.node.name)
+            case NodeLost() | NodeCondition() | EndsTold():
+                pass
+            case AttemptEnded():
+                if (attempt := self._attempts.get(report.key)) is not None:
+                    for pod, node in zip(attempt.pods, attempt.places, strict=True):
+                        named = report.reason.replace(pod, node)
+                        report = msgspec.structs.replace(report, reason=named)
+                    attempt.over = report
+                self._report(report)
+                self._wake.set()
+            case UnknownEnded():
+                nodes = tuple(self._place_of(pod) for pod in report.nodes)
+                node = self._place_of(report.node)
+                self._report(msgspec.structs.replace(report, node=node, nodes=nodes))
+            case _:
+                self._report(report)
+
+    def _place_of(self, pod: str) -> str:
+        """The node of a pod."""
+        job, _, index = pod.rpartition(".")
+        attempt = self._pods_of.get(job)
+        return attempt.places[int(index)] if attempt else pod
+
+    def _pod_joined(self, pod: str) -> None:
+        """An agent has connected; one that has come back may have lost orders, as a node that joins."""
+        job, _, index = pod.rpartition(".")
+        attempt = self._pods_of.get(job)
+        if attempt is None:
+            return
+        if int(index) in attempt.joined:
+            self._states.report_joined(attempt.places[int(index)])
+        attempt.joined.add(int(index))
+        self._wake.set()
+
+    def _attempts_on(self, name: str) -> tuple[AttemptKey, ...]:
+        """The attempts on a node that are not forgotten."""
+        return tuple(
+            attempt.key
+            for attempt in list(self._attempts.values())
+            if name in attempt.places and attempt.created and not attempt.forgotten
+        )
+
+    def _lose_pods(self, name: str, reason: str) -> None:
+        """A node is lost for certain, and all pods on it."""
+        for attempt in list(self._attempts.values()):
+            for pod, node in zip(attempt.pods, attempt.places, strict=True):
+                if node == name:
+                    self._server.node_lost(pod, reason)
+
+    # ------------------------------------------------------------------ the thread
+
+    def _run(self) -> None:
+        while True:
+            last = self._closing.is_set()  # what was ordered before is done yet
+            self._wake.clear()
+            pause = self._executor.poll_seconds
+            try:
+                if self._lease.renew():
+                    self._step()
+                    self._say("")
+                else:
+                    self._say(
+                        "another server holds the Lease 'volvelle': nothing is done from here"
+                    )
+            except (ApiRefusal, OSError) as error:
+                self._say(str(error))
+                pause = min(pause, _RETRY_SECONDS)
+            if last:
+                return
+            self._wake.wait(pause)
+
+    def _say(self, problem: str) -> None:
+        if problem and problem != self._said:
+            sys.stderr.write(f"warning: {problem}\n")
+        self._said = problem
+
+    def _step(self) -> None:
+        """Bring everything on by one step. Raises `ApiRefusal`, OSError; the rest is done in the next one."""
+        self._states.look({each["metadata"]["name"]: each for each in self._nodes.objects.values()})
+        pods: dict[str, list[Object]] = {}
+        for pod in self._pods.objects.values():
+            if (job := job_of_pod(pod)) is not None:
+                pods.setdefault(job, []).append(pod)
+        refused: ApiRefusal | None = None
+        if repeats := time.monotonic() >= self._repeat_at:
+            self._repeat_at = time.monotonic() + _REPEAT_SECONDS
+        for attempt in list(self._attempts.values()):
+            try:
+                seen = self._jobs.named(attempt.name, self._api.namespace)
+                self._steps.advance(attempt, seen, pods.get(attempt.name, []))
+            except ApiRefusal as error:
+                if error.code not in (404, 409):  # else it has changed: seen in the next step
+                    refused = error
+            if repeats and attempt.over is not None and not attempt.forgotten:
+                self._report(attempt.over)
+            if attempt.gone_for_good:
+                self._attempts.pop(attempt.key, None)
+                self._pods_of.pop(attempt.name, None)
+        if refused is not None:
+            raise refused
+
+    def _make_job(self, attempt: PodAttempt) -> Object:
+        settings = AgentSettings(
+            node=Node(attempt.name, attempt.gpus),
+            connect=self._executor.address,
+            key="",
+            work=self._executor.work,
+            progress_seconds=self._executor.progress_seconds,
+            linger_seconds=_LINGER_SECONDS,
+            umask=self._context.umask,
+            authority=self._executor.authority,
+        )
+        return make_job(
+            attempt, self._template, settings, self._executor.resource, self._executor.keep
+        )
+
+    def _pod_gone(self, pod: Object, last: bool) -> None:
+        """A pod's object was deleted: its end is known, or its processes may run on."""
+        attempt = self._pods_of.get(job_of_pod(pod) or "")
+        if attempt is None or is_gated(pod):
+            return
+        never_placed = last and not pod["spec"].get("nodeName")
+        if has_ended(pod):
+            self._steps.note_ends(attempt, [pod])
+        elif not never_placed and attempt.placed.get(index_of(pod)) == pod["metadata"]["uid"]:
+            attempt.gone.add(index_of(pod))

@@ -1,0 +1,93 @@
+"""One writer: the server that holds a Lease of the API, as controllers of Kubernetes elect their leaders."""
+
+import time
+from datetime import UTC, datetime
+from pathlib import Path
+
+from volvelle.kubernetes_api import ApiRefusal, KubernetesApi, Object
+from volvelle.live.agent.files import write_file
+from volvelle.live.messages import new_identity
+from volvelle.model.problems import Problem
+
+DURATION_SECONDS = 15.0
+_RENEW_SECONDS = 5.0
+_POLL_SECONDS = 0.5
+
+
+class WriterLease:
+    """The Lease ``name`` in the namespace of ``api``, held by the server whose identity is in ``file``.
+
+    Held for `DURATION_SECONDS` after each renewal. Clocks of two machines are not compared: a holder that is
+    seen not to renew for that long has lost it.
+    """
+
+    def __init__(self, api: KubernetesApi, name: str, file: Path) -> None:
+        self._api, self._name = api, name
+        self._path = f"apis/coordination.k8s.io/v1/namespaces/{api.namespace}/leases"
+        if not file.exists():  # the same server, started again, goes on at once
+            file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            write_file(file, new_identity().encode())
+        self._holder = file.read_text()
+        self._seen: tuple[str, float] = ("", 0.0)
+        """The state of another's lease, and since when it has been so."""
+        self._renewed = 0.0
+
+    @property
+    def held(self) -> bool:
+        """Whether this server may write."""
+        return time.monotonic() - self._renewed < DURATION_SECONDS - _RENEW_SECONDS
+
+    def acquire(self) -> None:
+        """Wait until the lease is ours.
+
+        Raises `Problem` where another server renews it, and errors of the API.
+        """
+        end = time.monotonic() + DURATION_SECONDS + 2 * _POLL_SECONDS
+        while not self.renew():
+            if time.monotonic() > end:
+                raise Problem(
+                    f"another server runs jobs in the namespace {self._api.namespace!r}: it holds the Lease "
+                    f"{self._name!r}",
+                    mend="end it, or name another namespace with the context of the kubeconfig",
+                )
+            time.sleep(_POLL_SECONDS)
+
+    def renew(self) -> bool:
+        """Renew the lease if that is due. Returns whether it is held. Raises errors of the API."""
+        now = time.monotonic()
+        if now - self._renewed < _RENEW_SECONDS:
+            return True
+        try:
+            lease = self._api.get(f"{self._path}/{self._name}")
+        except ApiRefusal as error:
+            if error.code != 404:
+                raise
+            return self._write({}, now)
+        spec = lease.get("spec", {})
+        if spec.get("holderIdentity") not in ("", None, self._holder):
+            state = f"{spec['holderIdentity']} {spec.get('renewTime')}"
+            if state != self._seen[0]:
+                self._seen = state, now
+            if now - self._seen[1] < DURATION_SECONDS:
+                return self.held
+        return self._write(lease, now)
+
+    def _write(self, before: Object, now: float) -> bool:
+        """Write the lease as ours, unless somebody was quicker. Returns whether it is held."""
+        spec = {
+            "holderIdentity": self._holder,
+            "leaseDurationSeconds": int(DURATION_SECONDS),
+            "renewTime": datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ"),
+        }
+        try:
+            if before:
+                version = {"resourceVersion": before["metadata"]["resourceVersion"]}
+                self._api.patch(f"{self._path}/{self._name}", {"metadata": version, "spec": spec})
+            else:
+                self._api.create(self._path, {"metadata": {"name": self._name}, "spec": spec})
+        except ApiRefusal as error:
+            if error.code != 409:
+                raise
+            return self.held
+        self._renewed = now
+        return True

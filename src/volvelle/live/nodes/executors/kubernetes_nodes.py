@@ -1,0 +1,94 @@
+"""The nodes of a Kubernetes cluster: how they are reported, and when one is lost for certain."""
+
+from collections.abc import Callable, Mapping
+
+from volvelle.kubernetes_api import Object
+from volvelle.live.messages import AttemptKey, NodeCondition, NodeJoined, NodeLost, Report
+from volvelle.live.nodes.executor import ExecutorContext
+from volvelle.model.node import Node
+
+_OUT_OF_SERVICE = "node.kubernetes.io/out-of-service"
+
+
+class NodeStates:
+    """Reports the nodes of ``context``, and others with ``resource``, as the API shows them.
+
+    attempts_on: on a node. lost: called with a node and the reason, after its loss was reported. A node that
+    is not ready may run what it ran, however long that lasts.
+    """
+
+    def __init__(
+        self,
+        context: ExecutorContext,
+        resource: str,
+        report: Callable[[Report], None],
+        attempts_on: Callable[[str], tuple[AttemptKey, ...]],
+        lost: Callable[[str, str], None],
+    ) -> None:
+        self._resource, self._report = resource, report
+        self._attempts_on, self._lost = attempts_on, lost
+        self._known = {node.name: node for node in (*context.expected, *context.cluster.nodes)}
+        self._leaving = {node.name for node in context.leaving}
+        self._shown: dict[str, str | None] = {}
+        """The problem of each node as it was last reported; None: it is lost."""
+
+    def is_there(self, name: str) -> bool:
+        """Whether a node was reported, and is not lost."""
+        return self._shown.get(name) is not None
+
+    def look(self, found: Mapping[str, Object]) -> None:
+        """Report what has changed; ``found``: all nodes of the API by name."""
+        for name, thing in found.items():
+            if name not in self._known and (node := node_of(thing, self._resource)).gpus:
+                self._known[name] = node
+        for name, node in self._known.items():
+            present = found.get(name)
+            if present is None or _is_out_of_service(present):
+                if self._shown.get(name, "") is not None:
+                    reason = "its Node is deleted" if present is None else "it is out of service"
+                    self._shown[name] = None
+                    self._report(NodeLost(name, reason))
+                    self._lost(name, reason)
+                continue
+            problem, before = _problem(present, node, self._resource), self._shown.get(name)
+            self._shown[name] = problem
+            if before is None:
+                self.report_joined(name)
+            elif before != problem:
+                self._report(NodeCondition(name, problem))
+
+    def report_joined(self, name: str) -> None:
+        """Report a node that is there, with what is on it."""
+        if (problem := self._shown.get(name)) is not None:
+            leaving, on_it = name in self._leaving, self._attempts_on(name)
+            node = self._known[name]
+            self._report(NodeJoined(node=node, leaving=leaving, attempts=on_it, problem=problem))
+
+
+def node_of(thing: Object, resource: str) -> Node:
+    """A node with what it says of itself."""
+    labels, amounts = thing["metadata"].get("labels", {}), thing["status"].get("capacity", {})
+    return Node(
+        name=thing["metadata"]["name"],
+        gpus=int(amounts.get(resource, 0)),
+        gpu_type=str(labels.get("nvidia.com/gpu.product", "")).lower(),
+    )
+
+
+def _problem(thing: Object, node: Node, resource: str) -> str:
+    """Why a node can start nothing, or less than it is counted on for; empty: it can."""
+    if thing["spec"].get("unschedulable"):
+        return "it is cordoned"
+    for each in thing["status"].get("conditions", ()):
+        if each["type"] == "Ready" and each["status"] != "True":
+            why = each.get("message") or each.get("reason") or "no reason is given"
+            return f"Kubernetes says that it is not ready: {why}"
+    allocatable = int(thing["status"].get("allocatable", {}).get(resource, 0))
+    if allocatable < node.gpus:
+        return f"{allocatable} of its {node.gpus} GPUs are allocatable"
+    return ""
+
+
+def _is_out_of_service(thing: Object) -> bool:
+    """Whether somebody vouches that nothing runs on a node."""
+    return any(taint["key"] == _OUT_OF_SERVICE for taint in thing["spec"].get("taints", ()))

@@ -1,0 +1,166 @@
+"""Studies run anew, their tables held against the committed ones cell by cell."""
+
+import csv
+import math
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+from volvelle.studies import inputs as reads
+from volvelle.studies.registry import Registry, Study
+
+NEAR = 1e-9
+"""Numbers are equal within this part of them: the last digits are the processor's."""
+
+
+@dataclass(frozen=True)
+class Reproduced:
+    """A study that was run. seconds: CPU time. cells: compared ones; apart: differing ones by column.
+
+    failed, skipped: why it made no table, or nothing to compare it with; "".
+    """
+
+    study: Study
+    seconds: float = 0.0
+    cells: int = 0
+    apart: dict[str, int] | None = None
+    failed: str = ""
+    skipped: str = ""
+
+    @property
+    def ran(self) -> bool:
+        """Whether there is a table, with whatever cells."""
+        return not (self.skipped or self.failed)
+
+    @property
+    def as_committed(self) -> bool:
+        """Whether every cell is equal."""
+        return self.ran and not self.apart
+
+    def __str__(self) -> str:
+        """One line."""
+        if not self.ran:
+            return f"{self.study.name}: {self.skipped or self.failed}"
+        counts = ", ".join(f"{column} {count}" for column, count in (self.apart or {}).items())
+        apart = sum((self.apart or {}).values())
+        said = (
+            f"{apart} of {self.cells:,} cells differ ({counts})"
+            if apart
+            else f"{self.cells:,} cells, every one equal"
+        )
+        return f"{self.study.name}: {said} ({self.seconds:.1f} s of CPU)"
+
+
+@dataclass(frozen=True)
+class Run:
+    """How studies are run: inputs, the folder of results, whether at their small sizes.
+
+    replace: the committed results are replaced by those made, before they are compared.
+    """
+
+    registry: Registry
+    inputs: Path
+    out: Path
+    small: bool = False
+    replace: bool = False
+
+    def folder(self, study: Study) -> Path:
+        """The folder of a study's page, table and pictures."""
+        return self.out / study.folder / study.stem
+
+    def command(self, study: Study) -> list[str]:
+        """The command of the study."""
+        program = str(self.registry.experiments / study.run_by)
+        size = (study.small or "").split() if self.small else []
+        traces = reads.traces(study, self.inputs)
+        given = [*(traces[:1] if self.small else traces), *study.arguments.split(), *size]
+        return [sys.executable, program, *given, "--out", str(self.folder(study))]
+
+    def all(self, studies: Sequence[Study], done: Callable[[Reproduced], None]) -> list[Reproduced]:
+        """Run the studies, small ones at once on all processors; ``done`` is called after each."""
+
+        def one(study: Study) -> Reproduced:
+            result = self.one(study)
+            done(result)
+            return result
+
+        at_once = len(os.sched_getaffinity(0)) if self.small else 1
+        with ThreadPoolExecutor(at_once) as threads:
+            return list(threads.map(one, studies))
+
+    def one(self, study: Study) -> Reproduced:
+        """Run a study, and hold its table against the committed one."""
+        if self.small and study.small is None:
+            return Reproduced(study, skipped="skipped, it has no small size")
+        if lacking := reads.missing(study, self.inputs):
+            what = "; ".join(lacking)
+            return Reproduced(study, skipped=f"skipped, {self.inputs} lacks {what}")
+        folder = self.folder(study)
+        folder.mkdir(parents=True, exist_ok=True)
+        log = folder / "printed.txt"
+        with log.open("w") as printed:
+            process = subprocess.Popen(
+                self.command(study),
+                cwd=self.registry.root,
+                env={**os.environ, reads.VARIABLE: str(self.inputs)},
+                stdout=printed,
+                stderr=subprocess.STDOUT,
+            )
+            _, status, used = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
+        seconds = used.ru_utime + used.ru_stime
+        made, committed = folder / f"{study.stem}.csv", self.registry.table(study, small=self.small)
+        if process.returncode or not made.is_file():
+            return Reproduced(
+                study, seconds, failed=f"failed after {seconds:.0f} s of CPU, see {log}"
+            )
+        if self.replace:
+            self._commit(study, seconds)
+        if not committed.is_file():
+            return Reproduced(
+                study, seconds, failed=f"no table is committed to compare {made} with"
+            )
+        cells, apart = compared(committed, made, study.measured)
+        return Reproduced(study, seconds, cells, apart)
+
+    def _commit(self, study: Study, seconds: float) -> None:
+        """Replace the committed table, and in the whole size page, pictures and time."""
+        if not self.small:
+            self.registry.took(study, seconds)
+        results = self.registry.table(study, small=self.small).parent
+        results.mkdir(exist_ok=True)
+        of_study = (
+            (f"{study.stem}.csv",) if self.small else (f"{study.stem}.*", f"{study.stem}-*.png")
+        )
+        for pattern in of_study:
+            for made in self.folder(study).glob(pattern):
+                shutil.copy(made, results)
+
+
+def compared(committed: Path, made: Path, measured: Sequence[str]) -> tuple[int, dict[str, int]]:
+    """How many cells two tables have, and how many differ, by column; ``measured`` ones are left out."""
+    with committed.open(newline="") as before, made.open(newline="") as now:
+        heads, *old = csv.reader(before)
+        heads_now, *new = csv.reader(now)
+    if heads != heads_now or len(old) != len(new):
+        return len(old) * len(heads), {"rows and columns": max(len(old), len(new)) * len(heads)}
+    kept = {place: head for place, head in enumerate(heads) if head not in measured}
+    apart = {
+        head: sum(not _equal(a[place], b[place]) for a, b in zip(old, new, strict=True))
+        for place, head in kept.items()
+    }
+    return len(old) * len(kept), {head: count for head, count in apart.items() if count}
+
+
+def _equal(before: str, now: str) -> bool:
+    if before == now:
+        return True
+    try:
+        return math.isclose(float(before), float(now), rel_tol=NEAR, abs_tol=NEAR)
+    except ValueError:
+        return False

@@ -1,0 +1,150 @@
+"""ElasticFlow (ASPLOS'23): least shares by deadline, then growth by GPU time."""
+
+from typing import ClassVar
+
+import numpy as np
+from pydantic import Field
+
+from volvelle.core.columns import (
+    COUNT,
+    CURVE,
+    DEADLINE,
+    HELD,
+    LEAST,
+    MOST,
+    NUMBER,
+    PINNED,
+    PREEMPTIBLE,
+    TYPE,
+    TYPES,
+)
+from volvelle.core.compiled import kernel
+from volvelle.core.fill import ClusterNow, fill, work_left
+from volvelle.core.forward.rates import rate_on
+from volvelle.core.policy import Kernel, Period, Policy, policies
+from volvelle.core.state import INFINITY
+from volvelle.model.arrays import Bools, Floats, Ints
+from volvelle.policies.growth import then_by
+from volvelle.systems.elasticflow.shares import Wishes, empty_plan, grow, share_out
+
+_ADMITTED = COUNT
+"""Own column: 1 of a job whose deadline is to be met, 2 of one that is best effort; 0 of one that comes."""
+
+
+@policies.register
+class ElasticFlow(Policy):
+    """The least GPUs that meet deadlines; what is left by GPU time, in powers of two."""
+
+    name: ClassVar[str] = "elasticflow"
+    goes_by_rates: ClassVar[bool] = True
+    source: ClassVar[str] = "ElasticFlow (ASPLOS'23)"
+    optimises: ClassVar[str] = "deadlines met by elastic jobs"
+    time_varying: ClassVar[bool] = True
+    work_conserving: ClassVar[bool] = False
+    columns: ClassVar[int] = 1
+
+    slot: Period = Field(240.0, description="planned ends are whole slots of this length, seconds")
+
+    def kernel(self, *, named: bool) -> Kernel:
+        """Plan anew, with every job that came."""
+        return Kernel(decide, np.array([self.slot]))
+
+
+@kernel
+def decide(jobs: Floats, cluster: ClusterNow, memory: Floats, out: Floats) -> float:
+    """The decision (`Kernel`), type by type. memory: the slot."""
+    slot, ask_at, count = memory[0], INFINITY, jobs.shape[1]
+    types, gpus = _types_of(jobs, cluster), np.zeros(count)
+    work = work_left(jobs, count, cluster.now)
+    fixed = (jobs[HELD] > 0.0) & ((jobs[PINNED] == 1.0) | (jobs[PREEMPTIBLE] == 0.0))
+    by_number = np.argsort(jobs[NUMBER], kind="mergesort")
+    for gpu_type in range(len(cluster.capacity)):
+        capacity = cluster.capacity[gpu_type]
+        wishes = _wishes(jobs, cluster, gpu_type, work, fixed)
+        mine = by_number[(types == gpu_type)[by_number] & (wishes.known > 0)[by_number]]
+        mine = then_by(mine, np.where(fixed, 0.0, 1.0))
+        _admit(jobs, mine, wishes, cluster.now, capacity, slot)
+        mine = then_by(mine, np.where(fixed, -1.0, wishes.deadline))
+        plan, _ = share_out(empty_plan(cluster.now, capacity, count), mine, wishes, slot)
+        plan, _ = grow(plan, mine, wishes, slot)
+        gpus += plan.held[:, 0]
+        if len(plan.times) > 1:
+            ask_at = min(ask_at, plan.times[1])
+    order = then_by(by_number, np.where(gpus > 0.0, jobs[DEADLINE], INFINITY))
+    bound = jobs.copy()
+    bound[TYPES] = 2.0**types
+    out[:3] = fill(bound, order, gpus, gpus, cluster.capacity, cluster.quota, True, False)
+    out[3] = order
+    return ask_at
+
+
+@kernel
+def _admit(
+    jobs: Floats, mine: Ints, wishes: Wishes, now: float, capacity: float, slot: float
+) -> None:
+    """Admit those that come, by submission, where no more deadlines are missed then; in place."""
+    admitted = jobs[_ADMITTED]
+    admitted[mine] = np.where((admitted == 0.0) & (wishes.deadline == INFINITY), 2.0, admitted)[
+        mine
+    ]
+    missed = -1
+    for row in mine:
+        if admitted[row] != 0.0:
+            continue
+        promised = then_by(mine[admitted[mine] == 1.0], wishes.deadline)
+        if missed < 0:
+            _, missed = share_out(empty_plan(now, capacity, len(admitted)), promised, wishes, slot)
+        both = then_by(np.append(promised, row), wishes.deadline)
+        _, misses = share_out(empty_plan(now, capacity, len(admitted)), both, wishes, slot)
+        admitted[row] = 1.0 if misses <= missed else 2.0
+    wishes.deadline[admitted == 2.0] = INFINITY
+
+
+@kernel
+def _types_of(jobs: Floats, cluster: ClusterNow) -> Ints:
+    """The GPU type on which each job is planned: the one it holds, else that of most GPUs that it may use."""
+    types = np.zeros(jobs.shape[1], np.int64)
+    for row in range(len(types)):
+        most = -1.0
+        for gpu_type in range(len(cluster.capacity)):
+            runs = cluster.rates[int(jobs[CURVE, row]), gpu_type].max() > 0.0
+            allowed = runs and (int(jobs[TYPES, row]) >> gpu_type) & 1
+            if allowed and cluster.capacity[gpu_type] > most:
+                types[row], most = gpu_type, cluster.capacity[gpu_type]
+        if jobs[TYPE, row] >= 0.0:
+            types[row] = int(jobs[TYPE, row])
+    return types
+
+
+@kernel
+def _wishes(jobs: Floats, cluster: ClusterNow, gpu_type: int, work: Floats, fixed: Bools) -> Wishes:
+    """The jobs as they are planned on one type; those that have no level there have none.
+
+    A job that is ``fixed`` has the level it holds. One that is believed to be done has a second left.
+    """
+    count, capacity = jobs.shape[1], cluster.capacity[gpu_type]
+    most = int(np.log2(max(capacity, 1.0))) + 1
+    levels, speed = np.zeros((count, most)), np.zeros((count, most))
+    counts, left = np.zeros(count, np.int64), work.copy()
+    for row in range(count):
+        curve, least, top = int(jobs[CURVE, row]), jobs[LEAST, row], jobs[MOST, row]
+        if fixed[row]:
+            least = top = jobs[HELD, row]
+        found = levels_of(least, min(top, capacity))
+        for place in range(len(found)):
+            rate = rate_on(cluster.rates, curve, gpu_type, found[place])
+            if rate > 0.0 and rate > speed[row].max():
+                counts[row] = place + 1
+            levels[row, place], speed[row, place] = found[place], rate
+        left[row] = max(left[row], speed[row].max())
+    return Wishes(left, jobs[DEADLINE].copy(), levels, speed, counts)
+
+
+@kernel
+def levels_of(least: float, most: float) -> Floats:
+    """The powers of two from ``least`` to ``most`` GPUs; ``least`` where none is among them."""
+    powers = 2.0 ** np.arange(64.0)
+    powers = powers[(powers >= least) & (powers <= most)]
+    if least <= most and (least == most or len(powers) == 0):
+        return np.full(1, least)
+    return powers
