@@ -95,8 +95,8 @@ def main() -> None:
         head = [
             "# Times told beside a simulated Kueue",
             "",
-            f"By `python experiments/kueue/attach_kueue.py {given}`: all workloads that wait at each poll. Run"
-            " times are learned as the run goes on.",
+            f"By `python experiments/kueue/attach_kueue.py {given}`: all workloads that wait at each poll."
+            " Run times are learned as the run goes on.",
             "",
         ]
         asked.page.write_text("\n".join([*head, *lines]) + "\n", encoding="utf-8")
