@@ -114,7 +114,7 @@ export function queue(root, { cluster, session, query, go }) {
   const chosen = h("span", { class: "chosen", hidden: true }, h("span", { class: "quiet" }), actions);
   const table = new Table({
     name: session.reads ? "attached" : "queue", label: "Jobs that are not over", key: (job) => job.number, select: changes, groups: groupsOf,
-    columns: [...columns.slice(0, -1), ...site, ...columns.slice(-1), ...more], hidden: ["account", "site_reason", "submitted", "p90", "guaranteed", "due", "nodes", ...more.map(({ name }) => name)],
+    columns: [...columns.slice(0, -1), ...site, ...columns.slice(-1), ...more], hidden: [...(session.reads ? ["plan", "progress"] : []), "account", "site_reason", "submitted", "p90", "guaranteed", "due", "nodes", ...more.map(({ name }) => name)],
     open: (job) => go(`#/job/${job.number}`),
     onselect: () => { for (const button of actions) button.disabled = !table.selected.size; tell(); },
     empty: () => (cluster.jobs.size ? "No job is like this." : session.run ? "No job is here at this moment." : "No job is here. The next one: volvelle submit --gpus 1 -- python train.py"),
