@@ -323,6 +323,15 @@ def test_the_queue_is_in_groups_and_a_click_anywhere_in_a_row_opens_the_job(site
     assert not site.errors
 
 
+def test_a_table_without_rows_says_so(site: Site) -> None:
+    page = site.page("root", **DESK)
+    site.go(page, "queue?text=nothing+of+this+name")
+    page.wait_for_selector(".empty:has-text('No job is like this.')")
+    assert page.locator("table[role=grid]").is_hidden()
+    assert not violations(page)
+    assert not site.errors
+
+
 def test_a_guessed_p90_is_called_so_and_puts_no_job_at_risk(site: Site) -> None:
     page = site.page("root", **DESK)
     submit(site.api, name="due", gpus=1, estimate="1m", deadline={"within": "1h", "kind": "soft"})

@@ -14,7 +14,7 @@ const shareBar = ({ held_gpus: held, all }) => svg("svg", { viewBox: "0 0 200 14
 
 export function shares(root, { cluster, go }) {
   const users = new Table({
-    name: "users", label: "Users", key: (row) => row.user, sort: "-held", open: (row) => go(queueLink({ user: row.user })),
+    name: "users", label: "Users", empty: () => "Nobody has a job here.", key: (row) => row.user, sort: "-held", open: (row) => go(queueLink({ user: row.user })),
     columns: [
       { name: "user", title: "User", value: (row) => row.user, link: (row) => queueLink({ user: row.user }) },
       { name: "held", title: "GPUs held", value: (row) => row.held_gpus, text: (row) => number(row.held_gpus), number: true },

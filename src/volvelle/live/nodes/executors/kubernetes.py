@@ -107,7 +107,8 @@ class OnKubernetes(DialIn):
         """The nodes with GPUs. Raises `Problem`."""
         api = self._connect()
         with _mistakes("list nodes"):
-            listed, _ = api.listed("api/v1/nodes", **_selected(self.nodes))
+            selector = {"labelSelector": self.nodes} if self.nodes else {}
+            listed, _ = api.listed("api/v1/nodes", **selector)
         api.close()
         found = [node_of(each, self.resource) for each in listed]
         nodes = tuple(sorted((node for node in found if node.gpus), key=lambda node: node.name))
@@ -158,10 +159,6 @@ def _mistakes(what: str) -> Iterator[None]:
         raise as_problem(error, what) from error
 
 
-def _selected(labels: str) -> dict[str, str]:
-    return {"labelSelector": labels} if labels else {}
-
-
 class _KubernetesJobs:
     """The open executor: a thread that brings the API to what was ordered, and reports what it says."""
 
@@ -183,12 +180,11 @@ class _KubernetesJobs:
         self._said, self._repeat_at = "", 0.0
         pods_path = f"api/v1/namespaces/{api.namespace}/pods"
         self._lease = WriterLease(api, "volvelle", context.folder / "kubernetes-holder")
-        self._nodes = Watched(api, "api/v1/nodes", self._wake.set, **_selected(executor.nodes))
-        ours = {"labelSelector": MANAGED}
+        self._nodes = Watched(api, "api/v1/nodes", self._wake.set, labels=executor.nodes)
         self._jobs = Watched(
-            api, f"apis/batch/v1/namespaces/{api.namespace}/jobs", self._wake.set, **ours
+            api, f"apis/batch/v1/namespaces/{api.namespace}/jobs", self._wake.set, labels=MANAGED
         )
-        self._pods = Watched(api, pods_path, self._wake.set, self._pod_gone, **ours)
+        self._pods = Watched(api, pods_path, self._wake.set, self._pod_gone, MANAGED)
         with _mistakes("hold the Lease 'volvelle'"):
             self._lease.acquire()
         for watched, what in ((self._jobs, "jobs"), (self._pods, "pods"), (self._nodes, "nodes")):
@@ -278,7 +274,7 @@ class _KubernetesJobs:
                     self._note_latest(order.key)
                     self._report(attempt_end(order.key, Outcome.LOST, UNHEARD_OF))
                     return
-                case Stop():
+                case Stop() if known is not None:
                     known.stopped = True
                 case Forget() if known is not None:
                     known.forgotten = True
@@ -421,12 +417,13 @@ class _KubernetesJobs:
             attempt, self._template, settings, self._executor.resource, self._executor.keep
         )
 
-    def _pod_gone(self, pod: Object) -> None:
+    def _pod_gone(self, pod: Object, last: bool) -> None:
         """A pod's object was deleted: its end is known, or its processes may run on."""
         attempt = self._pods_of.get(job_of_pod(pod) or "")
         if attempt is None or is_gated(pod):
             return
+        never_placed = last and not pod["spec"].get("nodeName")
         if has_ended(pod):
             self._steps.note_ends(attempt, [pod])
-        elif attempt.placed.get(index_of(pod)) == pod["metadata"]["uid"]:
+        elif not never_placed and attempt.placed.get(index_of(pod)) == pod["metadata"]["uid"]:
             attempt.gone.add(index_of(pod))

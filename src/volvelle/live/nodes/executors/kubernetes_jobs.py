@@ -234,7 +234,7 @@ def end_of(attempt: PodAttempt, index: int, pod: Object) -> TaskEnded:
     """The end of a task whose pod has ended: as its agent left it, or as Kubernetes saw it."""
     status = pod["status"]
     states = [each["state"].get("terminated") for each in status.get("containerStatuses", ())]
-    ended = next((each for each in states if each), {})
+    ended: Object = next((each for each in states if each), {})
     with contextlib.suppress(msgspec.MsgspecError):
         told = msgspec.json.decode(ended.get("message") or "", type=TaskEnded)
         if told.task == attempt.end(index, Outcome.LOST, "").task:
