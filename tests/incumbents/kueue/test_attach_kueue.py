@@ -8,19 +8,25 @@ from typing import Any
 import pytest
 from api_objects import Object
 from fake_api_server import READ_ONLY, FakeApiServer, Rule, User
+from fastapi.testclient import TestClient
 from simulated_kueue import SimulatedKueue, laboratory
 from typer.testing import CliRunner
 from waiting import until
 
+from volvelle.incumbents.attach.attached import AttachedCluster
 from volvelle.incumbents.attach.command import app
 from volvelle.incumbents.attach.effects import effects
 from volvelle.incumbents.attach.follow import Attached
 from volvelle.incumbents.attach.listing import heading, prometheus, summary
 from volvelle.incumbents.attach.recording import read
+from volvelle.incumbents.attach.server import api
 from volvelle.incumbents.attach.session import Replay, Session, replay, resumed
 from volvelle.incumbents.kueue.attach import incumbent, kept
 from volvelle.incumbents.kueue.watch import Watch
 from volvelle.kubernetes_api import KubernetesApi
+from volvelle.live.http.authentication import new_token
+from volvelle.live.role import Role
+from volvelle.live.store import Store
 from volvelle.model.problems import Problem
 
 HOURS = 3
@@ -127,6 +133,35 @@ def test_figures_and_the_week_in_words(recorded: tuple[Path, Attached]) -> None:
     assert "When Kueue was last asked" in text
     words = list(summary(follower, 0.0))
     assert any(one.startswith("vision: ") for one in words)
+
+
+def test_the_api_of_a_server_shows_it(recorded: tuple[Path, Attached], tmp_path: Path) -> None:
+    kueue, cluster = SimulatedKueue(2, 600.0, load=1.3), AttachedCluster("kueue")
+    clock = lambda: kueue.time  # noqa: E731 - the session's
+    session = Session(kueue, tmp_path / "record", incumbent(), cluster.take, clock=clock)
+    for _ in range(20):
+        session.step()
+    store = Store.open(f"sqlite:///{tmp_path}/store.db")
+    token, kept_token = new_token("root", Role.OPERATOR)
+    store.tokens.add(kept_token)
+    api_client = TestClient(
+        api(session, cluster)(store, lambda: False), headers={"Authorization": f"Bearer {token}"}
+    )
+    jobs = api_client.get("/v1/jobs").json()["jobs"]
+    waiting = next(one for one in jobs if one["state"] == "waiting")
+    assert waiting["attached"]["partition"] in ("vision", "language", "speech", "robots")
+    assert waiting["attached"]["start"] is None, "Kueue tells none"
+    why = api_client.get(f"/v1/jobs/{waiting['number']}/why").json()
+    assert "ClusterQueue" in why["reason"]
+    nodes = api_client.get("/v1/nodes").json()["nodes"]
+    held = {one["name"]: one["gpus"] - one["free"] for one in nodes}
+    running = [one for one in jobs if one["state"] == "running"]
+    assert sum(held.values()) == sum(one["gpus"] for one in running)
+    over = api_client.get("/v1/jobs", params={"over": True}).json()["jobs"]
+    assert {one["state"] for one in over} == {"finished"}
+    assert api_client.get("/v1/policy").json()["policy"] == "kueue"
+    assert "Kueue of laboratory decides" in api_client.post("/v1/jobs", json={}).json()["detail"]
+    session.close()
 
 
 # ---------------------------------------------------------------------- what is read
