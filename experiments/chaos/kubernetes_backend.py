@@ -35,7 +35,8 @@ class OnKubernetes(Backend):
 
         self._seed, self._rates = random.Random(f"{seed} api"), 0.0
         self._gpus = {node.name: node.gpus for node in self._nodes}
-        self._make, self._cluster = KubernetesCluster, None
+        self._make = KubernetesCluster
+        self._cluster: Any = None
         self._port = free_port()
         for link in self._proxy.links.values():
             link.target = "127.0.0.1", self._port

@@ -373,7 +373,7 @@ def test_a_job_is_submitted_after_it_was_asked_about_and_changed(site: Site) -> 
     page.get_by_label("GPUs", exact=True).fill("4")
     assert submit_it.is_disabled()
     page.get_by_role("button", name="Ask").click()
-    page.wait_for_selector(".answer dd")
+    page.wait_for_selector(".answer .lead:has-text('Finishes')")
     submit_it.click()
     page.wait_for_selector("h1:has-text('asked first')")
     number = int(page.url.rpartition("/")[2])

@@ -53,7 +53,7 @@ def starts(harness: KubernetesHarness) -> int:
     return len([line for line in harness.trace() if "started" in line])
 
 
-def change(harness: KubernetesHarness, plural: str, name: str, patch: Any, **how: bool) -> None:
+def change(harness: KubernetesHarness, plural: str, name: str, patch: Any, **how: Any) -> None:
     store = harness.cluster.store
     namespace = "" if plural == "nodes" else "default"
     store.update(store.kind(plural), lambda one: merged(one, patch), namespace, name, **how)
