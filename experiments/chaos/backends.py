@@ -36,15 +36,17 @@ class Backend:
     executor: for the server's configuration. preloaded: modules to import before the server starts.
     address_file: where agents of ``{node}`` find the server, below its folder; "": they are told.
     frames: counts messages between agents and controller. injected: faults of these messages.
-    removal_weight, deletion_weight, copy_weight: weights among the faults; 0: not among them. removal_name:
-    the fault of removing a node, in words. disks: those of single nodes.
+    removal_weight, deletion_weight, copy_weight, disturbance_weight: weights among the faults; 0: not among
+    them. removal_name: the fault of removing a node, in words. disks: those of single nodes.
     """
 
     executor: str
+    policy = "las:round=4"
     preloaded: tuple[str, ...] = ()
     address_file = ""
     removal_weight, deletion_weight, copy_weight = 0, 1, 0
     removal_name = ""
+    disturbance_weight = 0
 
     def __init__(self, cluster: str, seed: int) -> None:
         self._nodes = parse_cluster(cluster).nodes
@@ -55,6 +57,9 @@ class Backend:
         self._closing = threading.Event()
         self._addresses = threading.Thread(target=self._replace_addresses, daemon=True)
         self.disks: list[Disk] = []
+
+    def prepare(self, folder: Path) -> None:
+        """Begin before the server does. ``folder``: for all files."""
 
     def start(self, start_command: StartCommand, folder: Path, token_file: Path) -> None:
         """Start; the server runs. ``folder``: for all files."""
@@ -108,6 +113,10 @@ class Backend:
         """Close the connection of a node; its agent may connect again."""
         self._proxy.disconnect(node)
         return "connection of an agent cut"
+
+    def disturb(self, rng: random.Random) -> InjectedFault:
+        """A fault that only this backend has."""
+        return None
 
     def remove_node(self, node: str) -> None:
         """Remove a node."""
@@ -244,7 +253,3 @@ class OnRay(Backend):
         """End the cluster."""
         super().close()
         self._ray.end()
-
-
-BACKENDS: dict[str, type[Backend]] = {"dial-in": DialIn, "local": Local, "ray": OnRay}
-"""By the names of executors."""

@@ -11,8 +11,11 @@ API and the agents' port are flooded, and a hostile user is beside the others. C
 tokens revoked. In a long run the controller is stopped twice for 12 to 62 s, the store's file taken away
 once, and the store set back twice: a backup is restored, its disk put back as it was, the end of its log
 lost. Under executor `dial-in` nodes are cut off, folders of agents copied, the disk of one node filled,
-under `ray` raylets are killed. Then all that stops, the queue has to drain, and the jobs' own traces are
-read. What is chosen follows from the seed; when it meets which message depends on the machine.
+under `ray` raylets are killed. Under `kubernetes` (a fake cluster, of the tests) watches lose their history,
+requests to the API are refused, lost, late, or carried out without an answer; pods are evicted and removed by
+force, nodes are not ready and come back or are switched off, and a second server is started. Then all that
+stops, the queue has to drain, and the jobs' own traces are read. What is chosen follows from the seed; when
+it meets which message depends on the machine.
 
     python experiments/chaos/chaos.py [--executor ray] [--kills 200] [--runs 4] [--at-once 4] [--add]
 """
@@ -25,8 +28,7 @@ import time
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from pathlib import Path
 
-from backends import BACKENDS
-from chaos_cluster import ChaosCluster, NotStartedError
+from chaos_cluster import BACKENDS, ChaosCluster, NotStartedError
 from chaos_page import PROPERTIES, STORES, Options, Run, page_name, read_runs, write_report
 from evidence import broken_histories, gpus_held_twice, jobs_run_twice, read_traces
 from fault_proxy import FREQUENT_FAULTS, NO_FAULTS

@@ -8,12 +8,13 @@ from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any
 
-from backends import BACKENDS, Backend
+from backends import Backend, DialIn, Local, OnRay
 from clients import Client, SubmissionLog
 from commands import Command, CommandSupervisor, kill, processes_with
 from disk import Disk
 from fault_proxy import FaultRates
 from flood import Flood, HostileUser
+from kubernetes_backend import OnKubernetes
 from request_proxy import RequestProxy
 from stores import LockedFile, PostgresqlServer, StoppableStore
 
@@ -23,8 +24,14 @@ from volvelle.live.serve_folder import ServeFolder, read_secret
 from volvelle.model.problems import Problem
 
 CLUSTER = "2x2"
+BACKENDS: dict[str, type[Backend]] = {
+    "dial-in": DialIn,
+    "local": Local,
+    "ray": OnRay,
+    "kubernetes": OnKubernetes,
+}
+"""By the names of executors."""
 _START_SECONDS = 600.0
-_POLICY = "las:round=4"
 _MOST_OPEN_EACH = 3
 _AGENT = "volvelle.live.agent "
 """In the command line of an agent that the server started."""
@@ -65,6 +72,7 @@ class ChaosCluster:
             closing.callback(self._kill_processes)
             self._commands = CommandSupervisor(self.backend.preloaded)
             closing.callback(self._commands.close)
+            self.backend.prepare(self.disk.path)
             self._start_cluster()
             self._clients = [self._client(n, _MOST_OPEN_EACH * clients) for n in range(clients)]
             closing.callback(self._end_clients)
@@ -76,7 +84,7 @@ class ChaosCluster:
         config = self._folder / "cluster.toml"
         config.write_text(
             f'cluster = "{CLUSTER}"\n'
-            f'policy = "{_POLICY}"\n'
+            f'policy = "{self.backend.policy}"\n'
             f'executor = "{self.backend.executor}"\n'
             f'store = "{self.store.url}"\n'
             f'folder = "{self._serve.path}"\n'

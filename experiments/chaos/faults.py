@@ -54,6 +54,10 @@ class Faults:
             (4, self.damage.damage_one),
             (self.cluster.backend.copy_weight, self._copy_a_folder),
             (self.cluster.backend.deletion_weight, self.delete_a_folder),
+            (
+                self.cluster.backend.disturbance_weight,
+                lambda: self.cluster.backend.disturb(self._rng),
+            ),
         ]
         weights, kinds = zip(*faults, strict=True)
         (fault,) = self._rng.choices(kinds, weights)

@@ -41,7 +41,9 @@ class Trace:
         name = f"{self.job}-{self.attempt}-{self.rank}-{os.getpid()}.jsonl"
         self._file = (folder / name).open("a", encoding="utf-8")
         node = environ["VOLVELLE_NODE"]
-        self.gpus = [f"{node}.{gpu}" for gpu in environ["VOLVELLE_GPUS"].split(",") if gpu]
+        plugged = environ.get("NVIDIA_VISIBLE_DEVICES")  # of a container, where ours are from 0 on
+        numbers = (plugged or environ["VOLVELLE_GPUS"]).split(",")
+        self.gpus = [f"{node}.{gpu}" for gpu in numbers if gpu]
         self._held = [
             self._hold(f"gpu-{gpu}" for gpu in self.gpus),
             self._hold([f"job-{self.job}-rank-{self.rank}"]),

@@ -203,11 +203,21 @@ def as_problem(error: ApiRefusal | OSError, what: str) -> Problem:
     return Problem(f"cannot {what}: {error}", mend=mend)
 
 
+@contextlib.contextmanager
+def mistakes(what: str) -> Iterator[None]:
+    """Errors of the API as a `Problem` (`as_problem`), whose cause they are."""
+    try:
+        yield
+    except (ApiRefusal, OSError) as error:
+        raise as_problem(error, what) from error
+
+
 class Watched:
     """The objects at ``path`` by namespace and name, kept up to date by a thread until `close`.
 
-    changed: called after every change, gone: with the last state of an object that was deleted; both from
-    that thread. query: selectors. ``problem``: why it is not up to date; empty: it is.
+    changed: called after every change. gone: called with an object that was deleted, and whether that is its
+    last state: in a gap it may have changed before. Both from that thread. labels: a selector. ``problem``:
+    why it is not up to date; empty: it is.
     """
 
     def __init__(
@@ -215,10 +225,11 @@ class Watched:
         api: KubernetesApi,
         path: str,
         changed: Callable[[], None] = lambda: None,
-        gone: Callable[[Object], None] = lambda thing: None,
-        **query: str,
+        gone: Callable[[Object, bool], None] = lambda thing, last: None,
+        labels: str = "",
     ) -> None:
-        self._api, self._path, self._query = api, path, query
+        self._api, self._path = api, path
+        self._query = {"labelSelector": labels} if labels else {}
         self._changed, self._gone = changed, gone
         self.problem = ""
         self._objects: dict[tuple[str, str], Object] = {}
@@ -256,7 +267,7 @@ class Watched:
         for name, last in before.items():
             now = objects.get(name)
             if now is None or now["metadata"]["uid"] != last["metadata"]["uid"]:
-                self._gone(last)
+                self._gone(last, False)
         self.problem = ""
         self._changed()
 
@@ -292,7 +303,7 @@ class Watched:
                     else:
                         self._objects[_name_of(thing)] = thing
                 if event["type"] == "DELETED":
-                    self._gone(thing)
+                    self._gone(thing, True)
                 self._changed()
             self._version = thing["metadata"]["resourceVersion"]
 

@@ -66,7 +66,8 @@ class Request(NamedTuple):
 
 
 Fault = Callable[[Request], ApiError | float | None]
-"""What goes wrong with a request: an error, a delay in seconds, or a broken connection (-1)."""
+"""What goes wrong with a request: an error, a delay in seconds, or a connection that breaks before the
+request is carried out (-1) or after that, without an answer (-2)."""
 
 
 @dataclass
@@ -381,6 +382,11 @@ class _Handler(BaseHTTPRequestHandler):
         super().setup()
         self.api._connections.add(self.connection)
 
+    def handle(self) -> None:
+        """Serve it until one of the two breaks the connection."""
+        with contextlib.suppress(ConnectionError):
+            super().handle()
+
     def finish(self) -> None:
         """It has gone."""
         self.api._connections.discard(self.connection)
@@ -406,11 +412,10 @@ class _Handler(BaseHTTPRequestHandler):
             fault = self.api.fault(request)
             if isinstance(fault, ApiError):
                 raise fault
-            if fault is not None and fault < 0:
-                self.connection.shutdown(socket.SHUT_RDWR)
-                self.close_connection = True
+            if fault == -1.0:
+                self._break()
                 return
-            time.sleep(fault or 0.0)
+            time.sleep(max(fault or 0.0, 0.0))
             self.api.authorize(request, self.headers.get("Authorization") or "")
             if request.verb == "watch":
                 self._stream(request)
@@ -423,13 +428,21 @@ class _Handler(BaseHTTPRequestHandler):
             else:
                 content_type = (self.headers.get("Content-Type") or "").partition(";")[0]
                 body = _parsed(content_type, raw) if raw else {}
-                self._send(*self.api.answer(request, content_type, body))
+                answer = self.api.answer(request, content_type, body)
+                if fault == -2.0:
+                    self._break()
+                    return
+                self._send(*answer)
         except ApiError as error:
             self._send(error.code, error.status)
         except (BrokenPipeError, ConnectionResetError):
             self.close_connection = True
 
     do_GET = do_POST = do_PUT = do_PATCH = do_DELETE = _handle  # noqa: N815 - as the library calls them
+
+    def _break(self) -> None:
+        self.connection.shutdown(socket.SHUT_RDWR)
+        self.close_connection = True
 
     def _send(self, code: int, thing: Object) -> None:
         self._send_bytes(code, "application/json", json.dumps(thing).encode())

@@ -41,6 +41,8 @@ class Kubelet:
     folder: Path
     labels: dict[str, str] = field(default_factory=dict)
     contact: bool = True
+    broken: int = 0
+    """GPUs that are not healthy."""
     pulls: Callable[[str], bool] = lambda image: True
     """Whether an image can be pulled."""
     _containers: dict[str, _Container] = field(default_factory=dict)
@@ -101,7 +103,8 @@ class Kubelet:
             self.store.create(leases, name | renewed)
         ready = {"type": "Ready", "status": "True", "reason": "KubeletReady"}
         amounts = {RESOURCE: str(self.gpus), "cpu": "64", "memory": "256Gi", "pods": "110"}
-        status = {"capacity": amounts, "allocatable": amounts, "conditions": [ready]}
+        healthy = amounts | {RESOURCE: str(self.gpus - self.broken)}
+        status = {"capacity": amounts, "allocatable": healthy, "conditions": [ready]}
         node = self.store.get(self.store.kind("nodes"), "", self.name)
         if node.get("status") != status:
             self._patch("nodes", "", self.name, {"status": status}, status=True)

@@ -36,7 +36,7 @@ def test_watched_objects_follow_through_gaps(server: FakeApiServer, tmp_path: Pa
     api.create(PODS, pod("one", mine="yes"))
     gone: list[str] = []
     watched = Watched(
-        api, PODS, gone=lambda pod: gone.append(pod["metadata"]["name"]), labelSelector="mine=yes"
+        api, PODS, gone=lambda pod, last: gone.append(pod["metadata"]["name"]), labels="mine=yes"
     )
     watched.begin()
     assert watched.named("one", "default") is not None

@@ -285,7 +285,14 @@ def test_the_queue_by_keyboard_remembered_and_live(site: Site) -> None:
         site.go(page, "queue")
         page.get_by_role("button", name="CSV").click()
     text = Path(saved.value.path()).read_text()
-    assert text.splitlines()[0].startswith("Job,Name,User,GPUs,State")
+    assert text.splitlines()[0].startswith("Job,Name,User,GPUs,State,Start,Done")
+    with page.expect_download() as saved:
+        site.go(page, "nodes")
+        page.get_by_role("button", name="CSV").click()
+    assert Path(saved.value.path()).read_text().splitlines()[:2] == [
+        "Node,Type,GPUs,Free,State,Jobs",
+        "node-0,GPU,2,0,up,0",
+    ]
     assert "wide too" in text
 
 
@@ -320,6 +327,15 @@ def test_the_queue_is_in_groups_and_a_click_anywhere_in_a_row_opens_the_job(site
     page.go_back()
     page.locator("#queue-1 .of-name a").click()
     page.wait_for_selector("h1:has-text('Job 1')")
+    assert not site.errors
+
+
+def test_a_table_without_rows_says_so(site: Site) -> None:
+    page = site.page("root", **DESK)
+    site.go(page, "queue?text=nothing+of+this+name")
+    page.wait_for_selector(".empty:has-text('No job is like this.')")
+    assert page.locator("table[role=grid]").is_hidden()
+    assert not violations(page)
     assert not site.errors
 
 
@@ -364,7 +380,7 @@ def test_a_job_is_submitted_after_it_was_asked_about_and_changed(site: Site) -> 
     page.get_by_label("GPUs", exact=True).fill("4")
     assert submit_it.is_disabled()
     page.get_by_role("button", name="Ask").click()
-    page.wait_for_selector(".answer dd")
+    page.wait_for_selector(".answer .lead:has-text('Finishes')")
     submit_it.click()
     page.wait_for_selector("h1:has-text('asked first')")
     number = int(page.url.rpartition("/")[2])

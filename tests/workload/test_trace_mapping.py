@@ -247,6 +247,25 @@ def test_dates_by_which_jobs_end_before_they_come_are_refused(tmp_path: Path) ->
         read_trace(path, dates="%d/%m/%Y")
 
 
+def test_decimal_commas_are_read_where_semicolons_are_between_cells(tmp_path: Path) -> None:
+    path = tmp_path / "german.csv"
+    path.write_text("submit_time;gpus;Stunden;user\n0;4;1,5;a,b\n60;0,5;2;c\n")
+    first, second = read_trace(path, columns={"duration": "Stunden:h"})
+    assert (first.truth.work, first.spec.user) == (4 * 1.5 * 3600, "a,b")
+    assert second.spec.gpus == 0.5
+
+
+def test_spreadsheets_and_unknown_dates_say_what_to_do(tmp_path: Path) -> None:
+    (tmp_path / "jobs.xlsx").write_bytes(b"PK\x03\x04")
+    with pytest.raises(Problem, match=r"jobs\.xlsx is a spreadsheet\. Save its table as CSV"):
+        read_trace(tmp_path / "jobs.xlsx")
+    path = tmp_path / "words.csv"
+    path.write_text("submit_time,gpus,duration\nNov 3 2026 9:15AM,4,60\n")
+    with pytest.raises(Problem, match="Say how its times are written: --dates FORMAT, as in"):
+        read_trace(path)
+    assert len(read_trace(path, dates="%b %d %Y %I:%M%p")) == 1
+
+
 def test_an_order_of_day_and_month_that_no_date_shows_is_said(tmp_path: Path) -> None:
     path = dated(tmp_path / "dates.csv", "03/04/2026", "04/04/2026", "05/05/2026")
     report = read_trace(path, dates="%d/%m/%Y %H:%M").report

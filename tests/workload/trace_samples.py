@@ -25,5 +25,6 @@ SAMPLE_OF: dict[str, tuple[str, dict[str, Any]]] = {
     "tiresias": ("tiresias.csv", {}),
     "journal": ("journal/journal.jsonl", {}),
     "pollux": ("pollux/workload-1.csv", {}),
+    "sia": ("sia/jobs.csv", {"types": "small:2/large:4"}),
 }
 """Format -> file or folder under ``samples``, options. Parquet's is written where it is needed."""

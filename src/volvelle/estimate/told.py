@@ -262,7 +262,7 @@ class ToldTimes(Generic[Key]):
         attributes = described(observed, self._raw(predicted_seconds), self._tellings)
         found = there[nearest(_NEAREST, past, attributes, terms[-_KINDS:])]
         scores, weights = t.score[found], t.weight[found]
-        if self.prior:
+        if self.prior or not len(found):  # events may have come of which nothing was told
             scores = np.concatenate([scores, _ASSUMED])
             weights = np.concatenate([weights, np.ones(len(_ASSUMED))])
         return scores, weights

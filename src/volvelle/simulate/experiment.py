@@ -93,7 +93,10 @@ class Experiment(ExperimentFile):
             except Problem as problem:
                 if not problem.options:
                     return problem
-                source, unread = self._read(problem.options), problem
+                try:
+                    source, unread = self._read(problem.options), problem
+                except Problem:
+                    return problem  # one thing after the other
             line = proposed_cluster(seen_types(source.workload))
         if unread is not None:
             return Problem(

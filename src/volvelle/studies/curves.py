@@ -35,7 +35,6 @@ class Curve(BaseModel):
     less: float = 0.0
     x_title: str = ""
     y_title: str = ""
-    log: bool = False
     names: dict[str, str] = {}
     paper: Points
 
@@ -62,7 +61,7 @@ class Curve(BaseModel):
             return None
         sides = {"paper": self.paper, "here": ours}
         places = list(dict.fromkeys(place for points in self.paper.values() for place, _ in points))
-        y = Axis(self.y_title or self.y, log=self.log)
+        y = Axis(self.y_title or self.y)
         named = [(side, name) for name in self.paper for side in sides]
         words = {
             key: ", ".join(one for one in (key[1] if self.by else "", key[0]) if one)
@@ -90,9 +89,8 @@ class Curve(BaseModel):
             )
             for number, (side, name) in enumerate(named)
         ]
-        return bar_chart(
-            self.title, places, groups, self.x_title or self.x, y, subtitle=self.source
-        )
+        shown = [self.names.get(place, place) for place in places]
+        return bar_chart(self.title, shown, groups, self.x_title or self.x, y, subtitle=self.source)
 
 
 def _mean(

@@ -53,38 +53,33 @@ def missing(study: Study, inputs: Path) -> list[str]:
     ]
 
 
-def fetched(study: Study, inputs: Path, say: Say, progress: Progress | None = None) -> None:
-    """Fetch the public files of a study that the folder lacks, and say hash and licence.
+def fetched(
+    artifact: PublishedTrace, inputs: Path, say: Say, progress: Progress | None = None
+) -> None:
+    """Fetch the files of an artifact that the folder lacks, and say licence and hashes.
 
     Raises `Problem`, which says what to put where.
     """
-    for one in artifacts(study):
-        folder, lacking = inputs / one.place, absent(one, inputs)
-        if lacking:
-            say(f"{one.title}; licence: {one.licence} ({one.page})")
-        for file in lacking:
-            try:
-                found = fetch(file, folder, progress)
-            except Problem as problem:
-                raise Problem(
-                    str(problem.args[0]),
-                    mend=f"put {file.url} as {file.name} into {folder}, or say --data FOLDER",
-                ) from None
-            say(f"{folder / file.name}: SHA-256 {found}{_as_studied(file, found)}")
+    folder = inputs / artifact.place
+    say(f"{artifact.title}; licence: {artifact.licence} ({artifact.page})")
+    for file in absent(artifact, inputs):
+        try:
+            found = fetch(file, folder, progress)
+        except Problem as problem:
+            raise Problem(
+                str(problem.args[0]),
+                mend=f"put {file.url} as {file.name} into {folder}, or say --data FOLDER",
+            ) from None
+        say(f"{folder / file.name}: SHA-256 {found}{_as_studied(file, found)}")
 
 
-def changed(study: Study, inputs: Path) -> list[str]:
-    """The files of a study that are not those from which the committed results were made."""
-    files = [
-        (f"{one.place}/{file.name}", file.studied)
-        for one in artifacts(study)
-        for file in one.files
-        if file.studied
-    ]
+def changed(artifact: PublishedTrace, inputs: Path) -> list[str]:
+    """The files of an artifact that are not those from which the committed results were made."""
+    files = [(f"{artifact.place}/{file.name}", file.studied) for file in artifact.files]
     return [
         name
         for name, studied in files
-        if (inputs / name).is_file() and sha256(inputs / name) != studied
+        if studied and (inputs / name).is_file() and sha256(inputs / name) != studied
     ]
 
 

@@ -111,7 +111,7 @@ def _section(study: Study, results: Results, stem: str, drawn: dict[str, Drawing
 
 
 def _code(where: str, results: Results) -> str:
-    return f"[{where}]({results.repository}/{where})"
+    return f"[{where}]({results.repository}/{where}/README.md)"
 
 
 def _duration(seconds: float) -> str:

@@ -21,7 +21,7 @@ class _Entry(BaseModel):
 
 
 class Part(_Entry):
-    """A part of the paper that is built here. where: a path in the repository."""
+    """A part of the paper that is built here. where: a package of the repository, which has a README.md."""
 
     what: str
     where: str

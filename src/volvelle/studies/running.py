@@ -51,7 +51,7 @@ class Reproduced:
         said = (
             f"{apart} of {self.cells:,} cells differ ({counts})"
             if apart
-            else (f"{self.cells:,} cells, every one equal")
+            else f"{self.cells:,} cells, every one equal"
         )
         return f"{self.study.name}: {said} ({self.seconds:.1f} s of CPU)"
 

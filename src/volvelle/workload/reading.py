@@ -27,6 +27,8 @@ MAPPED = ("volvelle", "parquet")
 """The formats whose columns can be mapped."""
 
 
+_SPREADSHEETS = (".xlsx", ".xls", ".xlsm", ".ods", ".numbers")
+
 _ALSO = {"slurm": "sacct", "k8s": "kubernetes", "kueue": "kubernetes", "csv": "volvelle"}
 """Names by which formats are looked for."""
 
@@ -123,6 +125,8 @@ def _guessed(
     if found is not None:
         return found
     name = sample.path.name
+    if sample.path.suffix.lower() in _SPREADSHEETS:
+        raise Problem(f"{name} is a spreadsheet", mend="save its table as CSV, and give that")
     if is_cluster_table(sample):
         raise Problem(
             f"{name} is a table of nodes, not of jobs",

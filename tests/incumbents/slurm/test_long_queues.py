@@ -4,10 +4,9 @@ from dataclasses import replace
 
 import pytest
 
-from volvelle.incumbents.attach import follow
+from volvelle.incumbents.attach import follow, look_ahead
 from volvelle.incumbents.attach.follow import Follower
 from volvelle.incumbents.attach.incumbent import Expected
-from volvelle.incumbents.slurm import forecast
 from volvelle.incumbents.slurm.attach import incumbent
 from volvelle.incumbents.slurm.forecast import foresee
 from volvelle.incumbents.slurm.site import Config, Job, Node, Partition, Site, Snapshot
@@ -39,8 +38,8 @@ def test_the_far_part_of_a_queue_is_told_near_what_playing_it_out_tells(
     snapshot = Snapshot(NOW, tuple(job(at) for at in range(1, 201)))
     seconds = {one.key: 600.0 + 60.0 * (one.id % 7) for one in snapshot.jobs}
     whole = foresee(site(2), snapshot, seconds)
-    monkeypatch.setattr(forecast, "MOST", 100)
-    monkeypatch.setattr(forecast, "NEAR", 60)
+    monkeypatch.setattr(look_ahead, "MOST", 100)
+    monkeypatch.setattr(look_ahead, "NEAR", 60)
     told = foresee(site(2), snapshot, seconds)
     assert told.keys() == whole.keys()
     for key in ("1", "30", "60"):

@@ -87,7 +87,7 @@ function counts(jobs, cluster, reads) {
     return count ? [[link(queueLink({ state }), `${counted(count, "job")} ${SAYS[state][count === 1 ? 0 : 1]}`)]] : [];
   });
   const risky = jobs.filter(atRisk).length;
-  return [...said.flatMap((each, at) => (at ? [", ", ...each] : each)), said.length ? ". " : "No job is here. ",
+  return [...said.flatMap((each, at) => (at ? [", ", ...each] : each)), said.length ? ". " : "No job is here; volvelle submit --gpus 1 -- python train.py brings one. ",
     ...(risky ? [link("#/queue?risk=yes", `${counted(risky, "job")} ${risky === 1 ? "is" : "are"} at risk of being late`), ". "] : []),
     reads ? `${reads} decides.` : `Policy ${cluster.policy}${cluster.admission === "accept-all" ? "" : `, admission ${cluster.admission}`}.`];
 }

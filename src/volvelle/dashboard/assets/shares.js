@@ -14,11 +14,11 @@ const shareBar = ({ held_gpus: held, all }) => svg("svg", { viewBox: "0 0 200 14
 
 export function shares(root, { cluster, go }) {
   const users = new Table({
-    name: "users", label: "Users", key: (row) => row.user, sort: "-held", open: (row) => go(queueLink({ user: row.user })),
+    name: "users", label: "Users", empty: () => "Nobody has a job here.", key: (row) => row.user, sort: "-held", open: (row) => go(queueLink({ user: row.user })),
     columns: [
       { name: "user", title: "User", value: (row) => row.user, link: (row) => queueLink({ user: row.user }) },
       { name: "held", title: "GPUs held", value: (row) => row.held_gpus, text: (row) => number(row.held_gpus), number: true },
-      { name: "bar", line: true, plain: true, title: "Of all GPUs", value: () => null, text: (row) => `${row.held_gpus} ${row.all}`, draw: shareBar },
+      { name: "bar", line: true, plain: true, title: "Of all GPUs", text: (row) => `${row.held_gpus} ${row.all}`, draw: shareBar },
       { name: "share", line: true, title: "Share of what is held", value: (row) => row.share, text: (row) => `${(100 * row.share).toFixed(1)} %`, number: true },
       { name: "running", title: "Jobs running", value: (row) => row.running_jobs, number: true },
       { name: "wanted", title: "GPUs waited for", value: (row) => row.waiting_gpus, text: (row) => number(row.waiting_gpus), number: true },

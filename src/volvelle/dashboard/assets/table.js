@@ -7,16 +7,16 @@ const ROW = 34, CARD_LINE = 24, CARD_EDGE = 22, OVERSCAN = 8;
 // A phone shows each row as a card (dashboard.css): two cells a line; `CARD_...` are sizes from there.
 const phone = matchMedia("(max-width: 820px)");
 
-// columns: {name, title, value(row), text(row)?, number?, wide?, line?, state?, plain?, link(row)?, late(row)?, quiet(row)?,
+// columns: {name, title, value(row)?, text(row)?, number?, wide?, line?, state?, plain?, link(row)?, late(row)?, quiet(row)?,
 // draw(row)?, head()?}; `value` sorts and goes into CSV files. wide: long texts are cut. line: alone in its line of a card.
 // state: its text is a state. plain: cards leave out its title. late, quiet: whether the row needs a look, or its text is a
-// guess. draw: a picture instead of `text`, which says when it differs; such a column is in no file and not sorted by; `head`
-// draws its title.
+// guess. draw: elements instead of `text`, which says when they differ; such a column is not sorted by, and one without `value`
+// is in no file; `head` draws its title.
 // key(row): identifies a row. open(row): what Enter and a click do. select: whether rows are chosen. groups(rows): [[title, rows],
-// ...], the order as long as no column is sorted by.
+// ...], the order as long as no column is sorted by. empty(): what is said where there is no row.
 export class Table {
-  constructor({ name, label, columns, key, open = null, select = false, onselect = () => {}, sort = "", hidden = [], groups = null }) {
-    Object.assign(this, { name, columns, key, open, select, onselect, groups });
+  constructor({ name, label, columns, key, open = null, select = false, onselect = () => {}, sort = "", hidden = [], groups = null, empty = null }) {
+    Object.assign(this, { name, columns, key, open, select, onselect, groups, empty });
     this.sort = remembered(`${name}.sort`, sort);
     this.hidden = new Set(remembered(`${name}.hidden`, hidden));
     this.rows = [];
@@ -33,6 +33,8 @@ export class Table {
       h("thead", { role: "rowgroup" }, this.head), this.body);
     this.grid.tabIndex = 0;
     this.element = h("div", { class: open ? "scroll opens" : "scroll" }, this.grid);
+    this.nothing = h("p", { class: "empty", hidden: true });
+    this.element.append(this.nothing);
     this.element.addEventListener("scroll", () => this.draw(), { passive: true });
     this.grid.addEventListener("focus", () => { if (this.active === null && this.rows.length && !this.pointed) this.moveTo(0); });
     this.grid.addEventListener("pointerdown", () => { this.pointed = true; });
@@ -65,6 +67,9 @@ export class Table {
       const present = new Set(this.rows.map(this.key));
       for (const key of this.selected) if (!present.has(key)) this.selected.delete(key);
     }
+    const none = this.empty && !this.rows.length;
+    this.nothing.textContent = none ? this.empty() : "";
+    [this.nothing.hidden, this.grid.hidden] = [!none, none];
     this.grid.setAttribute("aria-rowcount", this.lines.length + 1);
     this.shown.forEach((each, at) => { if (each.head) this.titles[at].replaceChildren(each.head()); });
     this.draw();
@@ -227,7 +232,7 @@ export class Table {
   }
 
   csv() {
-    const columns = this.shown.filter((each) => !each.draw);
+    const columns = this.shown.filter((each) => each.value);
     saveCsv(`${this.name}.csv`, columns.map((each) => each.title), this.rows.map((row) => columns.map((each) => each.value(row))));
   }
 

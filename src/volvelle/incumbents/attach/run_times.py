@@ -17,8 +17,10 @@ from volvelle.model.arrays import Floats
 
 _PRIOR = (0.1, 0.3, 0.5, 0.7, 0.9)
 """Ratios of jobs of which nothing is known; together they weigh as one job."""
+_PRIOR_WITHOUT_LIMIT = (0.002, 0.01, 0.04, 0.2, 0.7)
+"""The same of jobs without a limit, as shares of a day: from minutes to most of it, half of them an hour."""
 _KEPT = 200
-"""Runs of each group that count, the latest."""
+"""Runs of each group that count: the latest that are over, and of those that go on an even part."""
 _TRUST = 3.0
 """So many jobs of a group weigh as much as all that is known of larger groups."""
 _WITHOUT_LIMIT = 86400.0
@@ -55,7 +57,7 @@ class RunTimes:
             ratio = _ratio(seconds, limit)
             for group in groups:
                 going[group].append((ratio, False))
-        self._going = going
+        self._going = {group: seen[:: -(-len(seen) // _KEPT)] for group, seen in going.items()}
         self._curves.clear()
         self._columns.clear()
 
@@ -68,14 +70,14 @@ class RunTimes:
     ) -> float:
         """Seconds of a whole run that ``share`` of such jobs do not exceed, of those that ran ``so_far``."""
         if groups[0] not in self._curves:
-            self._curves[groups[0]] = self._curve(groups)
+            self._curves[groups[0]] = self._curve(groups, _PRIOR if limit else _PRIOR_WITHOUT_LIMIT)
         unit = limit or _WITHOUT_LIMIT
         ratio = self._curves[groups[0]].quantile(share, so_far / unit)
         if limit is None:
             return ratio * unit if ratio < np.inf else max(2.0 * so_far, unit)
         return max(min(ratio, 1.0) * unit, so_far + 1.0)
 
-    def _curve(self, groups: Iterable[Group]) -> Curve:
+    def _curve(self, groups: Iterable[Group], prior: tuple[float, ...]) -> Curve:
         columns, weights, have = [self._column(group) for group in groups], [], 0.0
         for ratios, _ in columns:
             each = (
@@ -83,9 +85,9 @@ class RunTimes:
             )
             weights.append(np.full(len(ratios), each))
             have += each * len(ratios)
-        last = (1.0 if not have else _TRUST / (_TRUST + have)) / len(_PRIOR)
-        columns.append((np.array(_PRIOR), np.ones(len(_PRIOR), dtype=np.bool_)))
-        weights.append(np.full(len(_PRIOR), last))
+        last = (1.0 if not have else _TRUST / (_TRUST + have)) / len(prior)
+        columns.append((np.array(prior), np.ones(len(prior), dtype=np.bool_)))
+        weights.append(np.full(len(prior), last))
         ratios, ended = (np.concatenate(parts) for parts in zip(*columns, strict=True))
         return Curve(ratios, ended, np.concatenate(weights))
 

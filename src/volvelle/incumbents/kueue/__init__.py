@@ -5,6 +5,8 @@ Kueue's documentation is the source; where it is silent, the rules are those of 
 """
 
 PARTS: dict[str, dict[str, str]] = {
+    "attached": {"kueue": "attach:incumbent"},
+    "attaches": {"kueue": "attach_command:kueue"},
     "imports": {"kueue": "site_command:kueue"},
     "policies": {"kueue": "policy"},
 }

@@ -48,8 +48,12 @@ class Books:
     first: dict[str, int] = field(default_factory=dict)
     away: dict[int, float] = field(default_factory=dict)
     reasons: dict[int, str] = field(default_factory=dict)
+    names: dict[int, str] = field(default_factory=dict)
+    """Of the workloads of an attached cluster, by number."""
     places: Places | None = None
     """The nodes, where pods heed a topology."""
+    unit: float = 0.0
+    """GPUs of the core that each workload gets, where quota alone decides; 0: those that it asks for."""
 
     def __post_init__(self) -> None:
         self.ledger = self.site.ledger()
@@ -91,8 +95,7 @@ class Books:
 
     def note(self) -> None:
         """Bring the fields that a copy is made of up to date with the queues."""
-        names = self.ledger.queues
-        self.aside = [int(one.key) for name in names for one in self.queues.aside(name)]
+        self.aside = [int(one.key) for one in self.queues.all_aside()]
         self.first = {name: int(key) for name, key in self.queues.first.items()}
 
     # ------------------------------------------------------------------ jobs come and go
@@ -111,6 +114,11 @@ class Books:
             self._free(number)
         elif self.away.pop(number, None) is None:
             self.queues.leave(one)
+
+    def keep_away(self, number: int, until: float) -> None:
+        """A job that waits comes into question from some moment on."""
+        self.queues.leave(self.jobs[number])
+        self.away[number] = until
 
     def stopped(self, number: int) -> None:
         """A job lost its GPUs, and waits again."""
@@ -133,6 +141,7 @@ class Books:
             holder = replace(held.holder, priority=again.priority)
             self.ledger.add(holder)
             self.held[number] = replace(held, holder=holder)
+            self.queues.stir(one.queue)
         elif number not in self.away:
             self.queues.leave(one)
             self.queues.enter(again)
@@ -150,6 +159,11 @@ class Books:
         self._hold(
             number, Held(self._holder(one, usage, now, nodes), (flavor,) * bool(flavor), gpus, kind)
         )
+
+    def holds(self, number: int, holder: Holder) -> None:
+        """A job that waits holds this quota already."""
+        self.queues.leave(self.jobs[number])
+        self._hold(number, Held(replace(holder, key=str(number)), (), self.unit))
 
     # ------------------------------------------------------------------ cycles
 
@@ -173,12 +187,15 @@ class Books:
                 changed |= entry.admitted or (entry.preempting and bool(entry.victims))
             before, heads = heads, self.queues.heads()
             if not changed and heads == before:
-                return
+                break
+        if self.places is None:
+            self.queues.rest()
 
     def _admit(self, number: int, entry: Entry, now: float) -> None:
-        (one,) = entry.assignment.sets
-        flavors = {choice.flavor for choice in one.flavors.values()}
-        gpus = sum(each for name, each in one.requests.items() if is_gpu(name)) / 1000.0
+        sets = entry.assignment.sets
+        flavors = {choice.flavor for one in sets for choice in one.flavors.values()}
+        requests = [pair for one in sets for pair in one.requests.items()]
+        gpus = self.unit or sum(each for name, each in requests if is_gpu(name)) / 1000.0
         holder = self._holder(
             entry.workload, entry.assignment.requests, now, entry.assignment.nodes
         )

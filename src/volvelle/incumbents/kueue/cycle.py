@@ -59,7 +59,6 @@ class Entry:
     outcome: Outcome = Outcome.WAITING
     reason: str = ""
     """The reason of its condition QuotaReserved."""
-    skipped_preemption: bool = False
 
     @property
     def admitted(self) -> bool:
@@ -70,6 +69,11 @@ class Entry:
     def preempting(self) -> bool:
         """Whether it waits for workloads to go that are being evicted."""
         return self.outcome is Outcome.PREEMPTING
+
+    @property
+    def skipped_preemption(self) -> bool:
+        """Whether it would have preempted, had no other head been served before it."""
+        return self.outcome is Outcome.SKIPPED and self.assignment.mode.preempts
 
     @property
     def at_once(self) -> bool:
@@ -265,7 +269,6 @@ class Cycle:
             fits = not overlap and queue.fits(one.assignment.usage)
         if not fits:
             one.outcome, one.reason = Outcome.SKIPPED, WAITS
-            one.skipped_preemption = mode.preempts
             return
         gone |= {victim.key: victim for victim in victims}
         self._count(queue, one.assignment.usage, one.assignment.nodes)

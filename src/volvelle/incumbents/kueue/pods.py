@@ -29,6 +29,7 @@ class Container(Piece, frozen=True):
 
     resources: Resources = Resources()
     restart_policy: str = ""
+    image: str = ""
 
 
 class NodeSelectorTerm(Piece, frozen=True):
@@ -141,6 +142,7 @@ class Condition(Piece, frozen=True):
     type: str
     status: str
     reason: str = ""
+    message: str = ""
     last_transition_time: str | None = None
 
 
@@ -157,6 +159,31 @@ class AdmissionCheck(Piece, frozen=True):
     state: str = ""
 
 
+class Owner(Piece, frozen=True):
+    """The object to which another belongs: of a workload the job."""
+
+    kind: str = ""
+    name: str = ""
+
+
+class RequeueState(Piece, frozen=True):
+    """When an evicted workload waits again."""
+
+    requeue_at: str | None = None
+
+
+class Evictions(Piece, frozen=True):
+    """How often a workload was evicted for a reason."""
+
+    count: int = 0
+
+
+class Statistics(Piece, frozen=True):
+    """The past of a workload's scheduling."""
+
+    evictions: list[Evictions] = []
+
+
 class Workload(Object, frozen=True, kw_only=True):
     """A job as Kueue sees it."""
 
@@ -171,6 +198,10 @@ class Workload(Object, frozen=True, kw_only=True):
     conditions: list[Condition] = []
     reclaimable_pods: list[ReclaimablePods] = []
     admission_checks: list[AdmissionCheck] = []
+    owner_references: list[Owner] = []
+    maximum_execution_time_seconds: float | None = None
+    requeue_state: RequeueState = RequeueState()
+    scheduling_stats: Statistics = Statistics()
 
     def condition(self, kind: str) -> Condition | None:
         """The condition of a type, if it is true."""

@@ -5,6 +5,7 @@ and nodes agree, at once. Evicted workloads are gone at once, and wait again a s
 """
 
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 from typing import ClassVar
 
@@ -16,15 +17,9 @@ from volvelle.core.policy import Allocation, Policy, policies
 from volvelle.core.state import INFINITY, Reason
 from volvelle.core.view import View
 from volvelle.incumbents.kueue.books import Books
-from volvelle.incumbents.kueue.cycle import WAITS_FOR_VICTIMS
-from volvelle.incumbents.kueue.flavors import EXCEEDS, NO_MATCH, WAITS
+from volvelle.incumbents.kueue.own import Own
 from volvelle.incumbents.kueue.pods import TopologyRequest
-from volvelle.incumbents.kueue.preemption import (
-    FAIR_SHARING,
-    IN_QUEUE,
-    RECLAMATION,
-    WHILE_BORROWING,
-)
+from volvelle.incumbents.kueue.reasons import Explained, reason
 from volvelle.incumbents.kueue.simulated import (
     EVERYTHING,
     kinds_of,
@@ -67,9 +62,22 @@ class Kueue(Policy):
         "", description="the same where there is room, else in a larger domain, or in several"
     )
 
+    _own: Own | None = PrivateAttr(None)
+    """The workloads of an attached cluster."""
+    _explained: Explained | None = PrivateAttr(None)
     _books: Books | None = PrivateAttr(None)
     _nodes: int = PrivateAttr(0)
     """For how many nodes the books were opened."""
+
+    @classmethod
+    def of(cls, own: Own) -> "Kueue":
+        """The scheduler of an attached cluster: quota alone decides, as in Kueue itself.
+
+        own: its site and workloads, by whose keys the core knows jobs; each gets one GPU of the core.
+        """
+        policy = cls()
+        policy._own = own
+        return policy
 
     @property
     def chooses_nodes(self) -> bool:
@@ -99,8 +107,8 @@ class Kueue(Policy):
 
     def allocate(self, view: View) -> Allocation:
         """Run cycles until nothing changes, and give GPUs to those that were admitted."""
-        books = self._current(view)
-        _follow(view, books, TopologyRequest(self.required, self.preferred))
+        books, self._explained = self._current(view), None
+        _follow(view, books, TopologyRequest(self.required, self.preferred), self._own)
         books.schedule(view.now)
         gpus, types = _placed(view, books)
         books.note()
@@ -108,10 +116,8 @@ class Kueue(Policy):
         reasons = np.full(len(gpus), float(Reason.POLICY))
         reasons[[row_of[number] for number in held]] = Reason.GPUS
         reasons[gpus > 0.0] = Reason.NONE
-        first = [row_of[number] for number in held]
-        order = np.array(
-            first + [row for row, one in enumerate(reasons) if one == Reason.POLICY], dtype=np.int64
-        )
+        first = np.array([row_of[number] for number in held], dtype=np.int64)
+        order = np.concatenate([first, np.flatnonzero(reasons == Reason.POLICY)])
         ask_at = min(books.away.values(), default=INFINITY)
         nodes = _nodes(view, books) if self.chooses_nodes and view.resources.named else None
         return Allocation(gpus, types, reasons, order, nodes=nodes, ask_at=ask_at)
@@ -119,6 +125,11 @@ class Kueue(Policy):
     def _current(self, view: View) -> Books:
         """The books; new ones where nodes have joined a cluster whose Kueue is not described."""
         nodes = len(view.resources.nodes)
+        if self._own is not None:
+            if self._books is None:
+                site = self._own.site.settled()
+                self._books = Books(site, dict.fromkeys(site.flavors, 1), unit=1.0)
+            return self._books
         if self._books is None or (nodes > self._nodes and not self.site):
             kinds, places = view.resources.kinds, None
             if self.site:
@@ -138,27 +149,14 @@ class Kueue(Policy):
         books = self._books
         if books is None or number not in books.jobs:
             return ""
-        if number in books.held:
-            return f"admitted by ClusterQueue {books.jobs[number].queue}, waiting for nodes"
-        reason, queue = books.reasons.get(number, WAITS), books.jobs[number].queue
-        said = f"{reason}: {_WORDS[reason]}" if reason in _WORDS else reason
-        return f"{said} (ClusterQueue {queue})"
+        if self._own is None:
+            return reason(books, number)
+        if self._explained is None:
+            self._explained = Explained(books)
+        return self._explained.why(number)
 
 
-_WORDS = {
-    WAITS: "others hold the quota that it could use",
-    WAITS_FOR_VICTIMS: "workloads are being evicted for it",
-    EXCEEDS: "it asks for more than its queue can ever have, with all that it may borrow",
-    NO_MATCH: "no flavour of its queue has such nodes",
-    IN_QUEUE: "it was evicted for a workload before it in its queue",
-    RECLAMATION: "it was evicted from quota that it borrowed",
-    WHILE_BORROWING: "it was evicted for a workload of a higher priority that borrows",
-    FAIR_SHARING: "it was evicted from quota of which its queue borrowed more than others",
-    "Misconfigured": "its namespace is none of those that the queue selects",
-}
-
-
-def _follow(view: View, books: Books, request: TopologyRequest) -> None:
+def _follow(view: View, books: Books, request: TopologyRequest, own: Own | None) -> None:
     """Let jobs enter and leave, start and stop in the books as they did in the core."""
     jobs, resources, places = view.jobs, view.resources, books.places
     largest = int(resources.node_gpus.max())
@@ -171,8 +169,23 @@ def _follow(view: View, books: Books, request: TopologyRequest) -> None:
         books.leave(number)
     held, priority = jobs.held.tolist(), jobs.priority.astype(np.int64).tolist()
     kinds, suited = (jobs.column(name).astype(np.int64).tolist() for name in ("type", "types"))
+    declared, holds = dict(zip(numbers, priority, strict=True)), jobs.held > 0.0
+    running = {number for number, one in books.held.items() if one.kind >= 0}
+    changed = running ^ set(jobs.number[holds].astype(np.int64).tolist())
+    if declared != books.declared:
+        changed |= {number for number in numbers if declared[number] != books.declared.get(number)}
     for row, number in enumerate(numbers):
-        if number not in books.jobs:
+        if number not in changed:
+            continue
+        if number not in books.jobs and own is not None:
+            books.names[number] = name = view.spec(number).id
+            one, holder, away = own.workload(name)
+            books.enter(number, replace(one, key=str(number)), 1, priority[row])
+            if holder is not None:
+                books.holds(number, holder)
+            elif away > view.now:
+                books.keep_away(number, away)
+        elif number not in books.jobs:
             one = workload_of(
                 number, view.spec(number), priority[row], books.site, (request, largest)
             )
@@ -215,6 +228,12 @@ def _placed(view: View, books: Books) -> tuple[FloatColumn, FloatColumn]:
     """
     row_of, left = view.jobs.row_of, view.capacity.copy()
     gpus, types = np.zeros(len(view.jobs)), np.full(len(view.jobs), -1.0)
+    if books.unit:
+        rows = [row_of[number] for number in books.held]
+        gpus[rows], types[rows] = books.unit, 0.0
+        for number in [number for number, one in books.held.items() if one.kind < 0]:
+            books.place(number, 0)
+        return gpus, types
     running = [number for number, one in books.held.items() if one.kind >= 0]
     running.sort(key=lambda number: books.jobs[number].preemptible)
     waiting = [number for number, one in books.held.items() if one.kind < 0]

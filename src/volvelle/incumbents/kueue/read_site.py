@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from volvelle.incumbents.kueue.api import KINDS, by_key, read
+from volvelle.incumbents.kueue.api import KINDS, read
 from volvelle.incumbents.kueue.cycle import Configuration
 from volvelle.incumbents.kueue.fair_sharing import STRATEGIES
 from volvelle.incumbents.kueue.site import Site
@@ -81,30 +81,21 @@ def _unpacked(content: object, where: str) -> Iterator[Document]:
 
 def site_of(documents: Iterable[Document]) -> Site:
     """The site that objects describe. Raises `Problem` for objects that cannot be read, or no queue."""
-    found: dict[str, list[Any]] = {}
-    configuration = Configuration()
-    for one in documents:
+    there, found = list(documents), dict[str, list[Any]]()
+    for one in there:
         if one.kind in KINDS:
             found.setdefault(one.kind, []).append(read(one.kind, one.content, one.where))
-        elif (settings := settings_of(one)) is not None:
-            configuration = _configured(settings)
     if not found.get("ClusterQueue"):
         raise Problem("there is no ClusterQueue", mend=MENTIONED)
-    classes = [*found.get("PriorityClass", []), *found.get("WorkloadPriorityClass", [])]
-    site = Site(
-        queues=by_key(found["ClusterQueue"]),
-        cohorts=by_key(found.get("Cohort", [])),
-        local_queues=by_key(found.get("LocalQueue", [])),
-        flavors=by_key(found.get("ResourceFlavor", [])),
-        topologies=by_key(found.get("Topology", [])),
-        classes=by_key(classes),
-        namespaces=by_key(found.get("Namespace", [])),
-        nodes=by_key(found.get("Node", [])),
-        workloads=tuple(found.get("Workload", [])),
-        configuration=configuration,
-    )
+    site = Site.of(found, configuration_of(there))
     site.ledger()
     return site
+
+
+def configuration_of(documents: Iterable[Document]) -> Configuration:
+    """What Kueue's Configuration says; its defaults where no document has it."""
+    found = [one for each in documents if (one := settings_of(each)) is not None]
+    return _configured(found[-1]) if found else Configuration()
 
 
 def settings_of(document: Document) -> Mapping[str, Any] | None:

@@ -1,9 +1,11 @@
 """A site: the objects by which its Kueue decides, and what its Configuration says."""
 
-from bisect import insort
-from collections.abc import Collection, Iterable, Mapping
+from bisect import bisect_left, insort
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from typing import Any
 
+from volvelle.incumbents.kueue.api import by_key
 from volvelle.incumbents.kueue.cycle import Configuration, Entry
 from volvelle.incumbents.kueue.objects import (
     ClusterQueue,
@@ -35,6 +37,26 @@ class Site:
     nodes: Mapping[str, Node] = field(default_factory=dict)
     workloads: tuple[Workload, ...] = ()
     configuration: Configuration = field(default_factory=Configuration)
+
+    @classmethod
+    def of(cls, objects: Mapping[str, list[Any]], configuration: Configuration) -> "Site":
+        """The site of objects by kind."""
+
+        def named(*kinds: str) -> dict[str, Any]:
+            return by_key(one for kind in kinds for one in objects.get(kind, []))
+
+        return cls(
+            queues=named("ClusterQueue"),
+            cohorts=named("Cohort"),
+            local_queues=named("LocalQueue"),
+            flavors=named("ResourceFlavor"),
+            topologies=named("Topology"),
+            classes=named("PriorityClass", "WorkloadPriorityClass"),
+            namespaces=named("Namespace"),
+            nodes=named("Node"),
+            workloads=tuple(objects.get("Workload", [])),
+            configuration=configuration,
+        )
 
     def ledger(self, now: float = 0.0) -> Ledger:
         """The quota tree with the workloads that hold quota. Raises `Problem` for cohorts in a circle."""
@@ -117,24 +139,44 @@ class Queues:
         self._aside: dict[str, dict[str, Pending]] = {name: {} for name in ledger.queues}
         self.first: dict[str, str] = {}
         """The workload of a queue for which others are being evicted: it stays at the head."""
+        self._tree = {name: id(node.root) for name, node in ledger.queues.items()}
+        self._stirred = set(self._tree.values())
+        """The trees of cohorts in which something changed since their heads were tried."""
+
+    def stir(self, name: str) -> None:
+        """Let the heads of a queue's tree be tried again."""
+        self._stirred.add(self._tree[name])
+
+    def rest(self) -> None:
+        """The heads were tried, and nothing changed."""
+        self._stirred.clear()
 
     def enter(self, one: Pending) -> None:
         """Let a workload wait."""
+        self.stir(one.queue)
         insort(self._waiting[one.queue], (_place(one), one), key=lambda entry: entry[0])
 
     def leave(self, one: Pending) -> None:
         """Let a workload wait no longer."""
+        self.stir(one.queue)
         if self._aside[one.queue].pop(one.key, None) is None:
-            waiting = self._waiting[one.queue]
-            self._waiting[one.queue] = [entry for entry in waiting if entry[1].key != one.key]
+            waiting, place = self._waiting[one.queue], _place(one)
+            at = bisect_left(waiting, place, key=lambda entry: entry[0])
+            while at < len(waiting) and waiting[at][0] == place:
+                if waiting[at][1].key == one.key:
+                    del waiting[at]
+                    break
+                at += 1
         if self.first.get(one.queue) == one.key:
             del self.first[one.queue]
 
     def heads(self) -> list[Pending]:
-        """The first of each queue."""
-        found = []
+        """The first of each queue in whose tree something changed."""
+        found: list[Pending] = []
+        if not self._stirred:
+            return found
         for name, waiting in self._waiting.items():
-            if waiting and name not in self._stopped:
+            if waiting and self._tree[name] in self._stirred and name not in self._stopped:
                 first, head = self.first.get(name), waiting[0][1]
                 if first is not None:
                     head = next((one for _, one in waiting if one.key == first), head)
@@ -148,6 +190,10 @@ class Queues:
     def aside(self, name: str) -> list[Pending]:
         """The workloads of a queue that are set aside."""
         return list(self._aside[name].values())
+
+    def all_aside(self) -> Iterator[Pending]:
+        """The workloads that are set aside, by queue."""
+        return (one for of_queue in self._aside.values() if of_queue for one in of_queue.values())
 
     def settle(self, entries: Iterable[Entry]) -> None:
         """Take admitted workloads out, and set aside those that let others pass."""
@@ -175,6 +221,7 @@ class Queues:
 
     def freed(self, name: str) -> None:
         """Quota of a queue was freed: try all that were set aside in its tree again."""
+        self.stir(name)
         for queue in self._ledger.queues[name].root.leaves:
             for one in self._aside[queue.name].values():
                 self.enter(one)

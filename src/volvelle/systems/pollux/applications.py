@@ -21,16 +21,20 @@ LOCAL_BATCH_LIMITS = {"yolov3": 8}
 """Largest batches of a GPU where they are less than was measured (the artifact's application settings)."""
 
 
-def read_application(folder: Path) -> Application:
-    """The application measured in ``folder``. Raises `Problem` where a table is missing or empty."""
+def read_application(folder: Path, gpu_type: str = "") -> Application:
+    """The application measured in ``folder``. Raises `Problem` where a table is missing or empty.
+
+    gpu_type: that of the step times, ``placements-TYPE.csv``, where there are several.
+    """
+    suffix = f"-{gpu_type}" if gpu_type else ""
     placements: dict[str, list[tuple[float, float, float]]] = {}
     times = ("local_bsz", "step_time", "sync_time")
-    for row in _rows(folder / "placements.csv"):
+    for row in _rows(folder / f"placements{suffix}.csv"):
         local, step, sync = _measured(row, times)
         placements.setdefault(row.text("placement"), []).append((local, step, sync))
     scalability = [
         _measured(row, ("num_nodes", "num_replicas", *times))
-        for row in _rows(folder / "scalability.csv")
+        for row in _rows(folder / f"scalability{suffix}.csv")
     ]
     validations = sorted(
         (int(file.stem.removeprefix("validation-")), file)

@@ -21,5 +21,8 @@ PARTS = {
     "policies": {
         "sia": "policy",
     },
+    "formats": {
+        "sia": "reader",
+    },
 }
 """The module of each part, by kind and name."""

@@ -64,6 +64,12 @@ class Columns:
         made = [[make(cell) for cell in self._cells[at]] for at, make in more]
         return Columns(header, self.lines, [*self._cells, *made], self.wrong)
 
+    def remade(self, make: Callable[[str], str]) -> "Columns":
+        """The same rows with ``make`` of every cell."""
+        return Columns(
+            self.header, self.lines, [[*map(make, one)] for one in self._cells], self.wrong
+        )
+
     def part(self, rows: Sequence[int]) -> "Columns":
         """Some of the rows, by their place here."""
         if len(rows) == len(self):

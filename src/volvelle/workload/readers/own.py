@@ -9,6 +9,7 @@ reward step is ``4h:10`` (deadline since submission, value), GPU types are joine
 """
 
 import itertools
+import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import datetime
 from pathlib import Path
@@ -37,6 +38,8 @@ from volvelle.workload.readers.rows import (
 from volvelle.workload.readers.text import Sample, csv_columns
 
 Made = TypeVar("Made", bound=msgspec.Struct)
+
+_DECIMAL_COMMA = re.compile(r"\s*-?\d+,\d+\s*")
 
 _MORE = {
     "start_time": "when it really started; with end_time, instead of a duration",
@@ -88,8 +91,16 @@ class Own(TraceFormat):
 
     def read(self, path: Path, ledger: Ledger, options: Any) -> Iterator[Job]:
         """A job for each row."""
-        blocks = csv_columns(path, ledger, delimiter=Sample.of(path).delimiter)
+        delimiter = Sample.of(path).delimiter
+        blocks = csv_columns(path, ledger, delimiter=delimiter)
+        if delimiter == ";":  # as spreadsheets write where the comma is in numbers
+            blocks = (block.remade(_with_point) for block in blocks)
         return jobs_of(mapped(blocks, options, ledger), own_jobs, ledger)
+
+
+def _with_point(cell: str) -> str:
+    """A number with a decimal comma, with a point; other cells as they are."""
+    return cell.replace(",", ".") if _DECIMAL_COMMA.fullmatch(cell) else cell
 
 
 def mapped(blocks: Iterable[Columns], options: OwnOptions, ledger: Ledger) -> Iterator[Columns]:

@@ -160,5 +160,7 @@ def import_hint(report: ImportReport) -> str:
     if sum(report.dropped[reason] for reason in unread) < report.kept:
         return ""  # a few are mistakes, not another form
     times = [place for reason in unread for place in report.examples.get(reason, ())]
-    dates = suggested_dates(times)
-    return f"say how its times are written: {dates}" if dates else ""
+    if not times:
+        return ""
+    dates = suggested_dates(times) or "--dates FORMAT, as in --dates '%b %d %Y %I:%M%p'"
+    return f"say how its times are written: {dates}"

@@ -70,7 +70,7 @@ class PodLogs:
             return failed
 
     def _sizes(self, node: str, number: int, job: str) -> dict[str, int]:
-        found = {}
+        found: dict[str, int] = {}
         for attempt, pod in self._pods_on(node).items():
             key = AttemptKey.parse(attempt)
             if (key.number, key.job) == (number, job):
