@@ -23,6 +23,8 @@ import sys
 import time
 from pathlib import Path
 
+from measure import peak_megabytes
+
 sys.path.append(str(Path(__file__).parents[1] / "experiments" / "chronus"))
 from chronus_jobs import Figures, chronus_run
 
@@ -49,6 +51,7 @@ def main() -> None:
         for estimator in ("oracle", "noisy:error=0.1", "noisy:error=0.2", "noisy:error=0.4"):
             show(options.shared, ALL, 120, "chronus", estimator)
         show(options.shared, ALL, 120, "srsf", "oracle")
+    print(f"{peak_megabytes():.0f} MB at most")
 
 
 def show(shared: Path, jobs: int, nodes: int, policy: str, estimator: str) -> None:

@@ -12,6 +12,8 @@ import subprocess
 import sys
 import tempfile
 
+from measure import limited
+
 LIMITS = {
     "srsf, compiled once": 9.0,
     "srsf, loaded": 0.06,
@@ -57,7 +59,7 @@ def main() -> None:
                 least = min(seconds(policy, folder) for _ in range(times))
             else:
                 least = seconds(policy, folder)
-            print(f"{label:24}{least:8.3f} s CPU (limit {limit:.2f})")
+            print(f"{label:24}{limited(least, limit, 's CPU')}")
 
 
 if __name__ == "__main__":

@@ -18,6 +18,13 @@ def peak_megabytes() -> float:
     return peak / 1e6 if sys.platform == "darwin" else peak * 1024 / 1e6
 
 
+def limited(figure: float, limit: float | None, unit: str = "s") -> str:
+    """A figure beside its limit, and whether it misses it; alone where it has none."""
+    if limit is None:
+        return f"{figure:9.3f} {unit}"
+    return f"{figure:9.3f} {unit} (limit {limit:g}){'  MISSED' if figure > limit else ''}"
+
+
 @dataclass(frozen=True)
 class Figure:
     """One line of a benchmark."""

@@ -1,9 +1,10 @@
 """Whole commands, as people run them: python benchmarks/whole_commands.py [--trace TRACE] [--times 5]
 
 Prints processor seconds (of all processes together) and seconds on the clock of each command, least and
-median of several runs, and how much of the least was spent in simulations; of the demo also without machine
-code from earlier runs. With --trace also the run of that trace under srsf with consolidated placement, a
-journal and a report; it is meant for Philly's.
+median of several runs, with the limit of the least, and how much of it was spent in simulations; of the
+demo and of a comparison of 5,000 jobs also without machine code from earlier runs. With --trace also the run
+of that trace under srsf with consolidated placement, a journal and a report; it is meant for Philly's. The
+last line is the most memory that one of the processes held.
 """
 
 import argparse
@@ -20,7 +21,15 @@ from resource import RUSAGE_CHILDREN, getrusage
 from typing import NamedTuple
 
 VOLVELLE = [sys.executable, "-m", "volvelle.cli.main"]
-NOTHING_COMPILED = "compare --demo, nothing compiled yet"
+NOTHING_COMPILED = ", nothing compiled yet"
+LIMITS = {
+    "list policies": 0.35,
+    "compare --demo": 1.0,
+    "simulate 5,000 jobs under fifo": 0.6,
+    "compare 5,000 jobs, nothing compiled yet": 10.0,
+}
+PHILLY_SECONDS = 1.8
+"""CPU seconds that commands may take."""
 FIFO = ["simulate", "--generate", "lognormal:jobs=5000", "--cluster", "8x8", "--policy", "fifo"]
 
 
@@ -73,26 +82,32 @@ def main() -> None:
         "--help": ["--help"],
         "list policies": ["list", "policies"],
         "compare --demo": ["compare", "--demo", *out],
-        NOTHING_COMPILED: ["compare", "--demo", *out],
+        f"compare --demo{NOTHING_COMPILED}": ["compare", "--demo", *out],
+        f"compare 5,000 jobs{NOTHING_COMPILED}": ["compare", *FIFO[1:5], *out],
         "simulate 5,000 jobs under fifo": [*FIFO, *out],
     }
     if options.trace is not None:
         placed = ["--policy", "srsf", "--placement", "consolidated"]
         trace = [str(options.trace.resolve()), "--cluster", options.cluster]
         commands[f"simulate {options.trace.name}"] = ["simulate", *trace, *placed, *out]
-    print(f"{'':40}{'CPU s':>8}{'median':>8}{'simulating':>12}{'clock s':>9}{'median':>8}")
+    print(f"{'':42}{'CPU s':>8}{'median':>8}{'simulating':>12}{'clock s':>9}{'median':>8}")
     for name, command in commands.items():
         with tempfile.TemporaryDirectory() as folder:
             run(command, Path(folder))  # compiled loops and byte code are cached from here on
-            compiled = name != NOTHING_COMPILED
+            compiled = NOTHING_COMPILED not in name
             runs = [run(command, Path(folder), compiled=compiled) for _ in range(options.times)]
         best = min(runs, key=lambda one: one.cpu)
         cpu = statistics.median(one.cpu for one in runs)
         clock = statistics.median(one.clock for one in runs)
-        print(
-            f"{name[:39]:40}{best.cpu:8.2f}{cpu:8.2f}{best.simulating:12.2f}"
-            f"{min(one.clock for one in runs):9.2f}{clock:8.2f}"
+        limit = LIMITS.get(
+            name, PHILLY_SECONDS if options.trace and name.endswith(options.trace.name) else None
         )
+        told = "" if limit is None else f"{'MISSED, ' * (best.cpu > limit)}limit {limit:g}"
+        print(
+            f"{name[:41]:42}{best.cpu:8.2f}{cpu:8.2f}{best.simulating:12.2f}"
+            f"{min(one.clock for one in runs):9.2f}{clock:8.2f} {told}"
+        )
+    print(f"{getrusage(RUSAGE_CHILDREN).ru_maxrss * 1024 / 1e6:.0f} MB at most")
 
 
 if __name__ == "__main__":

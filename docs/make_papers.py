@@ -22,7 +22,8 @@ the reason is given that a study tested, or it says that none was found. Picture
 beside ours are of numbers that stand in its text, its tables or its artifact's data; Chronus and the
 anticipatory paper give none for what is run here. `volvelle reproduce pcs --figure 7` runs the studies of a
 figure anew and counts the cells that differ from the committed ones
-([how, and what it needs](../how-to/reproduce-a-paper.md))."""
+([how, and what it needs](../how-to/reproduce-a-paper.md)). CPU times are those of the last run that was kept;
+where there is none, none was measured."""
 
 registry = Registry(ROOT)
 results = Results(

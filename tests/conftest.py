@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
+from volvelle.core.machine_code import arrays
 from volvelle.core.registry import forgotten_files
 from volvelle.studies.inputs import VARIABLE
 
@@ -15,6 +16,8 @@ signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background
 
 settings.register_profile("ci", derandomize=True, deadline=None, print_blob=True)
 settings.load_profile("ci")
+
+arrays.INTERPRETED_SECONDS = 0.0  # tests of machine code see machine code
 
 
 @pytest.fixture(autouse=True)

@@ -14,13 +14,15 @@ RUN_ALL = """
 import sys
 sys.modules["numba"] = None
 from contextlib import suppress
-from volvelle.core.machine_code import loading
+from volvelle.core.machine_code import arrays, loading
 from volvelle.model.problems import Problem
 from volvelle.simulate.machine_code import settings, workload
 from volvelle.simulate.run import simulate
+arrays.INTERPRETED_SECONDS = 0.0
 for setting in settings():
     with suppress(Problem):
-        simulate(workload(), setting, compiled=True)
+        for compiled in (True, False):
+            simulate(workload(), setting, compiled=compiled)
 print(sum(not isinstance(each, loading.Loaded) for each in loading._loaded.values()))
 """
 

@@ -1,6 +1,7 @@
 """Machine code that Python calls with arrays does what the plain twin does, for every kind of argument."""
 
 import resource
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -8,7 +9,7 @@ import pytest
 from numpy.typing import NDArray
 
 from volvelle.core.compiled import compiled
-from volvelle.core.machine_code import arrays
+from volvelle.core.machine_code import arrays, files
 from volvelle.core.machine_code.kinds import NoCompiler
 
 Floats = NDArray[np.float64]
@@ -125,3 +126,21 @@ def test_without_a_compiler_a_loop_is_interpreted(monkeypatch: pytest.MonkeyPatc
         return numbers * 2.0
 
     np.testing.assert_array_equal(doubled(np.arange(3.0)), [0.0, 2.0, 4.0])
+
+
+def test_a_loop_without_an_object_file_is_interpreted_until_that_costs_as_much(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv(files.FOLDER, str(tmp_path))
+    monkeypatch.setattr(arrays, "INTERPRETED_SECONDS", 1000.0)
+
+    @compiled
+    def fifths(numbers: Floats) -> Floats:
+        return numbers / 5.0
+
+    np.testing.assert_array_equal(fifths(np.arange(3.0)), np.arange(3.0) / 5.0)
+    assert not list(tmp_path.iterdir())
+    monkeypatch.setattr(arrays, "INTERPRETED_SECONDS", 1e-12)
+    for _ in range(2):  # the first call is interpreted still
+        np.testing.assert_array_equal(fifths(np.arange(3.0)), np.arange(3.0) / 5.0)
+    assert len(list(tmp_path.iterdir())) == 1

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from volvelle.report.table import Table
     from volvelle.studies.registry import Registry, Study
-    from volvelle.studies.running import Run
+    from volvelle.studies.running import Reproduced, Run
 
 EXACTNESS = "exactness"
 GOLDEN = ("tests/golden", "tests/systems/elasticflow")
@@ -89,7 +89,7 @@ def reproduce(
     _fetch(run, chosen)
     results = run.all(chosen, lambda one: print(one, flush=True))
     if not small:  # whose claims would say nothing
-        _write_pages(run, [one.study for one in results if one.ran])
+        _write_pages(run, [one for one in results if one.ran])
     same = sum(one.as_committed for one in results)
     skipped = sum(bool(one.skipped) for one in results)
     print(f"{same} of {len(results)} as committed, {skipped} skipped; pages in {out}")
@@ -133,13 +133,13 @@ def _fetch(run: "Run", chosen: "Sequence[Study]") -> None:
         remark(f"note: not the files that were studied, so cells may differ: {', '.join(changed)}")
 
 
-def _write_pages(run: "Run", made: "Sequence[Study]") -> None:
+def _write_pages(run: "Run", made: "Sequence[Reproduced]") -> None:
     from volvelle.studies.pages import Results, write_page
     from volvelle.studies.registry import sections
 
-    registry = run.registry
-    results = Results(run.folder, lambda study: study.name, str(registry.root), registry.seconds)
-    for paper, studies in sections(made, registry.papers):
+    root, seconds = str(run.registry.root), {one.study.name: one.seconds for one in made}
+    results = Results(run.folder, lambda study: study.name, root, seconds)
+    for paper, studies in sections([one.study for one in made], run.registry.papers):
         write_page(paper, studies, results, run.out / f"{paper.name}.md")
 
 

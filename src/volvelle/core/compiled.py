@@ -2,8 +2,8 @@
 
 A **kernel** is an ordinary function that Numba understands: called as it is, it is interpreted. Machine code
 is made of a kernel together with all kernels that it calls (`volvelle.core.machine_code`). `compiled` marks a
-loop that runs as machine code where Python calls it with arrays; without machine code, and without Numba to
-make it, it is interpreted.
+loop that runs as machine code where Python calls it with arrays; without an object file it is interpreted
+until compiling it would have cost no more, and without Numba for ever.
 """
 
 from collections.abc import Callable
@@ -39,5 +39,5 @@ class _Compiled(Generic[P, R]):
 
 
 def compiled(loop: Callable[P, R]) -> _Compiled[P, R]:
-    """``loop``, which runs as machine code from its first call on; its plain twin is ``py_func``."""
+    """``loop``, which runs as machine code where Python calls it; its plain twin is ``py_func``."""
     return _Compiled(loop)

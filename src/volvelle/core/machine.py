@@ -5,6 +5,7 @@ Kernels of policies and placements are functions of one fixed type each, whose a
 loop is compiled once for all of them.
 """
 
+import ctypes
 import struct
 from collections.abc import Callable
 from functools import cache, lru_cache
@@ -21,6 +22,7 @@ from volvelle.core.forward.believe import believe, expect_ends
 from volvelle.core.forward.foresee import foresee
 from volvelle.core.forward.groups import by_groups
 from volvelle.core.machine_code.kernels import completed, names_in
+from volvelle.core.machine_code.kinds import HEADER
 from volvelle.core.machine_code.loading import address, called
 from volvelle.core.machine_code.words import KERNELS, WORD, words_of
 from volvelle.core.policy import Kernel
@@ -154,6 +156,12 @@ def kernels_of(kernel: Kernel) -> list[tuple[Callable[..., Any], tuple[Any, ...]
     return [(group, KERNELS["group"]), (decide, KERNELS["decide"])]
 
 
+def address_of(array: Any) -> int:
+    """The address of an array's numbers: the first word of its object behind the header."""
+    found: int = ctypes.c_int64.from_address(id(array) + HEADER).value
+    return found
+
+
 class Machine:
     """Machine code for one state over arrays; to be made anew where an array was replaced."""
 
@@ -162,19 +170,19 @@ class Machine:
         for name in TABLES:
             table = getattr(s, name)
             for part in (table.floats, table.ints):
-                words += [part.ctypes.data, len(part) * WORD]
+                words += [address_of(part), len(part) * WORD]
             words.append(len(table))
         for name in ARRAYS:
             words += words_of(getattr(s, name))
         loops = {name: getattr(s, name, None) for name in KERNELS}  # None: the rules never call it
         words += [address(loop, KERNELS[name]) if loop else 0 for name, loop in loops.items()]
         self._words = np.array(words, dtype=np.int64)
-        self._at = self._words.ctypes.data
+        self._at = address_of(self._words)
 
     def advance(self, rules: Rules, until: float, moments: int) -> int:
         """`volvelle.core.forward.advance.advance` as machine code."""
         written = _written(rules)
-        return int(called(advance, _ADVANCE)(self._at, written.ctypes.data, until, moments))
+        return int(called(advance, _ADVANCE)(self._at, address_of(written), until, moments))
 
     def believe(self) -> None:
         """`volvelle.core.forward.believe.believe` as machine code."""
@@ -190,7 +198,7 @@ class Machine:
         """`volvelle.core.forward.foresee.foresee` as machine code."""
         now, then = _written(rules), _written(future)
         arrays = *words_of(predicted), *words_of(told)
-        at = now.ctypes.data, then.ctypes.data
+        at = address_of(now), address_of(then)
         return int(called(*PREDICTING_LOOP)(self._at, ahead._at, *at, *arrays))
 
 

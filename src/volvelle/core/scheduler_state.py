@@ -31,7 +31,8 @@ from volvelle.core.resources import Resources
 from volvelle.core.ruling import rules_of
 from volvelle.core.state import *
 from volvelle.core.view import JobView, View, rows_by_submission
-from volvelle.model.cluster import Cluster
+from volvelle.model.arrays import BoolColumn, FloatColumn
+from volvelle.model.cluster import Cluster, Pool
 from volvelle.model.job import JobSpec
 from volvelle.model.overheads import Overheads
 
@@ -83,6 +84,8 @@ class SchedulerState(ABC):
         self.rules = Rules()
         self._ordered: tuple[Any, ...] | None = None
         """By what jobs are kept in order: the policy, and the rules that matter to it."""
+        self._viewed = cluster.pools, _columns_of(cluster.pools)
+        """The cluster's pools as policies see them."""
         self.count_capacity()
         self.apply_rules()
 
@@ -275,15 +278,18 @@ class SchedulerState(ABC):
     def view(self, rows: Any = None) -> View:
         """The policy's present view."""
         jobs = JobView(self.state, self.now, rows)
+        if self._viewed[0] is not self.cluster.pools:
+            self._viewed = self.cluster.pools, _columns_of(self.cluster.pools)
+        names, owned, lends, budget = self._viewed[1]
         return View(
             self.now,
             jobs,
             self.resources.types,
             np.array(self.state.types.capacity, dtype=np.float64),
             np.array(self.state.pools.quota, dtype=np.float64),
-            np.array([pool.quota for pool in self.cluster.pools], dtype=np.float64),
-            np.array([pool.lends for pool in self.cluster.pools], dtype=np.bool_),
-            np.array([pool.weight for pool in self.cluster.pools], dtype=np.float64),
+            owned,
+            lends,
+            budget,
             lambda: self.beliefs.rates(jobs),
             lambda: self.beliefs.rates_basis(jobs),
             self.spec,
@@ -291,7 +297,7 @@ class SchedulerState(ABC):
             self.beliefs.rates_beside,
             lambda number: self.known[number].believed,
             self.promises,
-            tuple(pool.name for pool in self.cluster.pools),
+            names,
             float(self.state.clock[CPUS]),
             float(self.state.clock[MEMORY]),
         )
@@ -384,6 +390,17 @@ class SchedulerState(ABC):
         limit = self.composition.admission.limit(sum(capacity.tolist()))
         s.clock[LIMIT] = INFINITY if limit is None else limit
         s.clock[CPUS], s.clock[MEMORY] = self.resources.cpus_and_memory()
+
+
+def _columns_of(
+    pools: tuple[Pool, ...],
+) -> tuple[tuple[str, ...], FloatColumn, BoolColumn, FloatColumn]:
+    """Their names; the GPUs that each owns, whether it lends, and its weight, to be read only."""
+    owned = np.array([pool.quota for pool in pools], dtype=np.float64)
+    lends = np.array([pool.lends for pool in pools], dtype=np.bool_)
+    budget = np.array([pool.weight for pool in pools], dtype=np.float64)
+    owned.flags.writeable = lends.flags.writeable = budget.flags.writeable = False
+    return tuple(pool.name for pool in pools), owned, lends, budget
 
 
 Answers = Mapping[int, Callable[[SchedulerState], object]]

@@ -23,6 +23,19 @@ def then_by(order: Ints, keys: Floats) -> Ints:
 
 
 @kernel
+def count_up_to(ascending: Floats, count: int, limit: float) -> int:
+    """How many of the first ``count`` numbers are no greater than ``limit``."""
+    low, high = 0, count
+    while low < high:
+        middle = (low + high) // 2
+        if ascending[middle] <= limit:
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
+@kernel
 def give_least(
     jobs: Floats, order: Ints, least: Floats, cluster: ClusterNow, out: Floats
 ) -> Floats:

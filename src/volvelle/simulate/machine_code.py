@@ -1,7 +1,8 @@
 """Machine code that the package brings: python -m volvelle.simulate.machine_code FOLDER
 
 It is written when a wheel is built (`setup.py`). Small simulations under every policy and every placement
-compile the loops that simulations with parts of the package call; their object files go to the folder.
+compile the loops that simulations with parts of the package call, interpreted ones too; their object files go
+to the folder.
 """
 
 import os
@@ -16,7 +17,7 @@ import numpy as np
 
 from volvelle.core.composition import WrittenComposition
 from volvelle.core.machine import PREDICTING_LOOP
-from volvelle.core.machine_code import files
+from volvelle.core.machine_code import arrays, files
 from volvelle.core.machine_code.loading import loaded
 from volvelle.core.parts import placements
 from volvelle.core.policy import policies
@@ -66,11 +67,13 @@ def main() -> None:
     """Compile everything and write it to the folder that is named."""
     (folder,) = sys.argv[1:]
     jobs = workload()
+    arrays.INTERPRETED_SECONDS = 0.0
     with TemporaryDirectory() as scratch:
         os.environ[files.FOLDER] = scratch
         for setting in settings():
             with suppress(Problem):  # what it needs is not there: a solver, or another cluster
-                simulate(jobs, setting, compiled=True)
+                for compiled in (True, False):
+                    simulate(jobs, setting, compiled=compiled)
         loaded(*PREDICTING_LOOP)  # called where figures are searched for
         files.bring(Path(folder))
 

@@ -8,6 +8,7 @@ there is then another object file.
 
 import ctypes
 import struct
+import time
 from collections.abc import Callable, Iterator
 from functools import cache
 from typing import Any, get_args
@@ -15,7 +16,7 @@ from typing import Any, get_args
 import numpy as np
 
 from volvelle.core.machine_code.kinds import Arguments, Array, NoCompiler, OtherKind
-from volvelle.core.machine_code.loading import Loaded, loaded, raise_from
+from volvelle.core.machine_code.loading import Loaded, is_kept, loaded, raise_from
 
 _FROM_BUFFER = ctypes.pythonapi.PyByteArray_FromStringAndSize
 _FROM_BUFFER.restype, _FROM_BUFFER.argtypes = ctypes.py_object, (ctypes.c_ssize_t, ctypes.c_ssize_t)
@@ -25,8 +26,16 @@ _PLAIN = (np.ndarray, int, float, bool)
 """Types that need no conversion; NumPy's whole numbers do."""
 
 
+INTERPRETED_SECONDS = 1.0
+"""CPU seconds for which a loop without an object file is interpreted before it is compiled: about what
+compiling it costs."""
+
+
 class Calls:
-    """A loop as Python calls it: machine code for each combination of kinds of arguments."""
+    """A loop as Python calls it: machine code for each combination of kinds of arguments.
+
+    Where no object file has it, it is interpreted until that has cost as much as compiling it.
+    """
 
     def __init__(self, loop: Callable[..., Any]) -> None:
         self._loop = loop
@@ -34,6 +43,7 @@ class Calls:
         self._annotations = annotations
         self._flat = any(hasattr(kind, "_fields") for kind in annotations)
         self._latest: dict[tuple[type, ...], Callable[..., Any]] = {}
+        self._seconds = 0.0
 
     def __call__(self, *given: Any) -> Any:
         """The result of the loop."""
@@ -45,12 +55,25 @@ class Calls:
             except OtherKind:
                 pass
         try:
-            plain = all(kind in _PLAIN for kind in types)
-            call = _call_of(self._loop, self._arguments(given), self._flat, plain)
+            arguments = self._arguments(given)
+            if self._seconds < INTERPRETED_SECONDS and not is_kept(self._loop, arguments):
+                call = self._interpreted
+            else:
+                plain = all(kind in _PLAIN for kind in types)
+                call = _call_of(self._loop, arguments, self._flat, plain)
         except NoCompiler:
             call = self._loop
         self._latest[types] = call
         return call(*given)
+
+    def _interpreted(self, *given: Any) -> Any:
+        began = time.thread_time()
+        try:
+            return self._loop(*given)
+        finally:
+            self._seconds += time.thread_time() - began
+            if self._seconds >= INTERPRETED_SECONDS:
+                self._latest.clear()
 
     def _arguments(self, given: tuple[Any, ...]) -> Arguments:
         pairs = zip(self._annotations, given, strict=True)

@@ -46,7 +46,7 @@ let axis = null;
 
 const columns = [
   ...jobColumns,
-  { name: "plan", title: "Plan", value: () => null, text: (job) => planKey(job, axis), draw: (job) => planBar(job, axis), head: () => axisHead(axis), line: true, plain: true },
+  { name: "plan", title: "Plan", text: (job) => planKey(job, axis), draw: (job) => planBar(job, axis), head: () => axisHead(axis), line: true, plain: true },
   { name: "start", title: "Start", value: (job) => job.started ?? job.predicted_start, text: startOf, number: true },
   { name: "progress", title: "Done", value: (job) => progressOf(job)?.share ?? null, text: progressText, number: true },
   { name: "p50", title: "Finish P50–P90", value: (job) => job.predicted_p50, text: finishText, line: true, number: true, late: atRisk, quiet: (job) => Boolean(job.guessed) },
@@ -63,8 +63,8 @@ const attachedColumns = [
   { name: "account", title: "Account", value: (job) => job.attached.account },
   { name: "qos", title: "QOS", value: (job) => job.attached.qos },
   { name: "start_p90", title: "Start P90", value: (job) => job.attached.start_p90, text: (job) => moment(job.attached.start_p90) },
-  { name: "site_start", title: "Slurm tells", value: (job) => job.attached.start, text: (job) => moment(job.attached.start) || (job.started ? "" : "none") },
-  { name: "site_reason", title: "Slurm says", value: (job) => job.attached.reason },
+  { name: "site_start", title: "Site tells", value: (job) => job.attached.start, text: (job) => moment(job.attached.start) || (job.started ? "" : "none") },
+  { name: "site_reason", title: "Site says", value: (job) => job.attached.reason },
 ];
 const attachedTo = (site) => attachedColumns.map((column) => ({ ...column, title: column.title.replace("Slurm", site) }));
 
@@ -114,7 +114,7 @@ export function queue(root, { cluster, session, query, go }) {
   const chosen = h("span", { class: "chosen", hidden: true }, h("span", { class: "quiet" }), actions);
   const table = new Table({
     name: session.reads ? "attached" : "queue", label: "Jobs that are not over", key: (job) => job.number, select: changes, groups: groupsOf,
-    columns: [...columns.slice(0, -1), ...site, ...columns.slice(-1), ...more], hidden: ["account", "site_reason", "submitted", "p90", "guaranteed", "due", "nodes", ...more.map(({ name }) => name)],
+    columns: [...columns.slice(0, -1), ...site, ...columns.slice(-1), ...more], hidden: [...(session.reads ? ["plan", "progress"] : []), "account", "site_reason", "submitted", "p90", "guaranteed", "due", "nodes", ...more.map(({ name }) => name)],
     open: (job) => go(`#/job/${job.number}`),
     onselect: () => { for (const button of actions) button.disabled = !table.selected.size; tell(); },
     empty: () => (cluster.jobs.size ? "No job is like this." : session.run ? "No job is here at this moment." : "No job is here. The next one: volvelle submit --gpus 1 -- python train.py"),

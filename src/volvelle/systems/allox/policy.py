@@ -109,12 +109,14 @@ def heads(work: Floats, rates: Floats, free: Ints) -> Ints:
         for job in range(jobs):
             if rates[gpu_type, job] > 0.0:
                 longest = max(longest, work[job] / rates[gpu_type, job])
-    cost = np.full((jobs, gpus * places), (longest + 1.0) * (jobs + 1) ** 2)
+    cost, never = np.empty((jobs, gpus * places)), (longest + 1.0) * (jobs + 1) ** 2
     for job in range(jobs):
-        for column in range(gpus * places):
-            rate = rates[kind[column // places], job]
-            if rate > 0.0:
-                cost[job, column] = (column % places + 1) * (work[job] / rate)
+        for gpu in range(gpus):
+            rate, first_place = rates[kind[gpu], job], gpu * places
+            seconds = work[job] / rate if rate > 0.0 else never
+            for place in range(places):
+                delayed = place + 1 if rate > 0.0 else 1
+                cost[job, first_place + place] = delayed * seconds
     first, column_of = np.full(gpus, -1), cheapest(cost)
     for job in range(jobs):
         column = column_of[job]

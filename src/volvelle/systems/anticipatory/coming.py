@@ -15,8 +15,9 @@ from volvelle.core.compiled import compiled
 from volvelle.core.view import View
 from volvelle.model.arrays import Floats, Ints
 from volvelle.model.problems import Problem
+from volvelle.policies.growth import count_up_to
 from volvelle.systems.anticipatory.arrivals import ArrivalModel, QuantumSamples
-from volvelle.systems.anticipatory.past import Past, until
+from volvelle.systems.anticipatory.past import Past
 
 _FORGETS = 0.98
 """The weight of an outcome once the next is known."""
@@ -131,7 +132,7 @@ class LoadPredictions:
             self.least_recall,
             self.least_precision,
         )
-        if np.array_equal(bad, self.off):
+        if (bad == self.off).all():
             return
         hits, misses, alarms = self._counts
         for at, pool in np.argwhere(bad != self.off).tolist():
@@ -196,8 +197,8 @@ def judge(
         while many[at] > 0 and made[at, first[at]] + quanta[at] <= now:
             begin = made[at, first[at]]
             for pool in range(len(arrivals)):
-                last = until(came[pool], arrivals[pool], begin + quanta[at])
-                comes = last > until(came[pool], last, begin)
+                last = count_up_to(came[pool], arrivals[pool], begin + quanta[at])
+                comes = last > count_up_to(came[pool], last, begin)
                 expected = told[at, first[at], pool]
                 if comes or expected:
                     counts[:, at, pool] *= _FORGETS

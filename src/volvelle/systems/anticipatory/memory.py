@@ -97,9 +97,10 @@ class Memory:
 
     def take(self) -> Floats:
         """The notes since the last call, (notes, 3); twice the room afterwards where that did not suffice."""
-        notes = self.tables.notes[: int(self.words[NOTES])].copy()
+        many, behind = int(self.words[NOTES]), self.words[BEHIND] > 0.0
+        notes = self.tables.notes[:many].copy() if many or behind else np.zeros((0, 3))
         self.words[NOTES] = 0.0
-        if self.words[BEHIND] > 0.0:
+        if behind:
             before = self.words
             pools, quanta, kinds, room = before[[POOLS, QUANTA, KINDS, ROOM]].astype(int).tolist()
             self.words = _words(pools, quanta, 2 * kinds, 2 * room)

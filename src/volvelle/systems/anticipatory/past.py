@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from volvelle.core.compiled import compiled
 from volvelle.model.arrays import Floats, Ints
+from volvelle.policies.growth import count_up_to
 
 _HOUR, _DAY = 3600.0, 86400.0
 _AGO = np.array([_HOUR, 2 * _HOUR, 3 * _HOUR, _DAY, 2 * _DAY, 3 * _DAY])
@@ -130,19 +131,6 @@ def _wider(table: Floats) -> Floats:
 
 
 @compiled
-def until(times: Floats, count: int, end: float) -> int:
-    """How many of the first ``count`` times are no later than ``end``."""
-    low, high = 0, count
-    while low < high:
-        middle = (low + high) // 2
-        if times[middle] <= end:
-            low = middle + 1
-        else:
-            high = middle
-    return low
-
-
-@compiled
 def _features(
     found: Floats,
     now: float,
@@ -161,16 +149,16 @@ def _features(
         quantum = quanta[at]
         for pool in range(len(arrivals)):
             here, count = came[pool], arrivals[pool]
-            known = until(here, count, now)
+            known = count_up_to(here, count, now)
             for which in range(len(ago)):
                 start = now - ago[which]
-                first = until(here, known, start)
-                found[at, pool, which] = until(here, known, min(start + quantum, now)) - first
+                first = count_up_to(here, known, start)
+                found[at, pool, which] = count_up_to(here, known, min(start + quantum, now)) - first
             for which in range(len(spans)):
                 start = now - spans[which] * quantum
-                found[at, pool, 6 + which] = known - until(here, known, start)
-                over = until(ended[pool], ends[pool], now)
-                found[at, pool, 9 + which] = over - until(ended[pool], over, start)
+                found[at, pool, 6 + which] = known - count_up_to(here, known, start)
+                over = count_up_to(ended[pool], ends[pool], now)
+                found[at, pool, 9 + which] = over - count_up_to(ended[pool], over, start)
         for job in range(len(running)):
             if running[job] >= 0:
                 found[at, running[job], 12 + int(expected[job] > quantum)] += 1.0
@@ -180,8 +168,8 @@ def _features(
 def _came_within(came: Floats, arrivals: Ints, start: float, end: float) -> Ints:
     found = np.zeros(len(arrivals), dtype=np.int64)
     for pool in range(len(arrivals)):
-        last = until(came[pool], arrivals[pool], end)
-        found[pool] = last - until(came[pool], last, start)
+        last = count_up_to(came[pool], arrivals[pool], end)
+        found[pool] = last - count_up_to(came[pool], last, start)
     return found
 
 
@@ -207,8 +195,8 @@ def _recent(
             busy, largest = 0, 0.0
             for half in range(2 * known - 1):
                 end = now - 0.5 * half * quantum
-                last = until(came[pool], arrivals[pool], end)
-                first = until(came[pool], last, end - quantum)
+                last = count_up_to(came[pool], arrivals[pool], end)
+                first = count_up_to(came[pool], last, end - quantum)
                 largest = max(largest, load[pool, last] - load[pool, first])
                 if half % 2 == 0 and last > first:
                     busy += 1

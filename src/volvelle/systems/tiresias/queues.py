@@ -13,7 +13,6 @@ from volvelle.core.columns import (
     HELD,
     LEAST,
     MOST,
-    NUMBER,
     STARTED,
 )
 from volvelle.core.compiled import compiled, kernel
@@ -21,7 +20,8 @@ from volvelle.core.fill import TARGET, ClusterNow, attained_seconds, fill, give_
 from volvelle.core.state import INFINITY
 from volvelle.model.arrays import Floats, Ints
 from volvelle.model.tolerances import SAME_MOMENT
-from volvelle.policies.growth import then_by
+from volvelle.policies.claims import by_number
+from volvelle.policies.growth import count_up_to, then_by
 
 PROMOTED, PAST_SECONDS, PAST_GPU_SECONDS, PROMOTED_START = range(COUNT, COUNT + 4)
 """Own columns: 1 after a promotion, what was attained before it, the first start after it (NaN before)."""
@@ -130,7 +130,7 @@ def stand(jobs: Floats, now: float, counts: Floats, memory: Floats) -> Floats:
 @kernel
 def by_start(jobs: Floats, start: Floats) -> Ints:
     """Rows by ``start``, those that have none last, then by submission."""
-    order = np.argsort(jobs[NUMBER], kind="mergesort")
+    order = by_number(jobs)
     return then_by(order, np.where(np.isnan(start), np.inf, start))
 
 
@@ -235,8 +235,8 @@ def indices(service: Floats, queue: Floats, memory: Floats) -> Floats:
     index = np.zeros(len(service))
     for row in range(len(service)):
         had, quantum = service[row], limit(memory, queue[row])
-        alive = np.searchsorted(samples, had, side="right")
-        late = np.searchsorted(samples, had + quantum, side="right")
+        alive = count_up_to(samples, len(samples), had)
+        late = count_up_to(samples, len(samples), had + quantum)
         within, beyond = late - alive, len(samples) - late
         expected = sums[late] - sums[alive] - had * within
         if beyond > 0:

@@ -17,14 +17,15 @@ from typing import ClassVar
 
 import numpy as np
 
-from volvelle.core.columns import FIRST_START, HELD, NUMBER, STARTED, SUBMIT
+from volvelle.core.columns import FIRST_START, HELD, STARTED, SUBMIT
 from volvelle.core.compiled import compiled, kernel
 from volvelle.core.fill import TARGET, ClusterNow
 from volvelle.core.policy import Kernel, policies
 from volvelle.core.state import INFINITY
 from volvelle.model.arrays import Floats
 from volvelle.model.tolerances import SAME_MOMENT, WHOLE_ROUND
-from volvelle.policies.growth import then_by
+from volvelle.policies.claims import by_number
+from volvelle.policies.growth import count_up_to, then_by
 from volvelle.systems.tiresias.policy import Tiresias
 from volvelle.systems.tiresias.queues import (
     LIMITS,
@@ -115,7 +116,7 @@ def decide_late(jobs: Floats, cluster: ClusterNow, memory: Floats, out: Floats) 
     """The decision of `tiresias-simulator` and, where there are samples, of `gittins-simulator`."""
     counts = attained(jobs, cluster.now, memory)
     line_up(jobs, cluster.now, counts, memory)
-    order = then_by(np.argsort(jobs[NUMBER], kind="mergesort"), jobs[PLACE])
+    order = then_by(by_number(jobs), jobs[PLACE])
     if memory[SAMPLES] > 0.0:
         index = indices_of_samples(counts[SERVICE], memory)
         order = then_by(then_by(order, jobs[SUBMIT]), -index)
@@ -129,7 +130,7 @@ def decide_late(jobs: Floats, cluster: ClusterNow, memory: Floats, out: Floats) 
 @compiled
 def line_up(jobs: Floats, now: float, counts: Floats, memory: Floats) -> None:
     """Newcomers, then those that move by order of submission, go to the end of their queues, in place."""
-    numbers = np.argsort(jobs[NUMBER], kind="mergesort")
+    numbers = by_number(jobs)
     for i in range(len(numbers)):
         row = numbers[i]
         if jobs[PLACE, row] == 0.0:
@@ -173,12 +174,12 @@ def indices_of_samples(service: Floats, memory: Floats) -> Floats:
     count = len(samples)
     index = np.zeros(len(service))
     for row in range(len(service)):
-        first = np.searchsorted(samples, service[row], side="right")
+        first = count_up_to(samples, count, service[row])
         if first == count:
             continue
         age = np.floor(samples[first]) - 1.0
-        alive = np.searchsorted(samples, age, side="right")
-        late = np.searchsorted(samples, age + quantum, side="right")
+        alive = count_up_to(samples, first, age)
+        late = count_up_to(samples, count, age + quantum)
         if age + quantum > samples[-1] - 1.0:
             late = count - 1
         sizes = sums[late] - sums[alive] + quantum * (count - late)
@@ -280,7 +281,7 @@ def decide_by_entry(jobs: Floats, cluster: ClusterNow, memory: Floats, out: Floa
     counts = attained(jobs, cluster.now, memory)
     queue = stand(jobs, cluster.now, counts, memory)
     enter_queues(jobs, cluster.now, counts, queue, memory)
-    order = np.argsort(jobs[NUMBER], kind="mergesort")
+    order = by_number(jobs)
     serve(jobs, then_by(then_by(order, jobs[ENTERED]), queue), cluster, memory, out)
     return next_move(jobs, cluster.now, counts, queue, out[TARGET], memory)
 

@@ -1,6 +1,6 @@
 """How well attach tells beside a simulated Kueue (`simulated_kueue.py`), whose run times it has to learn.
 
-    python experiments/kueue/attach.py [--seeds 5] [--hours 12] [--page FILE] [--record FOLDER]
+    python experiments/kueue/attach_kueue.py [--seeds 5] [--hours 12] [--page FILE] [--record FOLDER]
 
 At each poll the follower sees the objects and tells all workloads. What it told is judged by what came, and
 stands beside a moving average of the waits of each queue, told at the same moments. ``--record`` writes the
@@ -95,8 +95,8 @@ def main() -> None:
         head = [
             "# Times told beside a simulated Kueue",
             "",
-            f"By `python experiments/kueue/attach.py {given}`: all workloads that wait at each poll. Run"
-            " times are learned as the run goes on.",
+            f"By `python experiments/kueue/attach_kueue.py {given}`: all workloads that wait at each poll."
+            " Run times are learned as the run goes on.",
             "",
         ]
         asked.page.write_text("\n".join([*head, *lines]) + "\n", encoding="utf-8")
