@@ -13,9 +13,10 @@ from simulated_kueue import SimulatedKueue, laboratory
 from typer.testing import CliRunner
 from waiting import until
 
+from volvelle.incumbents.attach import look_ahead
 from volvelle.incumbents.attach.attached import AttachedCluster
 from volvelle.incumbents.attach.command import app
-from volvelle.incumbents.attach.effects import effects
+from volvelle.incumbents.attach.effects import Present, effects
 from volvelle.incumbents.attach.follow import Attached
 from volvelle.incumbents.attach.listing import heading, prometheus, summary
 from volvelle.incumbents.attach.recording import read
@@ -104,7 +105,7 @@ def test_what_if_changes_quotas_weights_and_nodes(recorded: tuple[Path, Attached
     follower = recorded[1]
 
     def moved(*changes: str) -> float:
-        [whole] = [one for one in effects(follower, changes) if one.kind == "all"]
+        [whole] = [one for one in effects(Present.of(follower), changes) if one.kind == "all"]
         return whole.after - whole.before
 
     assert moved("ClusterQueue=vision nominalQuota=48 flavor=a100") < -60.0
@@ -123,7 +124,7 @@ def test_what_if_changes_quotas_weights_and_nodes(recorded: tuple[Path, Attached
         "ClusterQueue=vision": "changes nothing",
     }.items():
         with pytest.raises(Problem, match=said):
-            effects(follower, [written])
+            effects(Present.of(follower), [written])
 
 
 def test_figures_and_the_week_in_words(recorded: tuple[Path, Attached]) -> None:
@@ -301,7 +302,20 @@ def test_objects_that_refer_to_nothing_are_said_and_others_told() -> None:
         workload("off", "gpus", active=False),
         {**workload("future", "gpus"), "apiVersion": "kueue.x-k8s.io/v7"},
         workload("train-1", "gpus"),
+        workload("odd", "gpus"),
     ]
+    containers = odd[-1]["spec"]["podSets"][0]["template"]["spec"]["containers"]
+    containers[0]["resources"]["requests"] = {"nvidia.com/gpu": "many"}
+    odd[3]["status"] = {
+        "conditions": [
+            {
+                "type": "QuotaReserved",
+                "status": "False",
+                "reason": "Pending",
+                "message": "insufficient unused quota",
+            }
+        ]
+    }
     for one in [*laboratory(), *odd]:
         objects.setdefault(one["kind"], []).append(one)
     leads = Replay(incumbent())
@@ -313,9 +327,21 @@ def test_objects_that_refer_to_nothing_are_said_and_others_told() -> None:
     assert told.keys() == {"vision/lost", "vision/off", "vision/train-1"}
     said = " ".join(follower.remarks)
     assert "Workload vision/future: version 'v7' of Kueue's API is not known" in said
+    assert "Workload vision/odd: 'many' is no quantity of nvidia.com/gpu" in said
+    known = {job.key: job for job in follower.snapshot.jobs}
+    assert known["vision/train-1"].said == "Pending: insufficient unused quota"
     assert "1 workloads name LocalQueue vision/nowhere, which is not there" in said
     assert follower.why["vision/lost"] == "LocalQueue vision/nowhere is not there"
     assert "deactivated" in follower.why["vision/off"]
+    vision = next(one for one in objects["ClusterQueue"] if one["metadata"]["name"] == "vision")
+    vision["spec"]["stopPolicy"] = "Hold"
+    leads = Replay(incumbent())
+    leads.feed({"t": 1793534400.0, "site": {}})
+    leads.feed({"t": 1793534400.0, "poll": objects})
+    assert leads.follower is not None
+    leads.follower.tell()
+    said = leads.follower.why["vision/train-1"]
+    assert said == "ClusterQueue vision admits nothing: it is stopped (stopPolicy Hold)"
 
 
 def test_a_folder_of_objects_is_told_once(tmp_path: Path) -> None:
@@ -333,3 +359,31 @@ def test_a_folder_of_objects_is_told_once(tmp_path: Path) -> None:
     rules = [rule for one in yaml.safe_load_all(printed) for rule in one.get("rules", [])]
     assert {verb for rule in rules for verb in rule["verbs"]} == {"get", "list", "watch"}
     assert READ_ONLY.verbs == ("get", "list", "watch")
+
+
+def test_the_far_part_of_long_queues_is_told_near_what_playing_it_out_tells(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    objects: dict[str, list[Object]] = {}
+    many = [
+        workload(
+            f"train-{at}", "gpus", priority=-at, maximumExecutionTimeSeconds=600 + 60 * (at % 7)
+        )
+        for at in range(150)
+    ]
+    for one in [*laboratory(), *many]:
+        objects.setdefault(one["kind"], []).append(one)
+    found = []
+    for most in (1000, 100):
+        monkeypatch.setattr(look_ahead, "MOST", most)
+        monkeypatch.setattr(look_ahead, "NEAR", 80)
+        leads = Replay(incumbent())
+        leads.feed({"t": 1793534400.0, "site": {}})
+        leads.feed({"t": 1793534400.0, "poll": objects})
+        assert leads.follower is not None
+        found.append({one.key: one.start - 1793534400.0 for one in leads.follower.tell()})
+    whole, told = found
+    assert told.keys() == whole.keys()
+    assert all(told[f"vision/train-{at}"] == whole[f"vision/train-{at}"] for at in (0, 40, 79))
+    far = [f"vision/train-{at}" for at in range(80, 150)]
+    assert all(abs(told[key] - whole[key]) < 0.35 * whole[key] + 120.0 for key in far)

@@ -46,7 +46,7 @@ let axis = null;
 
 const columns = [
   ...jobColumns,
-  { name: "plan", title: "Plan", value: () => null, text: (job) => planKey(job, axis), draw: (job) => planBar(job, axis), head: () => axisHead(axis), line: true, plain: true },
+  { name: "plan", title: "Plan", text: (job) => planKey(job, axis), draw: (job) => planBar(job, axis), head: () => axisHead(axis), line: true, plain: true },
   { name: "start", title: "Start", value: (job) => job.started ?? job.predicted_start, text: startOf, number: true },
   { name: "progress", title: "Done", value: (job) => progressOf(job)?.share ?? null, text: progressText, number: true },
   { name: "p50", title: "Finish P50–P90", value: (job) => job.predicted_p50, text: finishText, line: true, number: true, late: atRisk, quiet: (job) => Boolean(job.guessed) },
