@@ -54,6 +54,10 @@ NOTES = {
         _SINCE,
         _NOT_DRAINED.format(seeds="811 and 815, on SQLite", open="7 of 41 and 9 of 56", often=11),
     ),
+    "kubernetes": (
+        "The Kubernetes cluster is the fake one of the tests: API server, controllers and nodes are our own. "
+        "Rounds take 20 s, as a pod takes seconds to start.",
+    ),
     "ray": (
         "Made on commit 39a24fae. Not counted is a run of 25 kills (seed 901) in which the queue was "
         "answered after 46 s: a flood, in the experiment's own process, had tried 189,530 connections, "

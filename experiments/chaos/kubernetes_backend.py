@@ -17,7 +17,7 @@ from volvelle.live.agent.launch import free_port
 sys.path.append(str(Path(__file__).parents[2] / "tests" / "kubernetes"))
 
 _LEASE_SECONDS = 10.0
-_SILENT_SECONDS = 5.0
+_SILENT_SECONDS = 12.0
 _SECOND_SERVER_SECONDS = 45.0
 
 
@@ -47,7 +47,7 @@ class OnKubernetes(Backend):
         from kubernetes_cluster import pod_template  # noqa: PLC0415 - of the tests
 
         self._folder, work = folder, str(folder / "work")
-        self._cluster = made = self._make(folder / "pods", self._gpus)
+        self._cluster = made = self._make(folder / "pods", self._gpus, node_grace_seconds=5.0)
         made.__enter__()
         made.server.fault = self._fault
         made.store.create(made.store.kind("podtemplates"), pod_template(work))
@@ -145,7 +145,7 @@ class OnKubernetes(Backend):
         kubelet = self._cluster.kubelets[node]
         kubelet.contact = False
         timer = threading.Timer(
-            rng.uniform(1.5, _SILENT_SECONDS), setattr, (kubelet, "contact", True)
+            rng.uniform(3.0, _SILENT_SECONDS), setattr, (kubelet, "contact", True)
         )
         timer.start()
         self._threads.append(timer)

@@ -203,6 +203,15 @@ def as_problem(error: ApiRefusal | OSError, what: str) -> Problem:
     return Problem(f"cannot {what}: {error}", mend=mend)
 
 
+@contextlib.contextmanager
+def mistakes(what: str) -> Iterator[None]:
+    """Errors of the API as a `Problem` (`as_problem`), whose cause they are."""
+    try:
+        yield
+    except (ApiRefusal, OSError) as error:
+        raise as_problem(error, what) from error
+
+
 class Watched:
     """The objects at ``path`` by namespace and name, kept up to date by a thread until `close`.
 

@@ -88,7 +88,14 @@ def test_a_process_whose_gpu_is_in_use_is_a_violation(tmp_path: Path) -> None:
     ]
 
 
-@pytest.mark.parametrize(("executor", "page"), [("dial-in", "chaos"), ("local", "chaos-local")])
+@pytest.mark.parametrize(
+    ("executor", "page"),
+    [
+        ("dial-in", "chaos"),
+        ("local", "chaos-local"),
+        pytest.param("kubernetes", "chaos-kubernetes", marks=pytest.mark.slow),
+    ],
+)
 def test_nothing_is_lost_while_real_processes_are_killed(
     tmp_path: Path, executor: str, page: str
 ) -> None:

@@ -285,7 +285,14 @@ def test_the_queue_by_keyboard_remembered_and_live(site: Site) -> None:
         site.go(page, "queue")
         page.get_by_role("button", name="CSV").click()
     text = Path(saved.value.path()).read_text()
-    assert text.splitlines()[0].startswith("Job,Name,User,GPUs,State")
+    assert text.splitlines()[0].startswith("Job,Name,User,GPUs,State,Start,Done")
+    with page.expect_download() as saved:
+        site.go(page, "nodes")
+        page.get_by_role("button", name="CSV").click()
+    assert Path(saved.value.path()).read_text().splitlines()[:2] == [
+        "Node,Type,GPUs,Free,State,Jobs",
+        "node-0,GPU,2,0,up,0",
+    ]
     assert "wide too" in text
 
 
@@ -373,7 +380,7 @@ def test_a_job_is_submitted_after_it_was_asked_about_and_changed(site: Site) -> 
     page.get_by_label("GPUs", exact=True).fill("4")
     assert submit_it.is_disabled()
     page.get_by_role("button", name="Ask").click()
-    page.wait_for_selector(".answer dd")
+    page.wait_for_selector(".answer .lead:has-text('Finishes')")
     submit_it.click()
     page.wait_for_selector("h1:has-text('asked first')")
     number = int(page.url.rpartition("/")[2])

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from api_objects import merged
+from api_objects import ApiError, merged
 from executor_harnesses import KubernetesHarness
 from fake_api_server import READ_ONLY, FakeApiServer, Rule, User
 from fake_kubelet import RESOURCE
@@ -140,6 +140,21 @@ def test_a_start_that_kubernetes_refuses_is_placed_again(harness: KubernetesHarn
     assert harness.trace() == [] and store.listed("jobs") == []
     harness.start("iterations=2", attempt=2, first=1)  # elsewhere it runs
     assert harness.end(attempt=2).outcome is Outcome.FINISHED
+
+
+def test_a_job_that_may_not_be_created_is_refused_after_a_while(
+    harness: KubernetesHarness, capfd: pytest.CaptureFixture[str]
+) -> None:
+    quota = ApiError(403, "Forbidden", "exceeded quota: gpus")
+    server = harness.cluster.server
+    server.fault = lambda one: quota if (one.verb, one.kind.plural) == ("create", "jobs") else None
+    harness.start()
+    ended = harness.end()
+    assert (ended.outcome, ended.node_failed) == (Outcome.FAILED, True)
+    assert ended.reason == "could not start: exceeded quota: gpus"
+    assert capfd.readouterr().err.count("warning: exceeded quota: gpus") == 1
+    tries = [one for one in server.requests if (one.verb, one.kind.plural) == ("create", "jobs")]
+    assert 1 < len(tries) < 20
 
 
 def test_a_node_with_fewer_gpus_than_it_had_says_so(harness: KubernetesHarness) -> None:

@@ -102,7 +102,7 @@ def main() -> None:
         sys.exit(status)
 
 
-_COMPUTING = frozenset(("simulate", "compare", "tune", "report", "trace", "list", "reproduce"))
+_COMPUTING = frozenset(("simulate", "compare", "tune", "report", "trace", "list"))
 """Commands that start no programs of others."""
 _COMPILING = _COMPUTING | {"serve"}
 """Commands that may compile inner loops."""

@@ -8,19 +8,26 @@ from typing import Any
 import pytest
 from api_objects import Object
 from fake_api_server import READ_ONLY, FakeApiServer, Rule, User
+from fastapi.testclient import TestClient
 from simulated_kueue import SimulatedKueue, laboratory
 from typer.testing import CliRunner
 from waiting import until
 
+from volvelle.incumbents.attach import look_ahead
+from volvelle.incumbents.attach.attached import AttachedCluster
 from volvelle.incumbents.attach.command import app
-from volvelle.incumbents.attach.effects import effects
+from volvelle.incumbents.attach.effects import Present, effects
 from volvelle.incumbents.attach.follow import Attached
 from volvelle.incumbents.attach.listing import heading, prometheus, summary
 from volvelle.incumbents.attach.recording import read
+from volvelle.incumbents.attach.server import api
 from volvelle.incumbents.attach.session import Replay, Session, replay, resumed
 from volvelle.incumbents.kueue.attach import incumbent, kept
 from volvelle.incumbents.kueue.watch import Watch
 from volvelle.kubernetes_api import KubernetesApi
+from volvelle.live.http.authentication import new_token
+from volvelle.live.role import Role
+from volvelle.live.store import Store
 from volvelle.model.problems import Problem
 
 HOURS = 3
@@ -98,7 +105,7 @@ def test_what_if_changes_quotas_weights_and_nodes(recorded: tuple[Path, Attached
     follower = recorded[1]
 
     def moved(*changes: str) -> float:
-        [whole] = [one for one in effects(follower, changes) if one.kind == "all"]
+        [whole] = [one for one in effects(Present.of(follower), changes) if one.kind == "all"]
         return whole.after - whole.before
 
     assert moved("ClusterQueue=vision nominalQuota=48 flavor=a100") < -60.0
@@ -117,7 +124,7 @@ def test_what_if_changes_quotas_weights_and_nodes(recorded: tuple[Path, Attached
         "ClusterQueue=vision": "changes nothing",
     }.items():
         with pytest.raises(Problem, match=said):
-            effects(follower, [written])
+            effects(Present.of(follower), [written])
 
 
 def test_figures_and_the_week_in_words(recorded: tuple[Path, Attached]) -> None:
@@ -127,6 +134,35 @@ def test_figures_and_the_week_in_words(recorded: tuple[Path, Attached]) -> None:
     assert "When Kueue was last asked" in text
     words = list(summary(follower, 0.0))
     assert any(one.startswith("vision: ") for one in words)
+
+
+def test_the_api_of_a_server_shows_it(recorded: tuple[Path, Attached], tmp_path: Path) -> None:
+    kueue, cluster = SimulatedKueue(2, 600.0, load=1.3), AttachedCluster("kueue")
+    clock = lambda: kueue.time  # noqa: E731 - the session's
+    session = Session(kueue, tmp_path / "record", incumbent(), cluster.take, clock=clock)
+    for _ in range(20):
+        session.step()
+    store = Store.open(f"sqlite:///{tmp_path}/store.db")
+    token, kept_token = new_token("root", Role.OPERATOR)
+    store.tokens.add(kept_token)
+    api_client = TestClient(
+        api(session, cluster)(store, lambda: False), headers={"Authorization": f"Bearer {token}"}
+    )
+    jobs = api_client.get("/v1/jobs").json()["jobs"]
+    waiting = next(one for one in jobs if one["state"] == "waiting")
+    assert waiting["attached"]["partition"] in ("vision", "language", "speech", "robots")
+    assert waiting["attached"]["start"] is None, "Kueue tells none"
+    why = api_client.get(f"/v1/jobs/{waiting['number']}/why").json()
+    assert "ClusterQueue" in why["reason"]
+    nodes = api_client.get("/v1/nodes").json()["nodes"]
+    held = {one["name"]: one["gpus"] - one["free"] for one in nodes}
+    running = [one for one in jobs if one["state"] == "running"]
+    assert sum(held.values()) == sum(one["gpus"] for one in running)
+    over = api_client.get("/v1/jobs", params={"over": True}).json()["jobs"]
+    assert {one["state"] for one in over} == {"finished"}
+    assert api_client.get("/v1/policy").json()["policy"] == "kueue"
+    assert "Kueue of laboratory decides" in api_client.post("/v1/jobs", json={}).json()["detail"]
+    session.close()
 
 
 # ---------------------------------------------------------------------- what is read
@@ -266,7 +302,20 @@ def test_objects_that_refer_to_nothing_are_said_and_others_told() -> None:
         workload("off", "gpus", active=False),
         {**workload("future", "gpus"), "apiVersion": "kueue.x-k8s.io/v7"},
         workload("train-1", "gpus"),
+        workload("odd", "gpus"),
     ]
+    containers = odd[-1]["spec"]["podSets"][0]["template"]["spec"]["containers"]
+    containers[0]["resources"]["requests"] = {"nvidia.com/gpu": "many"}
+    odd[3]["status"] = {
+        "conditions": [
+            {
+                "type": "QuotaReserved",
+                "status": "False",
+                "reason": "Pending",
+                "message": "insufficient unused quota",
+            }
+        ]
+    }
     for one in [*laboratory(), *odd]:
         objects.setdefault(one["kind"], []).append(one)
     leads = Replay(incumbent())
@@ -278,9 +327,21 @@ def test_objects_that_refer_to_nothing_are_said_and_others_told() -> None:
     assert told.keys() == {"vision/lost", "vision/off", "vision/train-1"}
     said = " ".join(follower.remarks)
     assert "Workload vision/future: version 'v7' of Kueue's API is not known" in said
+    assert "Workload vision/odd: 'many' is no quantity of nvidia.com/gpu" in said
+    known = {job.key: job for job in follower.snapshot.jobs}
+    assert known["vision/train-1"].said == "Pending: insufficient unused quota"
     assert "1 workloads name LocalQueue vision/nowhere, which is not there" in said
     assert follower.why["vision/lost"] == "LocalQueue vision/nowhere is not there"
     assert "deactivated" in follower.why["vision/off"]
+    vision = next(one for one in objects["ClusterQueue"] if one["metadata"]["name"] == "vision")
+    vision["spec"]["stopPolicy"] = "Hold"
+    leads = Replay(incumbent())
+    leads.feed({"t": 1793534400.0, "site": {}})
+    leads.feed({"t": 1793534400.0, "poll": objects})
+    assert leads.follower is not None
+    leads.follower.tell()
+    said = leads.follower.why["vision/train-1"]
+    assert said == "ClusterQueue vision admits nothing: it is stopped (stopPolicy Hold)"
 
 
 def test_a_folder_of_objects_is_told_once(tmp_path: Path) -> None:
@@ -298,3 +359,31 @@ def test_a_folder_of_objects_is_told_once(tmp_path: Path) -> None:
     rules = [rule for one in yaml.safe_load_all(printed) for rule in one.get("rules", [])]
     assert {verb for rule in rules for verb in rule["verbs"]} == {"get", "list", "watch"}
     assert READ_ONLY.verbs == ("get", "list", "watch")
+
+
+def test_the_far_part_of_long_queues_is_told_near_what_playing_it_out_tells(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    objects: dict[str, list[Object]] = {}
+    many = [
+        workload(
+            f"train-{at}", "gpus", priority=-at, maximumExecutionTimeSeconds=600 + 60 * (at % 7)
+        )
+        for at in range(150)
+    ]
+    for one in [*laboratory(), *many]:
+        objects.setdefault(one["kind"], []).append(one)
+    found = []
+    for most in (1000, 100):
+        monkeypatch.setattr(look_ahead, "MOST", most)
+        monkeypatch.setattr(look_ahead, "NEAR", 80)
+        leads = Replay(incumbent())
+        leads.feed({"t": 1793534400.0, "site": {}})
+        leads.feed({"t": 1793534400.0, "poll": objects})
+        assert leads.follower is not None
+        found.append({one.key: one.start - 1793534400.0 for one in leads.follower.tell()})
+    whole, told = found
+    assert told.keys() == whole.keys()
+    assert all(told[f"vision/train-{at}"] == whole[f"vision/train-{at}"] for at in (0, 40, 79))
+    far = [f"vision/train-{at}" for at in range(80, 150)]
+    assert all(abs(told[key] - whole[key]) < 0.35 * whole[key] + 120.0 for key in far)

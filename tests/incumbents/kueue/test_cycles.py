@@ -326,3 +326,18 @@ def test_what_is_no_quantity_or_time_is_said_in_a_sentence() -> None:
         Ledger([read("ClusterQueue", queue("q", quota="much"), "here")], [])
     with pytest.raises(Problem, match="'noon' is no time"):
         seconds("noon")
+
+
+def test_only_heads_of_trees_in_which_something_changed_are_tried() -> None:
+    there = site(
+        [queue("a", "one"), queue("b", "one"), queue("c", "two"), queue("d")],
+        [workload(f"{name}1", name, 8) for name in "abcd"],
+    )
+    queues = there.waiting(there.ledger())
+    assert [one.queue for one in queues.heads()] == ["a", "b", "c", "d"]
+    queues.rest()
+    assert queues.heads() == []
+    queues.freed("b")
+    assert [one.queue for one in queues.heads()] == ["a", "b"]
+    queues.enter(queues.left("d")[0])
+    assert [one.queue for one in queues.heads()] == ["a", "b", "d"]

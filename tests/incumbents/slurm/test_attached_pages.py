@@ -59,7 +59,7 @@ def test_pages_show_what_only_slurm_knows_and_change_nothing(
         page.goto(f"{url}/dashboard/#/queue")
         page.wait_for_selector("tr[id] td a")
         heads = [head.inner_text() for head in page.query_selector_all("th")]
-        assert {"Partition", "QOS", "Start P90", "Slurm tells"} <= set(heads)
+        assert {"Partition", "QOS", "Start P90", "Site tells"} <= set(heads)
         assert "6_0" in page.inner_text("main")
         page.goto(f"{url}/dashboard/#/job/{waiting['number']}")
         page.wait_for_selector("dt")

@@ -46,7 +46,7 @@ let axis = null;
 
 const columns = [
   ...jobColumns,
-  { name: "plan", title: "Plan", value: () => null, text: (job) => planKey(job, axis), draw: (job) => planBar(job, axis), head: () => axisHead(axis), line: true, plain: true },
+  { name: "plan", title: "Plan", text: (job) => planKey(job, axis), draw: (job) => planBar(job, axis), head: () => axisHead(axis), line: true, plain: true },
   { name: "start", title: "Start", value: (job) => job.started ?? job.predicted_start, text: startOf, number: true },
   { name: "progress", title: "Done", value: (job) => progressOf(job)?.share ?? null, text: progressText, number: true },
   { name: "p50", title: "Finish P50–P90", value: (job) => job.predicted_p50, text: finishText, line: true, number: true, late: atRisk, quiet: (job) => Boolean(job.guessed) },
@@ -63,8 +63,8 @@ const attachedColumns = [
   { name: "account", title: "Account", value: (job) => job.attached.account },
   { name: "qos", title: "QOS", value: (job) => job.attached.qos },
   { name: "start_p90", title: "Start P90", value: (job) => job.attached.start_p90, text: (job) => moment(job.attached.start_p90) },
-  { name: "site_start", title: "Slurm tells", value: (job) => job.attached.start, text: (job) => moment(job.attached.start) || (job.started ? "" : "none") },
-  { name: "site_reason", title: "Slurm says", value: (job) => job.attached.reason },
+  { name: "site_start", title: "Site tells", value: (job) => job.attached.start, text: (job) => moment(job.attached.start) || (job.started ? "" : "none") },
+  { name: "site_reason", title: "Site says", value: (job) => job.attached.reason },
 ];
 const attachedTo = (site) => attachedColumns.map((column) => ({ ...column, title: column.title.replace("Slurm", site) }));
 

@@ -1,8 +1,9 @@
 // A job, asked about before it is submitted.
 
 import { post } from "./api.js";
-import { counted, h, moment, span } from "./dom.js";
+import { counted, h, moment, now } from "./dom.js";
 import { say, sayError } from "./dialogs.js";
+import { finishText } from "./queue.js";
 
 export function submit(root, { go }) {
   root.append(h("h1", {}, "Submit"), jobForm(go));
@@ -47,15 +48,15 @@ function jobForm(go) {
     asked = job;
     send.disabled = !command.value;
     const facts = [
-      ["Starts", moment(found.start) || "not known"],
-      ["Finishes (P50–P90)", found.p50 ? (found.p90 ? span(found.p50, found.p90) : `${moment(found.p50)}–not known yet`) : "not known"],
       ["Before it", counted(found.ahead, "job")],
       ...(found.deadline_share === null ? [] : [["Deadline", `kept in ${Math.round(100 * found.deadline_share)} % of forecasts`]]),
       ...(found.guarantee ? [["Guarantee", found.guarantee.finish_by ? `by ${moment(found.guarantee.finish_by)}` : `none: ${found.guarantee.reason}`]] : []),
       ...(found.reason ? [["Because", found.reason]] : []),
       ...(found.notices.length ? [["Note", found.notices.join("; ")]] : []),
     ];
-    return [h("dl", { class: "facts" }, facts.flatMap(([title, text]) => [h("dt", {}, title), h("dd", {}, text)]))];
+    const finish = found.p50 ? ` Finishes ${finishText({ predicted_p50: found.p50, predicted_p90: found.p90 })}${found.guessed ? "; P90 is a guess" : ""}.` : " Its finish is not known.";
+    return [h("p", { class: "lead" }, found.start ? `Starts ${found.start <= now() ? "now" : `about ${moment(found.start)}`}.` : "Its start is not known.", h("span", {}, finish)),
+      h("dl", { class: "facts" }, facts.flatMap(([title, text]) => [h("dt", {}, title), h("dd", {}, text)]))];
   });
   const asking = part.querySelector("form");
   asking.lastChild.append(send);

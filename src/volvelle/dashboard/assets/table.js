@@ -7,11 +7,11 @@ const ROW = 34, CARD_LINE = 24, CARD_EDGE = 22, OVERSCAN = 8;
 // A phone shows each row as a card (dashboard.css): two cells a line; `CARD_...` are sizes from there.
 const phone = matchMedia("(max-width: 820px)");
 
-// columns: {name, title, value(row), text(row)?, number?, wide?, line?, state?, plain?, link(row)?, late(row)?, quiet(row)?,
+// columns: {name, title, value(row)?, text(row)?, number?, wide?, line?, state?, plain?, link(row)?, late(row)?, quiet(row)?,
 // draw(row)?, head()?}; `value` sorts and goes into CSV files. wide: long texts are cut. line: alone in its line of a card.
 // state: its text is a state. plain: cards leave out its title. late, quiet: whether the row needs a look, or its text is a
-// guess. draw: a picture instead of `text`, which says when it differs; such a column is in no file and not sorted by; `head`
-// draws its title.
+// guess. draw: elements instead of `text`, which says when they differ; such a column is not sorted by, and one without `value`
+// is in no file; `head` draws its title.
 // key(row): identifies a row. open(row): what Enter and a click do. select: whether rows are chosen. groups(rows): [[title, rows],
 // ...], the order as long as no column is sorted by. empty(): what is said where there is no row.
 export class Table {
@@ -232,7 +232,7 @@ export class Table {
   }
 
   csv() {
-    const columns = this.shown.filter((each) => !each.draw);
+    const columns = this.shown.filter((each) => each.value);
     saveCsv(`${this.name}.csv`, columns.map((each) => each.title), this.rows.map((row) => columns.map((each) => each.value(row))));
   }
 

@@ -123,7 +123,7 @@ function effect(found) {
   const moves = ({ jobs, mean, most, job }, when) => (!jobs ? "" : jobs === 1 ? `Job ${job} would finish ${when}, by ${duration(mean)}.` : `${counted(jobs, "job")} would finish ${when}, by ${duration(mean)} on average; most job ${job}, by ${duration(most)}.`);
   const moved = found.jobs.slice(0, 20).map((job) => [h("a", { href: `#/job/${job.number}` }, `${job.number} ${job.name}`), job.user, moment(job.start_before), moment(job.start), moment(job.finish_before), moment(job.finish) || "never"]);
   return [
-    h("p", {}, `${moves(found.earlier, "earlier")} ${moves(found.later, "later")}`.trim()),
+    h("p", { class: "lead" }, `${moves(found.earlier, "earlier")} ${moves(found.later, "later")}`.trim()),
     table(["", "Now", "With the change"], rows, "Effect"),
     moved.length ? table(["Job", "User", "Starts now", "then", "Finishes now", "then"], moved, "Jobs that move most") : h("p", { class: "note" }, "No job would finish at another time."),
   ];

@@ -187,7 +187,7 @@ class AttachedCluster:
         if waits and job.held_back:
             state = JobState.HELD
         started = None if waits else job.start
-        finish = None if told is None else told.end
+        finish, naive = None if told is None else told.end, follower.incumbent.naive
         return JobStatusView(
             number=number,
             name=job.name,
@@ -213,7 +213,7 @@ class AttachedCluster:
                 partition=job.queue,
                 qos=job.qos,
                 reason=job.reason,
-                start=None if told is None else told.naive_start,
+                start=None if told is None or not naive.told else told.naive_start,
                 start_p90=told.start_p90 if told is not None and waits else None,
             ),
         )

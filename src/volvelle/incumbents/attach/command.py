@@ -69,7 +69,7 @@ def why(folder: Folder, job: Annotated[str, typer.Argument(metavar="JOB")]) -> N
         print(f"job {job} is {found.state.lower()}")
         return
     told = next(one for one in follower.tell() if one.key == job)
-    print(f"{follower.incumbent.title} says: {found.reason or 'nothing'}")
+    print(f"{follower.incumbent.title} says: {found.said or 'nothing'}")
     if job in follower.why:
         print(f"The rules say: {follower.why[job]}")
     now = local_now()

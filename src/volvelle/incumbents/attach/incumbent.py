@@ -74,6 +74,11 @@ class Job:
         raise NotImplementedError
 
     @property
+    def said(self) -> str:
+        """Its scheduler's reason, with what else it says about it."""
+        return self.reason
+
+    @property
     def request(self) -> dict[str, Any]:
         """The request as the HTTP API shows it."""
         return {"time_limit": self.limit_seconds, "cpus": self.cpus}

@@ -8,7 +8,9 @@ from volvelle.incumbents.kueue.api import KINDS, given, read
 from volvelle.incumbents.kueue.attached_jobs import AttachedSite, Snapshot, job_of
 from volvelle.incumbents.kueue.cycle import Configuration
 from volvelle.incumbents.kueue.forecast import foresee
-from volvelle.incumbents.kueue.objects import Object
+from volvelle.incumbents.kueue.objects import Object, Quotas
+from volvelle.incumbents.kueue.pods import Workload
+from volvelle.incumbents.kueue.quota import quotas_of
 from volvelle.incumbents.kueue.read_site import MENTIONED, Document, configuration_of, dangling
 from volvelle.incumbents.kueue.site import Site
 from volvelle.incumbents.kueue.unmodelled import unmodelled
@@ -97,10 +99,22 @@ class Reader:
 
 
 def _read(kind: str, name: str, document: Any) -> tuple[object, Object | None, str]:
+    where = f"{kind} {name}"
     try:
-        return document, read(kind, document, f"{kind} {name}"), ""
+        found = read(kind, document, where)
+        _check(found)
     except Problem as problem:
-        return document, None, f"{str(problem).rstrip('.')}: it is left out"
+        said = str(problem) if where in str(problem) else f"{where}: {problem}"
+        return document, None, f"{said.rstrip('.')}: it is left out"
+    return document, found, ""
+
+
+def _check(one: Object) -> None:
+    """Raise `Problem` where an amount or a moment of an object is none."""
+    if isinstance(one, Workload):
+        job_of(one, Site(), 0)
+    elif isinstance(one, Quotas):
+        quotas_of(one.resource_groups)
 
 
 def _key(document: Mapping[str, Any]) -> str:
@@ -137,9 +151,7 @@ def kept(document: Mapping[str, Any], kind: str) -> dict[str, Any]:
         status = found.pop("status", None) or {}
         found["spec"] = _part(found.get("spec") or {}, ("taints", "unschedulable"))
         found["status"] = {"capacity": status.get("allocatable") or status.get("capacity") or {}}
-    elif kind != "Cohort":
-        found.pop("status", None)
-    if kind == "Cohort":
+    else:
         found.pop("status", None)
     return given(found)
 

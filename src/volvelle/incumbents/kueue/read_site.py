@@ -93,7 +93,7 @@ def site_of(documents: Iterable[Document]) -> Site:
 
 
 def configuration_of(documents: Iterable[Document]) -> Configuration:
-    """What Kueue's Configuration says; its defaults where no document has it."""
+    """Kueue's Configuration; its defaults where no document has it."""
     found = [one for each in documents if (one := settings_of(each)) is not None]
     return _configured(found[-1]) if found else Configuration()
 

@@ -36,7 +36,7 @@ first line of the same job.
 (NODE, HELD_CPUS, HELD_MEMORY, HELD_GPUS, END) = range(5)
 """Rows of what running jobs hold: a column for each job and node; its end by limit, at least in a second."""
 
-WORD = 62
+WORD = 63
 """Nodes of a set that a word holds, a bit each; the sign is not used."""
 
 KEPT, CAPPED, STARTED = 1, 2, 3

@@ -10,14 +10,15 @@ import contextlib
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Annotated, ClassVar
 
 import msgspec
 from pydantic import Field
 
-from volvelle.kubernetes_api import ApiRefusal, KubernetesApi, Object, Watched, as_problem
+from volvelle.kubernetes_api import ApiRefusal, KubernetesApi, Object, Watched, mistakes
 from volvelle.live.agent.folders import LOG_RETENTION_SECONDS, AgentSettings
+from volvelle.live.agent.pod_names import job_of
 from volvelle.live.messages import (
     AttemptEnded,
     AttemptKey,
@@ -43,7 +44,6 @@ from volvelle.live.nodes.executors.kubernetes_attempts import AttemptSteps
 from volvelle.live.nodes.executors.kubernetes_jobs import (
     MANAGED,
     PodAttempt,
-    check_template,
     has_ended,
     index_of,
     is_gated,
@@ -53,6 +53,7 @@ from volvelle.live.nodes.executors.kubernetes_jobs import (
 from volvelle.live.nodes.executors.kubernetes_lease import WriterLease
 from volvelle.live.nodes.executors.kubernetes_logs import PodKeys, PodLogs
 from volvelle.live.nodes.executors.kubernetes_nodes import NodeStates, node_of
+from volvelle.live.nodes.executors.kubernetes_template import read_template
 from volvelle.live.nodes.node_logs import NodeLogs
 from volvelle.model.cluster import Cluster
 from volvelle.model.node import Node
@@ -106,7 +107,7 @@ class OnKubernetes(DialIn):
     def discover_cluster(self) -> Cluster:
         """The nodes with GPUs. Raises `Problem`."""
         api = self._connect()
-        with _mistakes("list nodes"):
+        with mistakes("list nodes"):
             selector = {"labelSelector": self.nodes} if self.nodes else {}
             listed, _ = api.listed("api/v1/nodes", **selector)
         api.close()
@@ -133,31 +134,6 @@ class OnKubernetes(DialIn):
     def _connect(self) -> KubernetesApi:
         return KubernetesApi(self.kubeconfig, self.context)
 
-    def read_template(self, api: KubernetesApi) -> Object:
-        """The template of pods. Raises `Problem`."""
-        path = f"api/v1/namespaces/{api.namespace}/podtemplates/{self.template}"
-        try:
-            with _mistakes("read the template of pods"):
-                template: Object = api.get(path)["template"]
-        except Problem as problem:
-            if isinstance(problem.__cause__, ApiRefusal) and problem.__cause__.code == 404:
-                raise Problem(
-                    f"there is no PodTemplate {self.template!r} in the namespace {api.namespace!r}",
-                    mend="apply one (docs/how-to/run-on-kubernetes.md), or name it with template=",
-                ) from None
-            raise
-        check_template(template, self.template, self.work)
-        return template
-
-
-@contextlib.contextmanager
-def _mistakes(what: str) -> Iterator[None]:
-    """Errors of the API as a `Problem`."""
-    try:
-        yield
-    except (ApiRefusal, OSError) as error:
-        raise as_problem(error, what) from error
-
 
 class _KubernetesJobs:
     """The open executor: a thread that brings the API to what was ordered, and reports what it says."""
@@ -170,7 +146,7 @@ class _KubernetesJobs:
         report: Callable[[Report], None],
     ) -> None:
         self._executor, self._api, self._context, self._report = executor, api, context, report
-        self._template = executor.read_template(api)
+        self._template = read_template(api, executor.template, executor.work)
         self._attempts: dict[AttemptKey, PodAttempt] = {}
         self._pods_of: dict[str, PodAttempt] = {}
         self._latest: dict[tuple[int, str], int] = {}
@@ -185,10 +161,10 @@ class _KubernetesJobs:
             api, f"apis/batch/v1/namespaces/{api.namespace}/jobs", self._wake.set, labels=MANAGED
         )
         self._pods = Watched(api, pods_path, self._wake.set, self._pod_gone, MANAGED)
-        with _mistakes("hold the Lease 'volvelle'"):
+        with mistakes("hold the Lease 'volvelle'"):
             self._lease.acquire()
         for watched, what in ((self._jobs, "jobs"), (self._pods, "pods"), (self._nodes, "nodes")):
-            with _mistakes(f"list and watch {what}"):
+            with mistakes(f"list and watch {what}"):
                 watched.begin()
         self._find_attempts()
         self._server = AgentsServer(
@@ -320,20 +296,16 @@ class _KubernetesJobs:
 
     def _place_of(self, pod: str) -> str:
         """The node of a pod."""
-        job, _, index = pod.rpartition(".")
-        attempt = self._pods_of.get(job)
-        return attempt.places[int(index)] if attempt else pod
+        attempt = self._pods_of.get(job_of(pod))
+        return dict(zip(attempt.pods, attempt.places, strict=True))[pod] if attempt else pod
 
     def _pod_joined(self, pod: str) -> None:
         """An agent has connected; one that has come back may have lost orders, as a node that joins."""
-        job, _, index = pod.rpartition(".")
-        attempt = self._pods_of.get(job)
-        if attempt is None:
-            return
-        if int(index) in attempt.joined:
-            self._states.report_joined(attempt.places[int(index)])
-        attempt.joined.add(int(index))
-        self._wake.set()
+        if (attempt := self._pods_of.get(job_of(pod))) is not None:
+            if pod in attempt.joined:
+                self._states.report_joined(self._place_of(pod))
+            attempt.joined.add(pod)
+            self._wake.set()
 
     def _attempts_on(self, name: str) -> tuple[AttemptKey, ...]:
         """The attempts on a node that are not forgotten."""

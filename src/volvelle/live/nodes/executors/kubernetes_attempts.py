@@ -64,14 +64,13 @@ class AttemptSteps:
         if attempt.refused or attempt.stopped:
             self._end_rest(attempt)
             return
+        attempt.pending_since = min(attempt.pending_since, time.monotonic())
         try:
             self._api.create(self._jobs_path, self._make_job(attempt))
         except ApiRefusal as error:
-            if error.code in (400, 403, 422):  # of the template, or of a quota
-                attempt.refused = str(error)
-                self._end_rest(attempt)
-                return
             if error.reason != "AlreadyExists":
+                if self._waits_too_long(attempt):  # for a right, or a quota
+                    attempt.refused = str(error)
                 raise
         attempt.created = True
 
@@ -103,8 +102,11 @@ class AttemptSteps:
                     attempt.placed[index] = metadata["uid"]
         if self._all_run(attempt, pods) or attempt.joined:
             attempt.pending_since = now
-        elif now - attempt.pending_since > self._start_seconds:
+        elif self._waits_too_long(attempt):
             attempt.refused = why_pending(pods)
+
+    def _waits_too_long(self, attempt: PodAttempt) -> bool:
+        return time.monotonic() - attempt.pending_since > self._start_seconds
 
     def _all_run(self, attempt: PodAttempt, pods: list[Object]) -> bool:
         """Whether each task is in a pod that runs or ended, so that its agent has the word."""
@@ -166,7 +168,8 @@ class AttemptSteps:
             self._server.dismiss(pod)
         alive = [pod for pod in pods if not has_ended(pod)]
         never_ran = not pods or any(pod["status"].get("phase") == "Pending" for pod in alive)
-        if job is not None and never_ran and not attempt.deleted:
+        unused = attempt.forgotten or not attempt.placed
+        if job is not None and never_ran and unused and not attempt.deleted:
             self._delete_job(attempt)
         if attempt.forgotten and not alive:
             for pod in attempt.pods:

@@ -8,7 +8,6 @@ node; then placement is final.
 import contextlib
 import copy
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -20,7 +19,6 @@ from volvelle.live.agent.pod_names import END, KEY, NODE, POD_ADDRESS, SETTINGS,
 from volvelle.live.agent.wire import NodeTask, TaskEnded
 from volvelle.live.messages import AttemptEnded, AttemptKey, Grant, Outcome, Start
 from volvelle.model.node import Node
-from volvelle.model.problems import Problem
 
 MANAGED = "app.kubernetes.io/managed-by=volvelle"
 JOB_OF_POD = "batch.kubernetes.io/job-name"
@@ -44,7 +42,7 @@ class PodAttempt:
     start, stopped, forgotten: orders. over: its end as it was reported. created, deleted: its Job. refused:
     why it cannot start. pending_since: since when it waits for its pods. placed: the pods that were ungated,
     by index: no other one of that index ever is. ended: indices whose end is known from the API. gone: those
-    whose pod went without saying that it ended: its processes may run. joined: those whose agents connected.
+    whose pod went without saying that it ended: its processes may run. joined: pods whose agents connected.
     gone_for_good: nothing is left of it.
     """
 
@@ -62,7 +60,7 @@ class PodAttempt:
     placed: dict[int, str] = field(default_factory=dict)
     ended: set[int] = field(default_factory=set)
     gone: set[int] = field(default_factory=set)
-    joined: set[int] = field(default_factory=set)
+    joined: set[str] = field(default_factory=set)
     gone_for_good: bool = False
 
     @property
@@ -263,19 +261,3 @@ def why_pending(pods: list[Object]) -> str:
             if each["type"] == "PodScheduled" and each["status"] == "False":
                 return f"{each.get('reason')}: {each.get('message', '')}".rstrip(": ")
     return "its pods do not start"
-
-
-def check_template(template: Object, name: str, work: str) -> None:
-    """Raise `Problem` for a template of pods that no job can run in."""
-    spec: Mapping[str, Any] = template.get("spec") or {}
-    if not spec.get("containers"):
-        raise Problem(
-            f"the PodTemplate {name!r} has no container",
-            mend="give it one with an image that has volvelle",
-        )
-    mounts = [each["mountPath"] for each in main_container(dict(spec)).get("volumeMounts", ())]
-    if not any(work == mount or work.startswith(f"{mount.rstrip('/')}/") for mount in mounts):
-        raise Problem(
-            f"the PodTemplate {name!r} mounts nothing at {work}: checkpoints would be lost with their pods",
-            mend="mount a volume there that all nodes share, or name another folder with work=",
-        )
