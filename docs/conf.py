@@ -28,6 +28,7 @@ include_patterns = [
     "experiments/**/*.md",
     "packages/**/README.md",
     "src/**/README.md",
+    "tests/golden/README.md",
 ]
 exclude_patterns = ["packages/*/src", "site"]
 extensions = ["myst_parser"]
