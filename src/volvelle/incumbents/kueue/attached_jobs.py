@@ -212,9 +212,14 @@ class AttachedSite:
         ]
 
     def kinds(self, job: Job) -> tuple[str, ...]:
-        """Times are alike by Kueue's reason, by queue and by priority class."""
+        """Times are alike by Kueue's reason and priority class, and by queue where there are not too many."""
         first = "runs" if job.running else f"waits {job.reason}"
-        return first, job.queue, f"class {job.qos}"
+        found = first, f"class {job.qos}"
+        return found if len(self.site.queues) > _QUEUES_APART else (*found, job.queue)
+
+
+_QUEUES_APART = 50
+"""Queues of a site up to which each is a class of its own: of more, few events of each are known."""
 
 
 def _nominal(owners: Iterable[Any]) -> dict[str, float]:
