@@ -59,9 +59,10 @@ class Build(build_py):
             commit = subprocess.run(git, check=True, capture_output=True, text=True).stdout
             (folder / "volvelle" / "commit").write_text(commit)
         command = [sys.executable, "-m", "volvelle.simulate.machine_code"]
+        path = os.pathsep.join([str(folder), *sys.path])
         made = subprocess.run(
-            [*command, str(folder / _BUILT)],
-            env={**os.environ, "PYTHONPATH": os.pathsep.join([str(folder), *sys.path])},
+            [*command, str(folder / _BUILT)],  # no byte code, which would be packed as well
+            env={**os.environ, "PYTHONPATH": path, "PYTHONDONTWRITEBYTECODE": "1"},
             check=False,
         )
         if made.returncode:

@@ -28,6 +28,7 @@ include_patterns = [
     "experiments/**/*.md",
     "packages/**/README.md",
     "src/**/README.md",
+    "tests/golden/README.md",
 ]
 exclude_patterns = ["packages/*/src", "site"]
 extensions = ["myst_parser"]
@@ -48,7 +49,9 @@ _PEOPLE = """
 ## Where to go from here
 
 - You run a cluster: [what would other policies make of your jobs?](docs/how-to/bring-your-own-trace.md),
-  [beside your Slurm](docs/tutorial/beside-slurm.md), [a server of your own](docs/how-to/run-a-cluster.md).
+  [beside your Slurm](docs/tutorial/beside-slurm.md),
+  [beside your Kueue](docs/how-to/attach-to-your-kueue.md),
+  [a server of your own](docs/how-to/run-a-cluster.md).
 - You submit jobs: [a first live hour](docs/tutorial/first-live-hour.md),
   [submit jobs](docs/how-to/submit-jobs.md), [preempted scripts](docs/how-to/make-a-script-preemptible.md).
 - You study schedulers: [from the demo to a policy of yours](docs/tutorial/first-hour.md),

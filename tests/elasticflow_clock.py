@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from volvelle.model.job import Job
+from volvelle.model.throughput import Table
 from volvelle.systems.elasticflow.policy import levels_of
 from volvelle.systems.elasticflow.shares import Plan, Wishes, empty_plan, grow, share_out
 
@@ -47,9 +48,12 @@ class Event:
     ends: list[Trained] = field(default_factory=list)
 
 
-def simulated(jobs: list[Trained], total: int, slot: float) -> dict[int, tuple[float, float, int]]:
-    """Start, end and last GPUs of each job that ends, by place in the trace, under ``ef-accessctrl``."""
-    clock = Clock(jobs, total, slot)
+def simulated(
+    scheduler: str, jobs: Iterable[Job], total: int, slot: float
+) -> dict[int, tuple[float, float, int]]:
+    """Start, end and last GPUs of each job that ends, by place in the trace."""
+    kind = CLOCKS[scheduler]
+    clock = kind(trained(jobs, float(total), fastest=kind is Clock), total, slot)
     while clock.events:
         clock.step()
     return clock.done
@@ -222,13 +226,53 @@ class Clock:
         self.gap = float(int(self.events[0].time - now))
 
 
-def trained(jobs: Iterable[Job], most: float) -> list[Trained]:
-    """Jobs of a trace on the levels on which they get faster, up to ``most`` GPUs."""
+class EarliestDeadline(Clock):
+    """The clock of ``edf``: changes cost nothing, and jobs end at their second.
+
+    Jobs have all that is free in order of their deadlines, as `least_share` has it for a deadline that is
+    now.
+    """
+
+    def step(self) -> None:
+        """One event."""
+        now = self.events[0].time
+        self.train(now)
+        event = self.at(now)
+        for job in event.ends:
+            self.jobs.remove(job)
+            self.done[job.number] = (job.start, job.end, job.gpus)
+        self.jobs = sorted(self.jobs + event.starts, key=lambda job: job.deadline)
+        if self.jobs:
+            wishes = self.wishes(self.jobs)
+            wishes.deadline[:] = now
+            plan = empty_plan(now, float(self.total), len(self.jobs))
+            plan, _ = share_out(plan, np.arange(len(self.jobs)), wishes, self.slot)
+            for row, job in enumerate(self.jobs):
+                job.gpus = int(plan.held[row, 0])
+                if job.gpus and job.start == math.inf:
+                    job.start = now
+                if job.start < math.inf:
+                    self.end_at(job, float(plan.real_end[row]))
+                    job.real_end = job.end
+        self.events.remove(event)
+        self.events.sort(key=lambda each: each.time)
+        self.merge(now)
+
+
+CLOCKS = {"ef-accessctrl": Clock, "edf": EarliestDeadline}
+"""The clocks of schedulers, by the names that the simulator has for these."""
+
+
+def trained(jobs: Iterable[Job], most: float, *, fastest: bool) -> list[Trained]:
+    """Jobs of a trace on the levels on which they get faster, or on all, up to ``most`` GPUs."""
     found = []
     for number, job in enumerate(jobs):
-        levels = [int(gpus) for gpus in levels_of(1.0, min(job.spec.max_gpus or 1.0, most))]
-        speed = [job.truth.throughput.rate(gpus) for gpus in levels]
-        fastest = speed.index(max(speed)) + 1
+        table = job.truth.throughput
+        assert isinstance(table, Table)
+        measured = job.spec.max_gpus or 1.0 if fastest else len(table.rates)
+        levels = [int(gpus) for gpus in levels_of(1.0, min(measured, most))]
+        speed = [table.rate(gpus) for gpus in levels]
+        known = speed.index(max(speed)) + 1 if fastest else len(levels)
         submitted, rewards = job.spec.submit_time, job.spec.rewards
         found.append(
             Trained(
@@ -237,8 +281,8 @@ def trained(jobs: Iterable[Job], most: float) -> list[Trained]:
                 job.truth.work,
                 submitted + rewards[0].deadline_seconds if rewards else math.inf,
                 not rewards,
-                levels[:fastest],
-                speed[:fastest],
+                levels[:known],
+                speed[:known],
             )
         )
     return found

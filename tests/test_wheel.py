@@ -44,6 +44,7 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (wheel,) = tmp_path.glob("*.whl")
     assert f"-cp{sys.version_info.major}{sys.version_info.minor}-none-" in wheel.name
     with zipfile.ZipFile(wheel) as opened:
+        assert not [name for name in opened.namelist() if name.endswith((".pyc", ".md"))]
         opened.extractall(tmp_path / "installed")
     return tmp_path / "installed"
 

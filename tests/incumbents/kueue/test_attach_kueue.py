@@ -16,7 +16,7 @@ from waiting import until
 from volvelle.incumbents.attach import look_ahead
 from volvelle.incumbents.attach.attached import AttachedCluster
 from volvelle.incumbents.attach.command import app
-from volvelle.incumbents.attach.effects import effects
+from volvelle.incumbents.attach.effects import Present, effects
 from volvelle.incumbents.attach.follow import Attached
 from volvelle.incumbents.attach.listing import heading, prometheus, summary
 from volvelle.incumbents.attach.recording import read
@@ -105,7 +105,7 @@ def test_what_if_changes_quotas_weights_and_nodes(recorded: tuple[Path, Attached
     follower = recorded[1]
 
     def moved(*changes: str) -> float:
-        [whole] = [one for one in effects(follower, changes) if one.kind == "all"]
+        [whole] = [one for one in effects(Present.of(follower), changes) if one.kind == "all"]
         return whole.after - whole.before
 
     assert moved("ClusterQueue=vision nominalQuota=48 flavor=a100") < -60.0
@@ -124,7 +124,7 @@ def test_what_if_changes_quotas_weights_and_nodes(recorded: tuple[Path, Attached
         "ClusterQueue=vision": "changes nothing",
     }.items():
         with pytest.raises(Problem, match=said):
-            effects(follower, [written])
+            effects(Present.of(follower), [written])
 
 
 def test_figures_and_the_week_in_words(recorded: tuple[Path, Attached]) -> None:
@@ -333,6 +333,15 @@ def test_objects_that_refer_to_nothing_are_said_and_others_told() -> None:
     assert "1 workloads name LocalQueue vision/nowhere, which is not there" in said
     assert follower.why["vision/lost"] == "LocalQueue vision/nowhere is not there"
     assert "deactivated" in follower.why["vision/off"]
+    vision = next(one for one in objects["ClusterQueue"] if one["metadata"]["name"] == "vision")
+    vision["spec"]["stopPolicy"] = "Hold"
+    leads = Replay(incumbent())
+    leads.feed({"t": 1793534400.0, "site": {}})
+    leads.feed({"t": 1793534400.0, "poll": objects})
+    assert leads.follower is not None
+    leads.follower.tell()
+    said = leads.follower.why["vision/train-1"]
+    assert said == "ClusterQueue vision admits nothing: it is stopped (stopPolicy Hold)"
 
 
 def test_a_folder_of_objects_is_told_once(tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from elasticflow_clock import simulated, trained
+from elasticflow_clock import CLOCKS, simulated
 
 from volvelle.model.cluster import parse_cluster
 from volvelle.model.job import Job, JobSpec, Reward, Truth
@@ -18,9 +18,10 @@ HOUR = 3600.0
 
 
 class TestTheAuthorsSimulator:
-    def test_every_job_starts_and_ends_as_there(self, shared: Path) -> None:
-        """Every recorded run of ``ef-accessctrl``; jobs that are missing there were declined."""
-        runs = sorted((shared / "golden/elasticflow/runs").glob("*__n*g*__ef-accessctrl.csv"))
+    @pytest.mark.parametrize("scheduler", CLOCKS)
+    def test_every_job_starts_and_ends_as_there(self, shared: Path, scheduler: str) -> None:
+        """Every recorded run; jobs that are missing there were declined."""
+        runs = sorted((shared / "golden/elasticflow/runs").glob(f"*__n*g*__{scheduler}.csv"))
         assert runs
         for run in runs:
             trace, cluster, _ = run.stem.split("__")
@@ -34,7 +35,7 @@ class TestTheAuthorsSimulator:
             rows = {row["job_id"]: row for row in csv.DictReader(run.open())}
             first = float(next(csv.DictReader(run.with_name(f"{trace}.csv").open()))["submit_time"])
             jobs = list(workload)
-            found = simulated(trained(jobs, float(nodes * gpus)), nodes * gpus, 240.0)
+            found = simulated(scheduler, jobs, nodes * gpus, 240.0)
             assert {jobs[place].spec.id for place in found} == rows.keys()
             for place, (start, end, held) in found.items():
                 row = rows[jobs[place].spec.id]

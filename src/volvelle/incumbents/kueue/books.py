@@ -85,7 +85,7 @@ class Books:
         """A copy that goes its own way."""
         self.note()
         other = copy(self)
-        for name in ("jobs", "suited", "declared", "held", "first", "away", "reasons"):
+        for name in ("jobs", "suited", "declared", "held", "first", "away", "reasons", "names"):
             setattr(other, name, getattr(self, name).copy())
         other.aside = list(self.aside)
         if self.places is not None:
@@ -110,6 +110,7 @@ class Books:
         one = self.jobs.pop(number)
         del self.suited[number], self.declared[number]
         self.reasons.pop(number, None)
+        self.names.pop(number, None)
         if number in self.held:
             self._free(number)
         elif self.away.pop(number, None) is None:

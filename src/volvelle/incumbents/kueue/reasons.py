@@ -52,6 +52,12 @@ class Explained:
         if number in books.held:
             return ""
         queue = books.jobs[number].queue
+        if books.site.stopped(described := books.site.queues[queue]):
+            missing = sorted(described.flavors - books.site.flavors.keys())
+            why = f"flavour {missing[0]} is not there" if missing else "it is stopped"
+            return (
+                f"ClusterQueue {queue} admits nothing: {why} (stopPolicy {described.stop_policy})"
+            )
         if queue not in self.orders:
             waiting = [*books.queues.left(queue), *books.queues.aside(queue)]
             waiting.sort(key=lambda one: (-one.priority, one.queued, one.uid))

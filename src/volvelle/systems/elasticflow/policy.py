@@ -62,8 +62,7 @@ def decide(jobs: Floats, cluster: ClusterNow, memory: Floats, out: Floats) -> fl
         capacity = cluster.capacity[gpu_type]
         wishes = _wishes(jobs, cluster, gpu_type, work, fixed)
         mine = by_number[(types == gpu_type)[by_number] & (wishes.known > 0)[by_number]]
-        mine = then_by(mine, np.where(fixed, 0.0, 1.0))
-        _admit(jobs, mine, wishes, cluster.now, capacity, slot)
+        _admit(jobs, mine, wishes, fixed, cluster.now, capacity, slot)
         mine = then_by(mine, np.where(fixed, -1.0, wishes.deadline))
         plan, _ = share_out(empty_plan(cluster.now, capacity, count), mine, wishes, slot)
         plan, _ = grow(plan, mine, wishes, slot)
@@ -80,7 +79,13 @@ def decide(jobs: Floats, cluster: ClusterNow, memory: Floats, out: Floats) -> fl
 
 @kernel
 def _admit(
-    jobs: Floats, mine: Ints, wishes: Wishes, now: float, capacity: float, slot: float
+    jobs: Floats,
+    mine: Ints,
+    wishes: Wishes,
+    fixed: Bools,
+    now: float,
+    capacity: float,
+    slot: float,
 ) -> None:
     """Admit those that come, by submission, where no more deadlines are missed then; in place."""
     admitted = jobs[_ADMITTED]
@@ -91,13 +96,13 @@ def _admit(
     for row in mine:
         if admitted[row] != 0.0:
             continue
-        promised = then_by(mine[admitted[mine] == 1.0], wishes.deadline)
+        promised = then_by(mine[((admitted == 1.0) | fixed)[mine]], wishes.deadline)
         if missed < 0:
             _, missed = share_out(empty_plan(now, capacity, len(admitted)), promised, wishes, slot)
         both = then_by(np.append(promised, row), wishes.deadline)
         _, misses = share_out(empty_plan(now, capacity, len(admitted)), both, wishes, slot)
         admitted[row] = 1.0 if misses <= missed else 2.0
-    wishes.deadline[admitted == 2.0] = INFINITY
+    wishes.deadline[(admitted == 2.0) & ~fixed] = INFINITY
 
 
 @kernel
@@ -120,7 +125,8 @@ def _types_of(jobs: Floats, cluster: ClusterNow) -> Ints:
 def _wishes(jobs: Floats, cluster: ClusterNow, gpu_type: int, work: Floats, fixed: Bools) -> Wishes:
     """The jobs as they are planned on one type; those that have no level there have none.
 
-    A job that is ``fixed`` has the level it holds. One that is believed to be done has a second left.
+    A job that is ``fixed`` has the level it holds, and is due now, so that it goes on. One that is believed
+    to be done has a second left.
     """
     count, capacity = jobs.shape[1], cluster.capacity[gpu_type]
     most = int(np.log2(max(capacity, 1.0))) + 1
@@ -137,7 +143,8 @@ def _wishes(jobs: Floats, cluster: ClusterNow, gpu_type: int, work: Floats, fixe
                 counts[row] = place + 1
             levels[row, place], speed[row, place] = found[place], rate
         left[row] = max(left[row], speed[row].max())
-    return Wishes(left, jobs[DEADLINE].copy(), levels, speed, counts)
+    due = np.where(fixed, cluster.now, jobs[DEADLINE])
+    return Wishes(left, due, levels, speed, counts)
 
 
 @kernel

@@ -1,7 +1,6 @@
 """Points in time written in a form of one's own, and whether day and month may have changed places."""
 
 import shlex
-from collections import Counter
 from datetime import datetime
 
 from volvelle.model.problems import Problem
@@ -27,7 +26,7 @@ class DateForm:
         self.other = swapped if "%d" in form and "%m" in form else ""
         self.own = self.others = 0
         self._example = ""
-        self._days: tuple[Counter[int], Counter[int]] = (Counter(), Counter())
+        self._days: tuple[set[int], set[int]] = (set(), set())
 
     def read(self, text: str) -> str:
         """Seconds since 1970 as text; what is no such date is left for its column to complain about."""
@@ -38,12 +37,12 @@ class DateForm:
             return text
         seconds = epoch_seconds(moment)
         if self.other:
-            self._days[0][int(seconds // DAY)] += 1
+            self._days[0].add(int(seconds // DAY))
             if moment.day > _MONTHS:
                 self.own += 1
             else:
                 turned = moment.replace(month=moment.day, day=moment.month)
-                self._days[1][int(epoch_seconds(turned) // DAY)] += 1
+                self._days[1].add(int(epoch_seconds(turned) // DAY))
                 self._example = self._example or text.strip()
         return repr(seconds)
 
