@@ -6,16 +6,16 @@ Reward missed (wDMR as Chronus' simulator counts it), best effort's mean JCT in 
 broken, CPU seconds. GPUs are only counted, and a resume costs what the simulator charges.
 
     jobs of MIX2, nodes                          missed  best effort  promised  broken  CPU s
-    1,000 on 48: chronus                         0.0094        134.8       887       0    1.0
+    1,000 on 48: chronus                         0.0199        134.3       788       0    1.3
                  the simulator, HiGHS, 10 min    0.0200        156.7         -       -    6.0
                  srsf                            0.0394        146.1         -       -    0.1
                  genie                           0.0000        308.0         -       -    0.1
-    1,000 on 24: chronus                         0.3075        232.8       764       0    1.1
+    1,000 on 24: chronus                         0.3188        208.4       600       0    1.1
                  srsf                            0.3756        222.7         -       -    0.1
     all on 120:  chronus                         0.0063        296.2    27,423       0   17
                  srsf                            0.0072        306.3         -       -    0.4
 
-The CPU seconds of the last two were taken on a busy machine.
+The rows of all jobs were made when `chronus` looked back a day, not three hours, on a busy machine.
 """
 
 import argparse

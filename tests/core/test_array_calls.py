@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from volvelle.core.compiled import compiled
+from volvelle.core.compiled import compiled, compiled_later
 from volvelle.core.machine_code import arrays, files
 from volvelle.core.machine_code.kinds import NoCompiler
 
@@ -128,19 +128,32 @@ def test_without_a_compiler_a_loop_is_interpreted(monkeypatch: pytest.MonkeyPatc
     np.testing.assert_array_equal(doubled(np.arange(3.0)), [0.0, 2.0, 4.0])
 
 
-def test_a_loop_without_an_object_file_is_interpreted_until_that_costs_as_much(
+@pytest.mark.parametrize(("seconds", "first"), [(1000.0, 0), (1e-12, 1), (0.0, 1)])
+def test_a_loop_that_is_compiled_later_is_interpreted_until_that_costs_as_much(
+    seconds: float, first: int, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv(files.FOLDER, str(tmp_path))
+    monkeypatch.setattr(arrays, "INTERPRETED_SECONDS", seconds)
+
+    @compiled_later
+    def fifths(numbers: Floats) -> Floats:
+        return numbers / 5.0
+
+    for kept in (0 if seconds else 1, first):  # the first call is interpreted
+        np.testing.assert_array_equal(fifths(np.arange(3.0)), np.arange(3.0) / 5.0)
+        assert len(list(tmp_path.iterdir())) == kept
+
+
+def test_a_loop_that_is_compiled_later_is_compiled_at_once_for_many_numbers(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv(files.FOLDER, str(tmp_path))
     monkeypatch.setattr(arrays, "INTERPRETED_SECONDS", 1000.0)
 
-    @compiled
-    def fifths(numbers: Floats) -> Floats:
-        return numbers / 5.0
+    @compiled_later
+    def sixths(numbers: Floats) -> Floats:
+        return numbers / 6.0
 
-    np.testing.assert_array_equal(fifths(np.arange(3.0)), np.arange(3.0) / 5.0)
-    assert not list(tmp_path.iterdir())
-    monkeypatch.setattr(arrays, "INTERPRETED_SECONDS", 1e-12)
-    for _ in range(2):  # the first call is interpreted still
-        np.testing.assert_array_equal(fifths(np.arange(3.0)), np.arange(3.0) / 5.0)
-    assert len(list(tmp_path.iterdir())) == 1
+    for many, kept in ((3, 0), (arrays.INTERPRETED_NUMBERS + 1, 1)):
+        np.testing.assert_array_equal(sixths(np.ones(many)), np.ones(many) / 6.0)
+        assert len(list(tmp_path.iterdir())) == kept

@@ -2,8 +2,8 @@
 
 A **kernel** is an ordinary function that Numba understands: called as it is, it is interpreted. Machine code
 is made of a kernel together with all kernels that it calls (`volvelle.core.machine_code`). `compiled` marks a
-loop that runs as machine code where Python calls it with arrays; without an object file it is interpreted
-until compiling it would have cost no more, and without Numba for ever.
+loop that runs as machine code where Python calls it with arrays; without machine code, and without Numba to
+make it, it is interpreted. So is for a while one that is `compiled_later`, where no object file has it.
 """
 
 from collections.abc import Callable
@@ -13,7 +13,7 @@ from typing import Generic, ParamSpec, TypeVar
 from volvelle.core.machine_code.announcing import announce
 from volvelle.core.machine_code.kernels import kernel
 
-__all__ = ["announce", "compiled", "kernel"]
+__all__ = ["announce", "compiled", "compiled_later", "kernel"]
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -22,7 +22,8 @@ R = TypeVar("R")
 class _Compiled(Generic[P, R]):
     """A loop that runs as machine code; its plain twin is ``py_func``."""
 
-    def __init__(self, loop: Callable[P, R]) -> None:
+    def __init__(self, loop: Callable[P, R], *, later: bool = False) -> None:
+        self._later = later
         self.py_func = kernel(loop)
         self._calls: Callable[..., R] | None = None
         update_wrapper(self, loop)
@@ -34,10 +35,18 @@ class _Compiled(Generic[P, R]):
         if self._calls is None:
             from volvelle.core.machine_code.arrays import Calls  # noqa: PLC0415 - loads llvmlite
 
-            self._calls = Calls(self.py_func)
+            self._calls = Calls(self.py_func, later=self._later)
         return self._calls(*args)
 
 
 def compiled(loop: Callable[P, R]) -> _Compiled[P, R]:
-    """``loop``, which runs as machine code where Python calls it; its plain twin is ``py_func``."""
+    """``loop``, which runs as machine code from its first call on; its plain twin is ``py_func``."""
     return _Compiled(loop)
+
+
+def compiled_later(loop: Callable[P, R]) -> _Compiled[P, R]:
+    """``loop`` likewise, but compiled only once interpreting it has cost as much as that would.
+
+    No single call with few jobs may take long: its steps are few for each pair of jobs.
+    """
+    return _Compiled(loop, later=True)

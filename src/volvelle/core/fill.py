@@ -25,7 +25,7 @@ from volvelle.core.columns import (
     TYPE,
     TYPES,
 )
-from volvelle.core.compiled import compiled, kernel
+from volvelle.core.compiled import compiled_later, kernel
 from volvelle.core.state import INFINITY, Reason
 from volvelle.model.arrays import Floats, Ints
 from volvelle.model.tolerances import SAME_AMOUNT
@@ -58,7 +58,7 @@ _ORDER = int(Reason.ORDER)
 _QUOTA = int(Reason.QUOTA)
 
 
-@compiled
+@compiled_later
 def fill(
     matrix: Floats,
     order: Ints,
@@ -177,7 +177,7 @@ def give_all(matrix: Floats, most: Floats, capacity: Floats, quota: Floats, give
     return True
 
 
-@compiled
+@compiled_later
 def water_fill(
     matrix: Floats, order: Ints, target: Floats, most: Floats, free: float, left: Floats
 ) -> float:
@@ -205,7 +205,7 @@ def water_fill(
     return free
 
 
-@compiled
+@compiled_later
 def work_left(matrix: Floats, jobs: int, now: float) -> Floats:
     """Units of work believed left to each of the first ``jobs`` jobs, never negative."""
     left = np.empty(jobs)

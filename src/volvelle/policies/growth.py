@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from volvelle.core.columns import CURVE, LEAST, MOST, PINNED, POOL, TYPE, TYPES
-from volvelle.core.compiled import compiled, kernel
+from volvelle.core.compiled import compiled_later, kernel
 from volvelle.core.fill import TARGET, TARGET_TYPE, ClusterNow, fill
 from volvelle.core.forward.rates import rate_on
 from volvelle.model.arrays import Floats, Ints
@@ -58,7 +58,7 @@ def served_on(gpu_type: int, order: Ints, out: Floats) -> Ints:
     return mine
 
 
-@compiled
+@compiled_later
 def may_grow(matrix: Floats, row: int, gpus: Floats, left: Floats) -> bool:
     """Whether the job in ``row`` can use one GPU more and its pool has one left."""
     pool = int(matrix[POOL, row])
@@ -69,7 +69,7 @@ def may_grow(matrix: Floats, row: int, gpus: Floats, left: Floats) -> bool:
     )
 
 
-@compiled
+@compiled_later
 def seconds_on_least(matrix: Floats, table: NDArray[np.float64], work: Floats) -> Floats:
     """Seconds left to each job on the fewest GPUs it runs on, of the type it holds or would take."""
     seconds = np.empty(len(work))

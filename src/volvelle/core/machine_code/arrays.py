@@ -27,18 +27,23 @@ _PLAIN = (np.ndarray, int, float, bool)
 
 
 INTERPRETED_SECONDS = 1.0
-"""CPU seconds for which a loop without an object file is interpreted before it is compiled: about what
+"""CPU seconds for which a loop that is compiled later is interpreted where no object file has it: about what
 compiling it costs."""
+
+
+INTERPRETED_NUMBERS = 20_000
+"""Numbers in its arrays above which it is compiled at once: columns of some 350 jobs."""
 
 
 class Calls:
     """A loop as Python calls it: machine code for each combination of kinds of arguments.
 
-    Where no object file has it, it is interpreted until that has cost as much as compiling it.
+    later: where no object file has it, it is interpreted until that has cost as much as compiling it.
     """
 
-    def __init__(self, loop: Callable[..., Any]) -> None:
+    def __init__(self, loop: Callable[..., Any], *, later: bool = False) -> None:
         self._loop = loop
+        self._patience = INTERPRETED_SECONDS if later else 0.0
         annotations = [kind for name, kind in loop.__annotations__.items() if name != "return"]
         self._annotations = annotations
         self._flat = any(hasattr(kind, "_fields") for kind in annotations)
@@ -56,7 +61,7 @@ class Calls:
                 pass
         try:
             arguments = self._arguments(given)
-            if self._seconds < INTERPRETED_SECONDS and not is_kept(self._loop, arguments):
+            if self._seconds < self._patience and not is_kept(self._loop, arguments):
                 call = self._interpreted
             else:
                 plain = all(kind in _PLAIN for kind in types)
@@ -67,12 +72,16 @@ class Calls:
         return call(*given)
 
     def _interpreted(self, *given: Any) -> Any:
+        if sum(getattr(value, "size", 0) for value in given) > INTERPRETED_NUMBERS:
+            self._patience = 0.0
+            self._latest.clear()
+            return self(*given)
         began = time.thread_time()
         try:
             return self._loop(*given)
         finally:
             self._seconds += time.thread_time() - began
-            if self._seconds >= INTERPRETED_SECONDS:
+            if self._seconds >= self._patience:
                 self._latest.clear()
 
     def _arguments(self, given: tuple[Any, ...]) -> Arguments:

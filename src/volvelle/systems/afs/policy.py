@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from volvelle.core.columns import COUNT, CURVE, FIRST_START, HELD, LEAST, NUMBER, POOL
-from volvelle.core.compiled import compiled, kernel
+from volvelle.core.compiled import compiled_later, kernel
 from volvelle.core.fill import TARGET, ClusterNow, serve_all, work_left
 from volvelle.core.forward.rates import rate_on
 from volvelle.core.orders import all_rounded, rounded
@@ -174,7 +174,7 @@ def _grow(
             grow_by_contest(jobs, mine, gpus, free, left, rates, gpu_type, work, known, coin)
 
 
-@compiled
+@compiled_later
 def grow_by_contest(
     matrix: Floats,
     rows: Ints,
@@ -236,7 +236,7 @@ def grow_by_contest(
     return free
 
 
-@compiled
+@compiled_later
 def _with_one_more(
     table: NDArray[np.float64], curve: int, gpu_type: int, gpus: float, work: float
 ) -> tuple[float, float]:
@@ -248,7 +248,7 @@ def _with_one_more(
     return np.inf, np.inf if more > 0.0 else 1.0
 
 
-@compiled
+@compiled_later
 def _beats(
     late: int,
     best: int,

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from volvelle.core.columns import HELD, LEAST, MOST, SCALE, SUBMIT, TOTAL
-from volvelle.core.compiled import compiled
+from volvelle.core.compiled import compiled, compiled_later
 from volvelle.core.fill import work_left
 from volvelle.model.arrays import Floats, Ints
 from volvelle.model.tolerances import SAME_AMOUNT, SAME_SHARE, WHOLE_NUMBER
@@ -21,7 +21,7 @@ until when."""
 OWN_COLUMNS = 6
 
 
-@compiled
+@compiled_later
 def count_events(own: Floats, by_submission: Ints, now: float, lease: float, running: bool) -> None:
     """Count what happened since the last decision into the jobs' ``own`` columns, in place.
 
@@ -77,7 +77,7 @@ def count_seconds(own: Floats, matrix: Floats, now: float) -> None:
         own[COUNTED, row] = now
 
 
-@compiled
+@compiled_later
 def contention(own: Floats, matrix: Floats, now: float, over_time: bool) -> Floats:
     """The mean number of jobs in the system during each job's stay, over events or over time."""
     jobs = own.shape[1]
@@ -91,7 +91,7 @@ def contention(own: Floats, matrix: Floats, now: float, over_time: bool) -> Floa
     return mean
 
 
-@compiled
+@compiled_later
 def rho_terms(
     matrix: Floats, table: NDArray[np.float64], mean: Floats, now: float, gpus: float
 ) -> Floats:
@@ -115,7 +115,7 @@ def rho_terms(
     return terms
 
 
-@compiled
+@compiled_later
 def by_rho(matrix: Floats, turn: Ints, terms: Floats, gpus: float) -> Ints:
     """Rows by falling rho, each on all it can use of ``gpus``; equals by ``turn``."""
     rho = np.empty(len(turn))
@@ -124,7 +124,7 @@ def by_rho(matrix: Floats, turn: Ints, terms: Floats, gpus: float) -> Ints:
     return _settled(turn, rho, np.argsort(rho, kind="mergesort"))
 
 
-@compiled
+@compiled_later
 def worst_first(matrix: Floats, turn: Ints, terms: Floats, free: float) -> Ints:
     """The rows in the order in which they win the auction, those that get nothing last.
 
@@ -165,12 +165,12 @@ def worst_first(matrix: Floats, turn: Ints, terms: Floats, free: float) -> Ints:
     return order
 
 
-@compiled
+@compiled_later
 def _rho(terms: Floats, row: int, gpus: float) -> float:
     return float((terms[0, row] + terms[1, row] / gpus) / terms[2, row])
 
 
-@compiled
+@compiled_later
 def _settled(turn: Ints, keys: Floats, by_key: Ints) -> Ints:
     """The rows of ``turn`` by rising ``keys``; what is equal but for rounding in the order of turn."""
     jobs = len(turn)

@@ -15,7 +15,7 @@ from volvelle.core.columns import (
     MOST,
     STARTED,
 )
-from volvelle.core.compiled import compiled, kernel
+from volvelle.core.compiled import compiled_later, kernel
 from volvelle.core.fill import TARGET, ClusterNow, attained_seconds, fill, give_all
 from volvelle.core.state import INFINITY
 from volvelle.model.arrays import Floats, Ints
@@ -50,7 +50,7 @@ SERVICE, SECONDS, WAITED, START = range(4)
 # ---------------------------------------------------------------------- what counts
 
 
-@compiled
+@compiled_later
 def attained(jobs: Floats, now: float, memory: Floats) -> Floats:
     """Measures that decide the jobs' queues now, (4, jobs); own columns learn of first starts."""
     counts = np.empty((4, jobs.shape[1]))
@@ -103,7 +103,7 @@ def limit(memory: Floats, queue: float) -> float:
 # ---------------------------------------------------------------------- queues
 
 
-@compiled
+@compiled_later
 def by_service(jobs: Floats, counts: Floats, memory: Floats) -> Floats:
     """The queue whose limits hold each job's service."""
     queue = np.zeros(jobs.shape[1])
@@ -114,7 +114,7 @@ def by_service(jobs: Floats, counts: Floats, memory: Floats) -> Floats:
     return queue
 
 
-@compiled
+@compiled_later
 def stand(jobs: Floats, now: float, counts: Floats, memory: Floats) -> Floats:
     """The queue of each job; those that are due are promoted."""
     queue = by_service(jobs, counts, memory)
@@ -153,7 +153,7 @@ def serve(jobs: Floats, order: Ints, cluster: ClusterNow, memory: Floats, out: F
     out[3] = order
 
 
-@compiled
+@compiled_later
 def next_move(
     jobs: Floats, now: float, counts: Floats, queue: Floats, gpus: Floats, memory: Floats
 ) -> float:
@@ -205,7 +205,7 @@ def sums_in(memory: Floats) -> Floats:
     return memory[at : at + int(memory[SAMPLES]) + 1]
 
 
-@compiled
+@compiled_later
 def add_sample(memory: Floats, service: float) -> None:
     """One job more has finished, for whose service there is room."""
     at = int(np.searchsorted(samples_in(memory), service))
@@ -228,7 +228,7 @@ def observe(memory: Floats, gpu_seconds: float, gpus: float) -> bool:
     return True
 
 
-@compiled
+@compiled_later
 def indices(service: Floats, queue: Floats, memory: Floats) -> Floats:
     """The Gittins index of jobs by the service they attained, with their queues' limits as quanta."""
     samples, sums = samples_in(memory), sums_in(memory)
