@@ -66,8 +66,7 @@ def reproduce(
     """
     from volvelle.cli.options import Form
     from volvelle.cli.output import show
-    from volvelle.model.extras import install
-from volvelle.model.problems import Problem
+    from volvelle.model.problems import Problem
     from volvelle.studies.registry import Registry
     from volvelle.studies.running import Run
 
@@ -149,6 +148,7 @@ def _exactness(registry: "Registry", inputs: Path) -> int:
     import subprocess
     from importlib.util import find_spec
 
+    from volvelle.model.extras import install
     from volvelle.model.problems import Problem
     from volvelle.studies.inputs import VARIABLE
 
