@@ -26,7 +26,7 @@ class OnKubernetes(Backend):
 
     removal_weight, deletion_weight = 2, 0
     removal_name = "node switched off and its Node deleted"
-    disturbance_weight = 8
+    disturbance_weight = 24
     policy = "las:round=20"  # a pod takes seconds to start
 
     def __init__(self, cluster: str, seed: int) -> None:

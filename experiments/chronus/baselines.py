@@ -2,7 +2,7 @@
 
 All know durations exactly and pay the same for a start. The defaults of ``chronus`` were chosen on other
 draws of these jobs (seeds 1 to 3, one in 16 and one in 24), on log-normal jobs and on the authors' runs; the
-seeds of this page were not looked at. Figures are means over the seeds. 3Sigma is on a page of its own
+seeds of this page were not looked at. Figures are means over the seeds. 3Sigma is on a page of its own.
 """
 
 from chronus_study import (

@@ -148,6 +148,7 @@ def _exactness(registry: "Registry", inputs: Path) -> int:
     import subprocess
     from importlib.util import find_spec
 
+    from volvelle.model.extras import install
     from volvelle.model.problems import Problem
     from volvelle.studies.inputs import VARIABLE
 
@@ -158,7 +159,7 @@ def _exactness(registry: "Registry", inputs: Path) -> int:
             mend="tests/golden/README.md says whose and what to put where; --data names the folder above",
         )
     if find_spec("pytest") is None:
-        raise Problem("pytest is not installed", mend="pip install 'volvelle[testing]'")
+        raise Problem("pytest is not installed", mend=install("testing"))
     tests = (*GOLDEN, "-m", "not slow")
     command = [sys.executable, "-m", "pytest", "-o", "addopts=", "-q", "-rs", *tests]
     environment = {**os.environ, VARIABLE: str(inputs)}

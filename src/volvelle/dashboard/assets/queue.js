@@ -78,12 +78,12 @@ export const queueLink = (filter) => {
 
 // What needs a look first; then what waits, by its start; what is held; what runs, by its finish.
 function groupsOf(jobs) {
-  const by = (time) => (a, b) => (time(a) ?? Infinity) - (time(b) ?? Infinity) || a.number - b.number;
+  const sorted = (part, time) => part.map((job) => [time(job) ?? Number.MAX_VALUE, job]).sort((a, b) => a[0] - b[0] || a[1].number - b[1].number).map(([, job]) => job);
   const parts = { risk: [], waiting: [], held: [], running: [] };
-  for (const job of jobs) parts[atRisk(job) ? "risk" : WAITS.has(job.state) ? job.state : "running"].push(job);
-  parts.risk.sort(by(neededBy));
-  parts.waiting.sort(by((job) => job.predicted_start));
-  parts.running.sort(by((job) => job.predicted_p50));
+  for (const job of jobs) parts[atRisk(job) ? "risk" : tabOf(job)].push(job);
+  parts.risk = sorted(parts.risk, neededBy);
+  parts.waiting = sorted(parts.waiting, (job) => job.predicted_start);
+  parts.running = sorted(parts.running, (job) => job.predicted_p50);
   const last = parts.waiting.findLast((job) => job.predicted_start), asked = parts.waiting.reduce((sum, job) => sum + job.gpus, 0);
   const used = parts.running.reduce((sum, job) => sum + job.gpus, 0);
   return [
@@ -96,7 +96,7 @@ function groupsOf(jobs) {
 
 const WAITS = new Set(["waiting", "held"]);
 const TABS = { "": "All", waiting: "Waiting", running: "Running", held: "Held", risk: "At risk" };
-const inTab = (job, tab) => !tab || (tab === "risk" ? atRisk(job) : WAITS.has(tab) ? job.state === tab : tab === "running" ? !WAITS.has(job.state) : job.state === tab);
+const tabOf = (job) => (WAITS.has(job.state) ? job.state : "running");
 
 export function queue(root, { cluster, session, query, go }) {
   const filter = Object.fromEntries(query);
@@ -126,16 +126,19 @@ export function queue(root, { cluster, session, query, go }) {
     count.textContent = `${number(table.rows.length)} of ${counted(cluster.jobs.size, "job")}${guesses}`;
   };
   const draw = () => {
-    const words = text.value.trim().toLowerCase(), rows = [], counts = new Map(tabs.map(([name]) => [name, 0]));
+    const words = text.value.trim().toLowerCase(), rows = [], counts = Object.fromEntries(tabs.map(([name]) => [name, 0]));
     for (const job of cluster.jobs.values()) {
       if (user.value && job.user !== user.value.trim()) continue;
       if (words && !matches(job, words)) continue;
-      for (const [name] of tabs) if (inTab(job, name)) counts.set(name, counts.get(name) + 1);
-      if (inTab(job, tab)) rows.push(job);
+      const risk = atRisk(job), own = tabOf(job);
+      counts[""] += 1;
+      counts[own] += 1;
+      if (risk) counts.risk += 1;
+      if (!tab || tab === own || tab === job.state || (risk && tab === "risk")) rows.push(job);
     }
     for (const [name, button] of tabs) {
       button.setAttribute("aria-pressed", tab === name);
-      button.lastChild.textContent = number(counts.get(name));
+      button.lastChild.textContent = number(counts[name]);
     }
     axis = axisOf(cluster.jobs.values());
     table.show(rows);
