@@ -66,7 +66,6 @@ const attachedColumns = [
   { name: "site_start", title: "Site tells", value: (job) => job.attached.start, text: (job) => moment(job.attached.start) || (job.started ? "" : "none") },
   { name: "site_reason", title: "Site says", value: (job) => job.attached.reason },
 ];
-const attachedTo = (site) => attachedColumns.map((column) => ({ ...column, title: column.title.replace("Slurm", site) }));
 
 // The columns that the server titles: numbers that are shown as they stand.
 const titled = (cluster) => Object.entries(cluster.jobTitles).map(([name, title]) => ({ name, title, value: (job) => job[name], number: true }));
@@ -110,7 +109,7 @@ export function queue(root, { cluster, session, query, go }) {
     h("button", { type: "button", disabled: true, class: action === "cancel" ? "danger" : null, onclick: () => changeJobs(action, [...table.selected]).then(() => { table.selectAll(false); }) },
       action[0].toUpperCase() + action.slice(1)));
   const more = titled(cluster), changes = !session.run && !session.reads;
-  const site = session.reads ? attachedTo(session.reads.split(" ")[0]) : [];
+  const site = session.reads ? attachedColumns : [];
   const chosen = h("span", { class: "chosen", hidden: true }, h("span", { class: "quiet" }), actions);
   const table = new Table({
     name: session.reads ? "attached" : "queue", label: "Jobs that are not over", key: (job) => job.number, select: changes, groups: groupsOf,
