@@ -30,7 +30,7 @@ class Problem(Exception):  # noqa: N818 - it is what its name says, in the user'
 
 
 def nearest(word: str, known: Iterable[str], likeness: float = 0.6) -> str:
-    """``" (did you mean 'tiresias'?)"`` for the known name nearest to ``word``, or nothing that is like it."""
+    """``" (did you mean 'tiresias'?)"`` for the known name nearest to ``word``, or nothing like it."""
     close = difflib.get_close_matches(word, list(known), n=3, cutoff=likeness)
     close.sort(
         key=lambda name: sorted(name) != sorted(word)
