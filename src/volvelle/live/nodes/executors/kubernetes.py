@@ -152,7 +152,8 @@ class _KubernetesJobs:
         self._wake, self._closing = threading.Event(), threading.Event()
         self._said, self._repeat_at = "", 0.0
         pods_path = f"api/v1/namespaces/{api.namespace}/pods"
-        self._lease = WriterLease(api, "volvelle", context.folder / "kubernetes-holder")
+        holder = context.folder / "kubernetes-holder"
+        self._lease = WriterLease(api, "volvelle", holder, context.position)
         self._nodes = Watched(api, "api/v1/nodes", self._wake.set, labels=executor.nodes)
         self._jobs = Watched(
             api, f"apis/batch/v1/namespaces/{api.namespace}/jobs", self._wake.set, labels=MANAGED
@@ -178,7 +179,12 @@ class _KubernetesJobs:
             uploads=context.uploads,
         )
         self._states = NodeStates(
-            context, executor.resource, report, self._attempts.keys_on, self._lose_pods
+            context,
+            executor.resource,
+            report,
+            self._attempts.keys_on,
+            self._lose_pods,
+            self._lease.known,
         )
         self._steps = AttemptSteps(
             api,
