@@ -1,4 +1,7 @@
-"""A small Slurm of real daemons in a folder: munged, slurmctld, slurmds; jobs sleep, GPUs are empty files."""
+"""A small Slurm of real daemons in a folder; jobs sleep, GPUs are empty files.
+
+The daemons are munged, slurmctld, slurmds, and for a site that keeps accounts mariadbd and slurmdbd.
+"""
 
 import getpass
 import os
@@ -10,16 +13,15 @@ import time
 from pathlib import Path
 
 NEEDED = ("munged", "slurmctld", "slurmd", "scontrol", "sbatch")
+ACCOUNTING = ("mariadbd", "mariadb-install-db", "slurmdbd", "sacctmgr")
 _PLACES = f"/usr/sbin:/usr/local/sbin:{os.environ.get('PATH', '')}"
 
 
-def missing() -> str:
-    """Why no Slurm can be started here; empty where it can."""
-    there = [name for name in NEEDED if shutil.which(name, path=_PLACES) is None]
+def missing(needed: tuple[str, ...] = NEEDED, packages: str = "slurmctld slurmd munge") -> str:
+    """Why no Slurm of these programs can be started here; empty where it can."""
+    there = [name for name in needed if shutil.which(name, path=_PLACES) is None]
     if there:
-        return (
-            f"no real Slurm here: {', '.join(there)} not installed (Debian: slurmctld slurmd munge)"
-        )
+        return f"no real Slurm here: {', '.join(there)} not installed (Debian: {packages})"
     if os.geteuid() != 0:
         return "no real Slurm here: slurmd starts jobs of users only where it runs as root"
     return ""
@@ -34,7 +36,15 @@ def _free_port() -> int:
 class Daemons:
     """The daemons, their configuration and the environment in which Slurm's commands find them."""
 
-    def __init__(self, folder: Path, nodes: int = 2, gpus: int = 4, more: str = "") -> None:
+    def __init__(
+        self,
+        folder: Path,
+        nodes: int = 2,
+        gpus: int = 4,
+        more: str = "",
+        *,
+        accounting: bool = False,
+    ) -> None:
         self.folder = folder
         self._running: dict[str, subprocess.Popen[bytes]] = {}
         self.conf = folder / "slurm.conf"
@@ -80,10 +90,19 @@ class Daemons:
             ),
             f"PartitionName=all Nodes=n[1-{nodes}] Default=YES MaxTime=60 DefaultTime=10",
         ]
-        self.conf.write_text("\n".join(lines) + "\n")
         (folder / "gres.conf").write_text(
             f"AutoDetect=off\nNodeName=n[1-{nodes}] Name=gpu Type=x File={folder}/gpu[0-{gpus - 1}]\n"
         )
+        if accounting:
+            lines += [
+                "AccountingStorageType=accounting_storage/slurmdbd",
+                "AccountingStorageHost=127.0.0.1",
+                f"AccountingStoragePort={(database := _free_port())}",
+                f"AccountingStoragePass={folder}/run/munge.socket",
+                "AccountingStorageEnforce=limits,qos",
+                "AccountingStorageTRES=gres/gpu",
+            ]
+        self.conf.write_text("\n".join(lines) + "\n")
         (folder / "munge.key").write_bytes(os.urandom(128))
         (folder / "munge.key").chmod(0o400)
         run = folder / "run"
@@ -93,11 +112,55 @@ class Daemons:
             *(f"--socket={run}/munge.socket", f"--pid-file={run}/munged.pid"),
             *(f"--log-file={folder}/munged.log", f"--seed-file={run}/munge.seed"),
         )
+        if accounting:
+            self._keep_accounts(database)
         self.controller()
         for number in range(1, nodes + 1):
             name = f"n{number}"
             self._start(name, "slurmd", "-D", "-N", name, "-f", str(self.conf))
         self._wait(lambda: self.run("sinfo", "-h", "-o", "%T").split(), {"idle"})
+
+    def _keep_accounts(self, port: int) -> None:
+        """Start a database of the folder and slurmdbd at a port, and make the cluster's first account."""
+        folder, tables, user = self.folder, _free_port(), getpass.getuser()
+        store = (f"--datadir={folder}/database", f"--user={user}")
+        self._do("mariadb-install-db", "--no-defaults", *store, "--skip-test-db")
+        self._start(
+            "mariadbd",
+            *("mariadbd", "--no-defaults", *store, "--skip-grant-tables"),
+            *(
+                "--bind-address=127.0.0.1",
+                f"--port={tables}",
+                f"--socket={folder}/run/database.socket",
+            ),
+        )
+        conf = folder / "slurmdbd.conf"
+        lines = [
+            "AuthType=auth/munge",
+            f"AuthInfo=socket={folder}/run/munge.socket",
+            "DbdHost=localhost",
+            "DbdAddr=127.0.0.1",
+            f"DbdPort={port}",
+            f"SlurmUser={user}",
+            f"PidFile={folder}/run/slurmdbd.pid",
+            f"LogFile={folder}/slurmdbd.log",
+            "StorageType=accounting_storage/mysql",
+            "StorageHost=127.0.0.1",
+            f"StoragePort={tables}",
+            f"StorageUser={user}",
+        ]
+        conf.write_text("\n".join(lines) + "\n")
+        conf.chmod(0o600)
+        self._wait(lambda: [str((folder / "run/database.socket").exists())], {"True"})
+        self._start("slurmdbd", "slurmdbd", "-D")
+        self._wait(
+            lambda: self.run("sacctmgr", "-n", "-P", "show", "qos", "format=name").split(),
+            {"normal"},
+        )
+        self.run("sacctmgr", "-i", "add", "cluster", "small")
+
+    def _do(self, *command: str) -> None:
+        subprocess.run(command, env=self.environment, capture_output=True, check=True, timeout=60)
 
     def controller(self) -> None:
         """Start slurmctld and wait until it answers."""

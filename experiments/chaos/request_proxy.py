@@ -32,6 +32,8 @@ class RequestProxy:
         self.rate = 0.0
         self.injected: Counter[str] = Counter()
         self._target, self._rng = target, rng
+        self._repeats: set[asyncio.Task[None]] = set()
+        """Of requests, while they run: the loop does not hold them."""
         self._loop = asyncio.new_event_loop()
         serve = asyncio.start_server(self._serve, "127.0.0.1", 0)
         server = self._loop.run_until_complete(serve)
@@ -85,7 +87,8 @@ class RequestProxy:
         async def repeat() -> None:
             await asyncio.gather(self._send(request), return_exceptions=True)
 
-        self._repeats = self._loop.create_task(repeat())
+        self._repeats.add(task := self._loop.create_task(repeat()))
+        task.add_done_callback(self._repeats.discard)
 
     async def _send(self, request: bytes, *, whole: bool = True) -> bytes:
         """The server's answer."""

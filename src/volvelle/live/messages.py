@@ -106,6 +106,11 @@ class JournalPosition(msgspec.Struct, frozen=True):
     seq: Counted
     next_number: Counted
 
+    def added_to(self, known: tuple["JournalPosition", ...]) -> tuple["JournalPosition", ...]:
+        """What is remembered where ``known`` was: one position of each server, the latest last."""
+        others = [each for each in known if each.server != self.server]
+        return (*others[1 - MAX_JOURNALS :], self)
+
 
 class Grant(msgspec.Struct, frozen=True):
     """GPUs of one node, by their numbers on that node."""

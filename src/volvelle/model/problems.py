@@ -29,9 +29,9 @@ class Problem(Exception):  # noqa: N818 - it is what its name says, in the user'
         return f"{message}. {self.mend[0].upper()}{self.mend[1:]}." if self.mend else f"{message}."
 
 
-def nearest(word: str, known: Iterable[str]) -> str:
-    """``" (did you mean 'tiresias'?)"`` for the known name nearest to ``word``, or nothing."""
-    close = difflib.get_close_matches(word, list(known), n=3, cutoff=0.6)
+def nearest(word: str, known: Iterable[str], likeness: float = 0.6) -> str:
+    """``" (did you mean 'tiresias'?)"`` for the known name nearest to ``word``, or nothing like it."""
+    close = difflib.get_close_matches(word, list(known), n=3, cutoff=likeness)
     close.sort(
         key=lambda name: sorted(name) != sorted(word)
     )  # letters that changed places come first

@@ -1,5 +1,6 @@
 """``volvelle attach slurm`` beside real daemons, which the test starts and kills."""
 
+import getpass
 import subprocess
 import sys
 import time
@@ -7,13 +8,14 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from slurm_daemons import Daemons, missing
+from slurm_daemons import ACCOUNTING, Daemons, missing
 
 from volvelle.incumbents.attach.recording import read
 from volvelle.incumbents.attach.session import Session
 from volvelle.incumbents.slurm.ask import Slurm
 from volvelle.incumbents.slurm.attach import incumbent
 from volvelle.incumbents.slurm.publish import PREFIX, Publisher
+from volvelle.incumbents.slurm.read_site import read_site
 
 pytestmark = pytest.mark.skipif(bool(missing()), reason=missing() or "-")
 
@@ -184,6 +186,51 @@ def test_private_jobs_are_said(tmp_path: Path) -> None:
         found.stop()
     assert done.returncode == 0, done.stderr
     assert "PrivateData hides jobs" in done.stderr
+
+
+NO_ACCOUNTS = missing(ACCOUNTING, "mariadb-server slurmdbd slurm-client")
+
+
+@pytest.mark.skipif(bool(NO_ACCOUNTS), reason=NO_ACCOUNTS or "-")
+def test_limits_of_slurmdbd_are_read_and_nothing_there_changes(tmp_path: Path) -> None:
+    folder = tmp_path / "slurm"
+    folder.mkdir()
+    found = Daemons(folder, accounting=True)
+
+    def accounts() -> str:
+        shown = ("qos", "assoc", "account", "user", "tres", "cluster")
+        return "".join(found.run("sacctmgr", "-P", "show", what) for what in shown)
+
+    try:
+        user = getpass.getuser()
+        for change in (
+            "modify qos normal set MaxTRESPerUser=gres/gpu=2",
+            "add account vision Fairshare=3 GrpTRES=gres/gpu=6",
+            f"add user {user} account=vision",
+        ):
+            found.run("sacctmgr", "-i", *change.split())
+        jobs = [found.submit(60, 2) for _ in range(3)]
+        until = time.monotonic() + 30
+        while found.run("squeue", "-h", "-t", "R").count("\n") < 1 and time.monotonic() < until:
+            time.sleep(0.2)
+        before, queue = accounts(), said(found)
+        assert "gres/gpu=2" in before
+        assert f"|{user}|" in before
+        done = attach(found, tmp_path / "record", "--metrics", str(tmp_path / "metrics.prom"))
+        assert done.returncode == 0, done.stderr
+        assert done.stdout.splitlines()[0].endswith("1 running, 2 pending")
+        assert "accounting" not in done.stderr
+        entries = list(read(tmp_path / "record"))
+        site = read_site(entries[0]["site"] | entries[1]["poll"])
+        assert site.qos[0].limits.per_user == {"gres/gpu": 2.0}
+        assert ("vision", "", 3.0, {"gres/gpu": 6.0}) in [
+            (one.account, one.user, one.shares, one.limits.group) for one in site.associations
+        ]
+        told = {line.split()[0] for line in done.stdout.splitlines()[4:]}
+        assert told == set(jobs)
+        assert (accounts(), said(found)) == (before, queue)
+    finally:
+        found.stop()
 
 
 def test_where_slurm_is_not_there_a_sentence_says_so(tmp_path: Path) -> None:

@@ -68,6 +68,59 @@ def test_what_is_hidden_or_missing_is_said(added: str, said: str) -> None:
     assert any(said in one for one in read_site({"slurm.conf": CONF + added}).remarks)
 
 
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        (
+            "SchedulerTyp=sched/backfill",
+            "'SchedulerTyp' is no parameter that is known here (did you mean",
+        ),
+        (
+            "QuantumScheduling=yes",
+            "'QuantumScheduling' is no parameter that is known here; it is not heeded",
+        ),
+        (
+            "NodeName=b2 CPUs=4 Weigth=3",
+            "'Weigth' is no parameter of a node that is known here (did",
+        ),
+        ("partitionname=x Nodes=b1 MaxTim=1-0", "'MaxTim' is no parameter of a partition"),
+        ("include gpus.conf", "Include is not heeded, the file that it includes is not read"),
+        ("NodeSet=fast Feature=fast", "NodeSet is not heeded"),
+        (
+            "SchedulerType sched/builtin",
+            "'SchedulerType sched/builtin' is not heeded: a line is written",
+        ),
+    ],
+)
+def test_what_slurm_conf_says_and_nothing_reads_is_named_with_its_line(
+    tmp_path: Path, line: str, said: str
+) -> None:
+    (tmp_path / "site.conf").write_text(f"{CONF}\n# a remark\n{line} # so\n")
+    [remark] = [one for one in read_site(texts_of(tmp_path)).remarks if "heeded" in one]
+    assert remark.startswith(f"site.conf, line 11: {said}")
+
+
+def test_parameters_that_cannot_matter_and_those_of_any_case_need_no_remark() -> None:
+    more = (
+        'slurmctldport=6817\nMailProg=/bin/mail\nNodename=c1 cpus=4 reason="a b=c" MemSpecLimit=9\n'
+    )
+    read = read_site({"slurm.conf": f"{CONF}{more}PARTITIONNAME=fast nodes=c1 QOS=high\n"})
+    assert not any("heeded" in one for one in read.remarks)
+    assert (read.nodes[-1].cpus, read.nodes[-1].memory) == (4.0, 99_991.0)
+    assert (read.partitions[-1].nodes, read.partitions[-1].qos) == (("c1",), "high")
+
+
+def test_fields_that_a_newer_slurm_adds_are_named() -> None:
+    partition = "PartitionName=all AllowGroups=ALL Nodes=a1 Exclusive=NODE MaxJoules=9\n"
+    qos = QOS.replace("MaxWall", "MaxWall|MaxJoules").replace("2:00:00", "2:00:00|9")
+    read = read_site({"slurm.conf": CONF, "partition": partition, "qos": qos})
+    assert [one for one in read.remarks if "heeded" in one] == [
+        "'scontrol -o show partition' says MaxJoules, which is not known here; it is not heeded.",
+        "'sacctmgr -P show qos' says MaxJoules, which is not known here; it is not heeded.",
+    ]
+    assert read.partitions[0].exclusive
+
+
 def test_without_nodes_there_is_no_site() -> None:
     with pytest.raises(Problem, match="which nodes the site has"):
         read_site({"slurm.conf": "ClusterName=x\n"})

@@ -16,6 +16,16 @@ from volvelle.incumbents.slurm.text import (
     words,
 )
 
+QOS = """
+Description Descr Flags GraceTime GrpJobs GrpJobsAccrue GrpSubmit GrpSubmitJobs GrpTRES GrpTRESMins
+GrpTRESRunMins GrpWall ID LimitFactor MaxJobs MaxJobsAccruePA MaxJobsAccruePU MaxJobsPA MaxJobsPU MaxSubmit
+MaxSubmitPA MaxSubmitPU MaxTRES MaxTRESMins MaxTRESMinsPJ MaxTRESPA MaxTRESPJ MaxTRESPN MaxTRESPU
+MaxTRESPerJob MaxTRESPerNode MaxTRESPerUser MaxTRESRunMinsPA MaxTRESRunMinsPU MaxWall MaxWallDurationPerJob
+MinPrioThres MinPrioThresh MinTRES MinTRESPJ Name Preempt PreemptExemptTime PreemptMode Priority UsageFactor
+UsageThres UsageThreshold
+"""
+"""The columns of ``sacctmgr show qos``."""
+
 
 def read_qos(text: str) -> Iterator[Qos]:
     """The rows of ``sacctmgr -P show qos``."""

@@ -5,9 +5,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from volvelle.incumbents.slurm.read_accounts import read_associations, read_qos, with_usage
+from volvelle.incumbents.slurm.read_accounts import QOS, read_associations, read_qos, with_usage
 from volvelle.incumbents.slurm.read_jobs import gpus_of, read_nodes, read_reservations
 from volvelle.incumbents.slurm.site import Config, Node, Partition, Site
+from volvelle.incumbents.slurm.slurm_conf import PARTITION, lines, unheeded, values
 from volvelle.incumbents.slurm.text import (
     counted,
     duration,
@@ -15,8 +16,8 @@ from volvelle.incumbents.slurm.text import (
     memory,
     number,
     present,
-    record,
     records,
+    table,
     whole,
     words,
 )
@@ -41,6 +42,8 @@ KINDS: Mapping[str, str] = {
 """How the answer of each command begins a line; files of a folder are told apart by this, not by name."""
 CUT = "cut"
 """The kind of the names of files that end within a line."""
+NAMED = "name of slurm.conf"
+"""The kind of the name of the file that holds ``slurm.conf``."""
 _COMMANDS = {
     "config": "scontrol show config",
     "partition": "scontrol -o show partition",
@@ -48,6 +51,11 @@ _COMMANDS = {
     "qos": "sacctmgr -P show qos",
     "assoc": "sacctmgr -P show assoc",
 }
+_FIELDS: Mapping[str, tuple[str, ...]] = {
+    "partition": ("PartitionName", *PARTITION.split(), "TotalCPUs", "TotalNodes", "TRES"),
+    "qos": ("Name", *QOS.split()),
+}
+"""The fields that answers have, known or of no use to a schedule."""
 MOST_BYTES = 512 * 1024**2
 """Of a file of a folder that is looked at."""
 
@@ -66,7 +74,9 @@ def texts_of(folder: Path) -> dict[str, str]:
         kind = kind_of(text)
         if kind and kind not in found:
             found[kind] = text
-            if kind != "slurm.conf" and not text.endswith("\n"):
+            if kind == "slurm.conf":
+                found[NAMED] = path.name
+            elif not text.endswith("\n"):
                 found[CUT] = ", ".join(filter(None, (found.get(CUT), path.name)))
     if not found.keys() - {"sacct", "job", CUT}:
         raise Problem(
@@ -125,6 +135,13 @@ def read_site(texts: Mapping[str, str]) -> Site:
 
 def _remarks(texts: Mapping[str, str], site: Site) -> Iterator[str]:
     config = site.config
+    yield from unheeded(texts.get("slurm.conf", ""), texts.get(NAMED, "slurm.conf"))
+    for kind, known in _FIELDS.items():
+        rows = (
+            table(texts.get(kind, "")) if kind == "qos" else records(texts.get(kind, ""), known[0])
+        )
+        if new := sorted({name for row in rows for name in row}.difference(known)):
+            yield f"'{_COMMANDS[kind]}' says {', '.join(new)}, which is not known here; it is not heeded."
     if CUT in texts:
         yield f"Half an answer: {texts[CUT]} ended within a line, and what would follow is not known."
     if not config.keys:
@@ -180,15 +197,12 @@ def _conf(text: str) -> tuple[dict[str, str], list[Node], list[Partition]]:
     nodes: list[Node] = []
     partitions: list[Partition] = []
     defaults: dict[str, dict[str, str]] = {"NodeName": {}, "PartitionName": {}}
-    for raw in re.sub(r"\\\n", " ", text).splitlines():
-        line = raw.partition("#")[0].strip()
-        first, equals, value = line.partition("=")
-        if not equals:
-            continue
+    for _, line in lines(text):
+        own = values(line)
+        first = next(iter(own), "")
         if first not in defaults:
-            keys[first.strip()] = value.strip()
+            keys |= own
             continue
-        own = record(line)
         if own[first] == "DEFAULT":
             defaults[first] |= own
             continue
@@ -200,7 +214,7 @@ def _conf(text: str) -> tuple[dict[str, str], list[Node], list[Partition]]:
             Node(
                 name=name,
                 cpus=_cpus(own),
-                memory=number(own.get("RealMemory"), 1.0),
+                memory=number(own.get("RealMemory"), 1.0) - number(own.get("MemSpecLimit")),
                 gpus=gpus_of(own.get("Gres")),
                 features=words(own.get("Feature") or own.get("Features")),
                 weight=number(own.get("Weight"), 1.0),
@@ -246,7 +260,7 @@ def read_partition(line: Mapping[str, str]) -> Partition:
         max_cpus_per_node=_limit(get("MaxCPUsPerNode")),
         default=(get("Default") or "NO").upper() == "YES",
         up=(get("State") or "UP").upper() == "UP",
-        exclusive=shared.startswith("EXCLUSIVE"),
+        exclusive=shared.startswith("EXCLUSIVE") or (get("Exclusive") or "").upper() == "NODE",
         qos=present(get("QoS")),
         preempt_mode=present(get("PreemptMode")).upper(),
         grace_seconds=number(get("GraceTime")),

@@ -28,7 +28,7 @@ import msgspec
 from volvelle.client.control_block import ControlBlock
 from volvelle.live.agent.files import last_line, lock, write_file
 from volvelle.live.agent.wire import StartTask, TaskEnded
-from volvelle.live.messages import MAX_JOURNALS, AttemptKey, JournalPosition
+from volvelle.live.messages import AttemptKey, JournalPosition
 from volvelle.model.node import Node
 
 _S = TypeVar("_S")
@@ -233,8 +233,7 @@ class AgentFolder:
 
     def remember(self, position: JournalPosition) -> None:
         """Keep how far a journal is written. Raises OSError."""
-        others = [each for each in self.journals if each.server != position.server]
-        content = msgspec.json.encode((*others[1 - MAX_JOURNALS :], position))
+        content = msgspec.json.encode(position.added_to(self.journals))
         write_file(self.path / "journals.json", content)
 
     def archive(self, end: TaskEnded) -> None:

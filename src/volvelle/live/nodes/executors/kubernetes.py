@@ -6,7 +6,6 @@ removed by force may run on, so its end is known only when its lease is over or 
 object deleted, or tainted out-of-service.
 """
 
-import contextlib
 import sys
 import threading
 import time
@@ -21,7 +20,6 @@ from volvelle.live.agent.folders import LOG_RETENTION_SECONDS, AgentSettings
 from volvelle.live.agent.pod_names import job_of
 from volvelle.live.messages import (
     AttemptEnded,
-    AttemptKey,
     EndsTold,
     Forget,
     NodeCondition,
@@ -50,6 +48,7 @@ from volvelle.live.nodes.executors.kubernetes_jobs import (
     job_of_pod,
     make_job,
 )
+from volvelle.live.nodes.executors.kubernetes_known import KnownAttempts
 from volvelle.live.nodes.executors.kubernetes_lease import WriterLease
 from volvelle.live.nodes.executors.kubernetes_logs import PodKeys, PodLogs
 from volvelle.live.nodes.executors.kubernetes_nodes import NodeStates, node_of
@@ -147,15 +146,14 @@ class _KubernetesJobs:
     ) -> None:
         self._executor, self._api, self._context, self._report = executor, api, context, report
         self._template = read_template(api, executor.template, executor.work)
-        self._attempts: dict[AttemptKey, PodAttempt] = {}
-        self._pods_of: dict[str, PodAttempt] = {}
-        self._latest: dict[tuple[int, str], int] = {}
+        self._attempts = KnownAttempts(context.placed)
         self._lock = threading.Lock()
         """Of what orders change; never held during a request."""
         self._wake, self._closing = threading.Event(), threading.Event()
         self._said, self._repeat_at = "", 0.0
         pods_path = f"api/v1/namespaces/{api.namespace}/pods"
-        self._lease = WriterLease(api, "volvelle", context.folder / "kubernetes-holder")
+        holder = context.folder / "kubernetes-holder"
+        self._lease = WriterLease(api, "volvelle", holder, context.position)
         self._nodes = Watched(api, "api/v1/nodes", self._wake.set, labels=executor.nodes)
         self._jobs = Watched(
             api, f"apis/batch/v1/namespaces/{api.namespace}/jobs", self._wake.set, labels=MANAGED
@@ -166,9 +164,9 @@ class _KubernetesJobs:
         for watched, what in ((self._jobs, "jobs"), (self._pods, "pods"), (self._nodes, "nodes")):
             with mistakes(f"list and watch {what}"):
                 watched.begin()
-        self._find_attempts()
+        self._attempts.find(self._jobs.objects.values())
         self._server = AgentsServer(
-            (node for attempt in self._attempts.values() for node in attempt.nodes),
+            (node for attempt in self._attempts for node in attempt.nodes),
             PodKeys(context.given_keys),
             self._on_report,
             host=executor.host,
@@ -177,11 +175,16 @@ class _KubernetesJobs:
             current_agents=CurrentAgents(context.folder / "current-agents"),
             tls=executor.served_tls(),
             position=context.position,
-            placed={key: self._placed(key, nodes) for key, nodes in context.placed.items()},
+            placed={key: self._attempts.pods_of(key, on) for key, on in context.placed.items()},
             uploads=context.uploads,
         )
         self._states = NodeStates(
-            context, executor.resource, report, self._attempts_on, self._lose_pods
+            context,
+            executor.resource,
+            report,
+            self._attempts.keys_on,
+            self._lose_pods,
+            self._lease.known,
         )
         self._steps = AttemptSteps(
             api,
@@ -212,27 +215,6 @@ class _KubernetesJobs:
         self._server.close()
         self._api.close()
 
-    def _find_attempts(self) -> None:
-        for job in self._jobs.objects.values():
-            with contextlib.suppress(LookupError, ValueError, msgspec.MsgspecError):
-                attempt = PodAttempt.of_job(job)
-                self._note_latest(attempt.key)
-                self._keep(attempt)
-        for key in self._context.placed:
-            self._note_latest(key)
-
-    def _placed(self, key: AttemptKey, nodes: tuple[str, ...]) -> tuple[str, ...]:
-        known = self._attempts.get(key)
-        return (known or PodAttempt(key, nodes, 1)).pods
-
-    def _keep(self, attempt: PodAttempt) -> None:
-        self._attempts[attempt.key] = attempt
-        self._pods_of[attempt.name] = attempt
-
-    def _note_latest(self, key: AttemptKey) -> None:
-        line = key.number, key.identity
-        self._latest[line] = max(key.attempt, self._latest.get(line, 0))
-
     # ------------------------------------------------------------------ orders
 
     def send(self, order: Order) -> None:
@@ -247,7 +229,7 @@ class _KubernetesJobs:
                     self._start(order, known)
                     return
                 case Stop() if known is None:
-                    self._note_latest(order.key)
+                    self._attempts.note(order.key)
                     self._report(attempt_end(order.key, Outcome.LOST, UNHEARD_OF))
                     return
                 case Stop() if known is not None:
@@ -259,11 +241,10 @@ class _KubernetesJobs:
 
     def _start(self, order: Start, known: PodAttempt | None) -> None:
         if known is None:
-            if order.attempt <= self._latest.get((order.number, order.identity), 0):
+            if not self._attempts.is_new(order):
                 return
             known = PodAttempt.of_start(order)
-            self._note_latest(order.key)
-            self._keep(known)
+            self._attempts.add(known)
             for node in known.nodes:
                 self._server.add_node(node)
         known.start = order
@@ -288,39 +269,24 @@ class _KubernetesJobs:
                 self._report(report)
                 self._wake.set()
             case UnknownEnded():
-                nodes = tuple(self._place_of(pod) for pod in report.nodes)
-                node = self._place_of(report.node)
+                nodes = tuple(map(self._attempts.place_of, report.nodes))
+                node = self._attempts.place_of(report.node)
                 self._report(msgspec.structs.replace(report, node=node, nodes=nodes))
             case _:
                 self._report(report)
 
-    def _place_of(self, pod: str) -> str:
-        """The node of a pod."""
-        attempt = self._pods_of.get(job_of(pod))
-        return dict(zip(attempt.pods, attempt.places, strict=True))[pod] if attempt else pod
-
     def _pod_joined(self, pod: str) -> None:
         """An agent has connected; one that has come back may have lost orders, as a node that joins."""
-        if (attempt := self._pods_of.get(job_of(pod))) is not None:
+        if (attempt := self._attempts.of_job(job_of(pod))) is not None:
             if pod in attempt.joined:
-                self._states.report_joined(self._place_of(pod))
+                self._states.report_joined(self._attempts.place_of(pod))
             attempt.joined.add(pod)
             self._wake.set()
 
-    def _attempts_on(self, name: str) -> tuple[AttemptKey, ...]:
-        """The attempts on a node that are not forgotten."""
-        return tuple(
-            attempt.key
-            for attempt in list(self._attempts.values())
-            if name in attempt.places and attempt.created and not attempt.forgotten
-        )
-
     def _lose_pods(self, name: str, reason: str) -> None:
         """A node is lost for certain, and all pods on it."""
-        for attempt in list(self._attempts.values()):
-            for pod, node in zip(attempt.pods, attempt.places, strict=True):
-                if node == name:
-                    self._server.node_lost(pod, reason)
+        for pod in self._attempts.pods_on(name):
+            self._server.node_lost(pod, reason)
 
     # ------------------------------------------------------------------ the thread
 
@@ -359,7 +325,7 @@ class _KubernetesJobs:
         refused: ApiRefusal | None = None
         if repeats := time.monotonic() >= self._repeat_at:
             self._repeat_at = time.monotonic() + _REPEAT_SECONDS
-        for attempt in list(self._attempts.values()):
+        for attempt in self._attempts:
             try:
                 seen = self._jobs.named(attempt.name, self._api.namespace)
                 self._steps.advance(attempt, seen, pods.get(attempt.name, []))
@@ -369,8 +335,7 @@ class _KubernetesJobs:
             if repeats and attempt.over is not None and not attempt.forgotten:
                 self._report(attempt.over)
             if attempt.gone_for_good:
-                self._attempts.pop(attempt.key, None)
-                self._pods_of.pop(attempt.name, None)
+                self._attempts.remove(attempt)
         if refused is not None:
             raise refused
 
@@ -391,7 +356,7 @@ class _KubernetesJobs:
 
     def _pod_gone(self, pod: Object, last: bool) -> None:
         """A pod's object was deleted: its end is known, or its processes may run on."""
-        attempt = self._pods_of.get(job_of_pod(pod) or "")
+        attempt = self._attempts.of_job(job_of_pod(pod) or "")
         if attempt is None or is_gated(pod):
             return
         never_placed = last and not pod["spec"].get("nodeName")

@@ -1,28 +1,42 @@
 """One writer: the server that holds a Lease of the API, as controllers of Kubernetes elect their leaders."""
 
+import contextlib
 import time
+from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 
+import msgspec
+
 from volvelle.kubernetes_api import ApiRefusal, KubernetesApi, Object
 from volvelle.live.agent.files import write_file
-from volvelle.live.messages import new_identity
+from volvelle.live.messages import JournalPosition, new_identity
 from volvelle.model.problems import Problem
 
 DURATION_SECONDS = 15.0
 _RENEW_SECONDS = 5.0
 _POLL_SECONDS = 0.5
+_JOURNALS = "volvelle.dev/journals"
+"""Annotation: how far servers had written their journals. Pods come and go; this stays."""
 
 
 class WriterLease:
     """The Lease ``name`` in the namespace of ``api``, held by the server whose identity is in ``file``.
 
     Held for `DURATION_SECONDS` after each renewal. Clocks of two machines are not compared: a holder that is
-    seen not to renew for that long has lost it.
+    seen not to renew for that long has lost it. position: how far the journal is written, which is noted in
+    the lease. ``known``: what was noted there before.
     """
 
-    def __init__(self, api: KubernetesApi, name: str, file: Path) -> None:
-        self._api, self._name = api, name
+    def __init__(
+        self,
+        api: KubernetesApi,
+        name: str,
+        file: Path,
+        position: Callable[[], JournalPosition | None] = lambda: None,
+    ) -> None:
+        self._api, self._name, self._position = api, name, position
+        self.known: tuple[JournalPosition, ...] = ()
         self._path = f"apis/coordination.k8s.io/v1/namespaces/{api.namespace}/leases"
         if not file.exists():  # the same server, started again, goes on at once
             file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -63,6 +77,9 @@ class WriterLease:
             if error.code != 404:
                 raise
             return self._write({}, now)
+        noted = lease["metadata"].get("annotations", {}).get(_JOURNALS, "[]")
+        with contextlib.suppress(msgspec.MsgspecError):
+            self.known = msgspec.json.decode(noted, type=tuple[JournalPosition, ...])
         spec = lease.get("spec", {})
         if spec.get("holderIdentity") not in ("", None, self._holder):
             state = f"{spec['holderIdentity']} {spec.get('renewTime')}"
@@ -79,12 +96,18 @@ class WriterLease:
             "leaseDurationSeconds": int(DURATION_SECONDS),
             "renewTime": datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ"),
         }
+        metadata: Object = {"name": self._name}
+        position = self._position()
+        if position is not None and position.next_number > 1:  # without a job none can be lost
+            noted = msgspec.json.encode(position.added_to(self.known)).decode()
+            metadata["annotations"] = {_JOURNALS: noted}
         try:
             if before:
-                version = {"resourceVersion": before["metadata"]["resourceVersion"]}
-                self._api.patch(f"{self._path}/{self._name}", {"metadata": version, "spec": spec})
+                metadata["resourceVersion"] = before["metadata"]["resourceVersion"]
+                path = f"{self._path}/{self._name}"
+                self._api.patch(path, {"metadata": metadata, "spec": spec})
             else:
-                self._api.create(self._path, {"metadata": {"name": self._name}, "spec": spec})
+                self._api.create(self._path, {"metadata": metadata, "spec": spec})
         except ApiRefusal as error:
             if error.code != 409:
                 raise

@@ -3,7 +3,14 @@
 from collections.abc import Callable, Mapping
 
 from volvelle.kubernetes_api import Object
-from volvelle.live.messages import AttemptKey, NodeCondition, NodeJoined, NodeLost, Report
+from volvelle.live.messages import (
+    AttemptKey,
+    JournalPosition,
+    NodeCondition,
+    NodeJoined,
+    NodeLost,
+    Report,
+)
 from volvelle.live.nodes.executor import ExecutorContext
 from volvelle.model.node import Node
 
@@ -13,8 +20,9 @@ _OUT_OF_SERVICE = "node.kubernetes.io/out-of-service"
 class NodeStates:
     """Reports the nodes of ``context``, and others with ``resource``, as the API shows them.
 
-    attempts_on: on a node. lost: called with a node and the reason, after its loss was reported. A node that
-    is not ready may run what it ran, however long that lasts.
+    attempts_on: on a node. lost: called with a node and the reason, after its loss was reported. journals:
+    how far they were written before, which every node says that joins. A node that is not ready may run what
+    it ran, however long that lasts.
     """
 
     def __init__(
@@ -24,9 +32,10 @@ class NodeStates:
         report: Callable[[Report], None],
         attempts_on: Callable[[str], tuple[AttemptKey, ...]],
         lost: Callable[[str, str], None],
+        journals: tuple[JournalPosition, ...],
     ) -> None:
         self._resource, self._report = resource, report
-        self._attempts_on, self._lost = attempts_on, lost
+        self._attempts_on, self._lost, self._journals = attempts_on, lost, journals
         self._known = {node.name: node for node in (*context.expected, *context.cluster.nodes)}
         self._leaving = {node.name for node in context.leaving}
         self._shown: dict[str, str | None] = {}
@@ -60,9 +69,15 @@ class NodeStates:
     def report_joined(self, name: str) -> None:
         """Report a node that is there, with what is on it."""
         if (problem := self._shown.get(name)) is not None:
-            leaving, on_it = name in self._leaving, self._attempts_on(name)
-            node = self._known[name]
-            self._report(NodeJoined(node=node, leaving=leaving, attempts=on_it, problem=problem))
+            self._report(
+                NodeJoined(
+                    node=self._known[name],
+                    leaving=name in self._leaving,
+                    attempts=self._attempts_on(name),
+                    known=self._journals,
+                    problem=problem,
+                )
+            )
 
 
 def node_of(thing: Object, resource: str) -> Node:
