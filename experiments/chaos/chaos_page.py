@@ -139,7 +139,7 @@ def write_report(runs: list[Run], given: Options, doc: str) -> None:
         f"between agents and controller, {requests:,} of requests in {len(runs)} runs, "
         f"{given.clients} clients, {CLUSTER} made-up GPUs of one machine"
     )
-    report = Report(name, "Nothing lost", Page(given.out, setting))
+    report = Report(name, "What kills and faults lose", Page(given.out, setting))
     report.say(doc.partition("\n\n")[2].rpartition("\n\n")[0].replace("\n", " "))
     report.table(
         ("what must hold", "violations"),

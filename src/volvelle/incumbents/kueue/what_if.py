@@ -53,9 +53,9 @@ def examples(site: AttachedSite) -> Iterator[tuple[str, str]]:
         yield "What a queue may borrow", f"ClusterQueue={one.name} borrowingLimit=0 {of}"
         yield "What a queue lends", f"ClusterQueue={one.name} lendingLimit=0 {of}"
         yield "A queue's weight", f"ClusterQueue={one.name} weight=2"
-    for one, flavor, quota in islice(_gpu_quotas(site.site.cohorts.values()), 1):
+    for cohort, flavor, quota in islice(_gpu_quotas(site.site.cohorts.values()), 1):
         of = f"flavor={flavor} resource={quota.name}"
-        yield "A cohort's quota", f"Cohort={one.name} nominalQuota=16 {of}"
+        yield "A cohort's quota", f"Cohort={cohort.name} nominalQuota=16 {of}"
     for name in islice((one.name for one in flavors if _nodes_of(site.site, one)), 1):
         yield "A node more", f"ResourceFlavor={name} nodes=+1"
         yield "A node less", f"ResourceFlavor={name} nodes=-1"

@@ -82,11 +82,11 @@ def _changed(site: Site, snapshot: Snapshot, written: str) -> tuple[Site, Snapsh
         users = tuple(one for one in site.associations if one.user)
         return replace(site, associations=(*new, *users)), replace(snapshot, associations=())
     if record and record.keys() <= _SETTINGS:
-        for key, known in _PLUGINS.items():
-            if record.get(key, known[0]) not in known:
+        for key, values in _PLUGINS.items():
+            if record.get(key, values[0]) not in values:
                 raise Problem(
                     f"{written!r}: {record[key]!r} is no {key} of Slurm",
-                    mend=f"write {' or '.join(known)}",
+                    mend=f"write {' or '.join(values)}",
                 )
         config = Config({**site.config.keys, **record})
         jobs = snapshot.jobs
