@@ -19,6 +19,11 @@ sys.path.append(str(Path(__file__).parents[2] / "tests" / "kubernetes"))
 _LEASE_SECONDS = 10.0
 _SILENT_SECONDS = 12.0
 _SECOND_SERVER_SECONDS = 45.0
+_ENDS_OF_A_SECOND_SERVER = {
+    "another server runs jobs": "second server refused",
+    "the Kubernetes API at": "second server found that the API did not answer",
+    "(a fault)": "second server was refused by the API",
+}
 
 
 class OnKubernetes(Backend):
@@ -174,10 +179,10 @@ class OnKubernetes(Backend):
                 capture_output=True,
                 text=True,
             )
-            refused = "another server runs jobs" in ran.stderr
-            what = (
-                "second server refused" if refused else f"second server ended: {ran.stderr[-200:]}"
-            )
+            what = f"second server ended: {ran.stderr[-200:].strip()}"
+            for said, meant in _ENDS_OF_A_SECOND_SERVER.items():
+                if said in ran.stderr:
+                    what = meant
         except subprocess.TimeoutExpired:
             what = "second server while the first was away"
         self.injected[what] += 1
