@@ -189,7 +189,7 @@ def test_a_notebook_asks_as_the_commands_do(server: Path, monkeypatch: pytest.Mo
     ):
         live.submit("sleep 0")
     told = live.forecast(["sleep", "0"], gpus=1, estimate="1m")
-    assert told.p50 - told.start == timedelta(minutes=1)
+    assert told.start < told.p50 <= told.p90
     row = live.submit(["sleep", "0"], name="asked", estimate="1m", array=2)[0]
     assert row.name == "asked"
     assert abs(datetime.now().astimezone() - row.submitted) < timedelta(minutes=1)

@@ -51,6 +51,7 @@ MIGRATIONS = {
     "v4_notifications": "860e9d14ee2916f8",
     "v5_pruned_entries": "92da42c385933531",
     "v6_one_shape": "6a1965ebca560b1c",
+    "v7_forecast_starts": "427babd78284932b",
 }
 """A digest of each migration's code."""
 

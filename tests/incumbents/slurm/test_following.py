@@ -103,7 +103,7 @@ def test_run_times_are_learned_by_user_and_name() -> None:
 
 def test_without_a_limit_run_times_are_seconds_that_nothing_bounds() -> None:
     times, groups = RunTimes(), [("long",), ()]
-    assert 3600.0 < times.believed(groups, None) <= 86400.0
+    assert 1800.0 < times.believed(groups, None) <= 86400.0
     for _ in range(10):
         times.add(groups, 300_000.0, None, ended=True)
     assert times.believed(groups, None) == pytest.approx(300_000.0)

@@ -19,6 +19,7 @@ from volvelle.workload.readers.base import ReaderOptions, RowFormat, formats, re
 from volvelle.workload.readers.ledger import Broken, Ledger, Unfit, each_job
 from volvelle.workload.readers.rows import Row
 from volvelle.workload.readers.text import csv_rows
+from volvelle.workload.workload import ImportReport
 
 
 class MeasuredOptions(ReaderOptions):
@@ -53,7 +54,7 @@ class MeasuredTrace(RowFormat):
                 f"{path.name}: an ElasticFlow trace gives no rates",
                 mend="name the folder of measured tables with the option throughputs=FOLDER",
             )
-        tables = cache(lambda model: _table(folder / f"{model}.csv", ledger))
+        tables = cache(lambda model: _table(folder / f"{model}.csv"))
         rows = self.rows(path, ledger)
         return each_job(rows, lambda row: self.job(row, ledger, (tables, options.elastic)), ledger)
 
@@ -87,12 +88,13 @@ class MeasuredTrace(RowFormat):
         return Job(spec, Truth(work=work, throughput=through(measured, int(gpus))))
 
 
-def _table(path: Path, ledger: Ledger) -> dict[int, dict[int, float]]:
+def _table(path: Path) -> dict[int, dict[int, float]]:
     """Iterations a second by batch size and GPUs; what was not measured, or is 0, is left out."""
     if not path.is_file():
         return {}
     found: dict[int, dict[int, float]] = {}
-    for row in csv_rows(path, ledger, required=("global_batch_size",), counted=False):
+    ledger = Ledger(ImportReport(str(path)), strict=True)
+    for row in csv_rows(path, ledger, required=("global_batch_size",)):
         rates = {name: row.text(name) for name in row.header.names if name.isdigit()}
         found[int(row.number("global_batch_size"))] = {
             int(name): float(rate) for name, rate in rates.items() if rate and float(rate) > 0

@@ -25,6 +25,8 @@ from volvelle.workload.readers.ledger import Broken, Ledger, Unfit, each_job
 from volvelle.workload.readers.rows import Row
 from volvelle.workload.readers.text import Sample
 
+_TABLES = "applications"
+
 
 class SiaOptions(ReaderOptions):
     """``applications``: the folder of measured tables; ``types``: GPU types and the GPUs of their nodes;
@@ -63,12 +65,13 @@ class SiaTrace(RowFormat):
     required = ("name", "time", "application", "num_replicas", "batch_size")
 
     def matches(self, sample: Sample) -> float:
-        """Never sure: the table is Pollux' too, and only the applications differ."""
-        return 0.0
+        """Surer than Pollux, whose table it is too, where tables of several types lie beside it."""
+        beside = (sample.path.parent / _TABLES).glob("*/placements-*.csv")
+        return super().matches(sample) + 0.01 if any(beside) else 0.0
 
     def read(self, path: Path, ledger: Ledger, options: Any) -> Iterator[Job]:
         """A job for each row, with the measured rates of its application on each type."""
-        folder = options.applications or path.parent / "applications"
+        folder = options.applications or path.parent / _TABLES
         if not folder.is_dir():
             raise Problem(
                 f"{path.name}: a Sia workload gives no durations",
