@@ -22,6 +22,7 @@ _SECOND_SERVER_SECONDS = 45.0
 _ENDS_OF_A_SECOND_SERVER = {
     "another server runs jobs": "second server refused",
     "the Kubernetes API at": "second server found that the API did not answer",
+    "(a fault)": "second server was refused by the API",
 }
 
 

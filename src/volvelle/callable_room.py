@@ -20,6 +20,12 @@ class CallableRoom(ModuleType):
         return self._function(*arguments, **named)
 
     @property
+    def __doc__(self) -> str:  # type: ignore[override]
+        """The function's text, and how it is called: ``help(volvelle.simulate)`` shows it."""
+        called = f"{self.__dict__['_called'][1]}{inspect.signature(self._function)}"
+        return f"{inspect.getdoc(self._function)}\n\n{called}"
+
+    @property
     def __signature__(self) -> inspect.Signature:
         return inspect.signature(self._function)
 

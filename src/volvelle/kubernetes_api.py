@@ -92,7 +92,7 @@ class KubernetesApi:
         more = {"limit": _PAGE}
         while True:
             answer = self._json("GET", path, query | more)
-            found += answer.get("items") or ()
+            found += map(_completed, answer.get("items") or ())
             if not (token := answer["metadata"].get("continue")):
                 return found, str(answer["metadata"]["resourceVersion"])
             more["continue"] = token
@@ -295,7 +295,7 @@ class Watched:
         for event in self._api.watch(self._path, self._version, self._opened, **self._query):
             if self._closing.is_set():
                 return
-            thing, self.problem = event["object"], ""
+            thing, self.problem = _completed(event["object"]), ""
             if event["type"] != "BOOKMARK":
                 with self._lock:
                     if event["type"] == "DELETED":
@@ -310,6 +310,13 @@ class Watched:
     def _opened(self, connection: Any) -> None:
         self._socket = connection
         self.problem = ""
+
+
+def _completed(thing: Object) -> Object:
+    """An object with a spec and a status, which it may lack when it is new."""
+    for part in ("spec", "status"):
+        thing.setdefault(part, {})
+    return thing
 
 
 def _name_of(thing: Object) -> tuple[str, str]:

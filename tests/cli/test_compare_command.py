@@ -189,6 +189,13 @@ def test_a_config_file_says_it_all_and_options_come_before_it(
     assert list(rows(again.out)) == ["srsf"]
 
 
+def test_the_demo_beside_other_jobs_is_refused_and_keeps_its_folder(tmp_path: Path) -> None:
+    ran = run_apart("compare", "--demo", "--generate", "lognormal:jobs=9", cwd=tmp_path)
+    assert ran.status == 2
+    assert "--demo is a comparison of jobs of its own" in ran.err
+    assert not (tmp_path / "volvelle-demo").exists()
+
+
 def test_the_demo_needs_nothing_and_says_what_is_next(tmp_path: Path) -> None:
     ran = run_apart(
         "compare", "--demo", "-p", "fifo", "-p", "srsf", cwd=tmp_path

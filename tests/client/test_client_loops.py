@@ -12,6 +12,7 @@ from volvelle.client import State, random_state
 from volvelle.client.control_block import (
     BATCH_SIZE,
     EXIT_AT,
+    ITERATION_NS,
     ITERATIONS,
     PREEMPTED,
     REVOKED,
@@ -30,6 +31,15 @@ NEVER = SaveOptions(None, None, 1, False)
 def block(tmp_path: Path) -> ControlBlock:
     """The control block of an attempt in ``tmp_path``."""
     return ControlBlock.create(tmp_path / ControlBlock.FILE_NAME, attempt=1)
+
+
+def test_the_first_iteration_is_in_no_mean(tmp_path: Path, block: ControlBlock) -> None:
+    lease = Lease(ProcessContext.from_environment({"VOLVELLE_RUN": str(tmp_path)}))
+    told = []
+    for iteration, nanoseconds in enumerate((9_000, 100, 200, 300), 1):
+        lease.iteration_done(iteration, nanoseconds)
+        told.append(block[ITERATION_NS])
+    assert told == [9_000, 100, 150, 200]
 
 
 @pytest.fixture

@@ -290,7 +290,7 @@ def test_how_far_the_journal_is_written_outlives_the_pods(
     server.store.create(server.store.kind("podtemplates"), pod_template("/work"))
     server.store.create(
         server.store.kind("nodes"),
-        {"metadata": {"name": "n0"}, "spec": {}, "status": {"capacity": {RESOURCE: "2"}}},
+        {"metadata": {"name": "n0"}, "status": {"capacity": {RESOURCE: "2"}}},
     )
 
     def joined(written: JournalPosition) -> NodeJoined:
@@ -362,6 +362,7 @@ def test_an_api_that_does_not_answer_is_named(server: FakeApiServer, tmp_path: P
 
 def test_nodes_are_found_with_their_gpus(server: FakeApiServer, tmp_path: Path) -> None:
     executor = executors.make(f"kubernetes:kubeconfig={server.kubeconfig(tmp_path)}")
+    server.store.create(server.store.kind("nodes"), {"metadata": {"name": "new"}})
     with pytest.raises(Problem, match="no node of the Kubernetes cluster has nvidia"):
         executor.discover_cluster()
     store = server.store

@@ -10,6 +10,7 @@ from systems_here import needs
 from test_controller import submit
 
 from volvelle.cli.formatting import format_measured
+from volvelle.core.fork import Fork
 from volvelle.live import measured_rates
 from volvelle.live.job_request import JobRequest
 from volvelle.live.measured_rates import MeasuredRates
@@ -138,6 +139,27 @@ def test_reports_of_a_job_are_measured_and_outlive_the_server(tmp_path: Path) ->
     assert spec(harness, second).estimate_seconds == 1000.0
     anyone = submit(harness, JobRequest(command=("sleep", "9"), gpu_types=("A100",)))
     assert spec(harness, anyone).estimate_seconds is None
+
+
+@pytest.mark.parametrize(("slow", "enough", "seconds"), [(0.084, 11, 0.011), (90.0, 3, 30.0)])
+def test_a_first_iteration_does_not_outweigh_what_was_declared(
+    slow: float, enough: int, seconds: float, tmp_path: Path
+) -> None:
+    harness = ControllerHarness.at(tmp_path, estimator="measured")
+    harness.deliver()
+    number = submit(harness, request(estimate="10m"))
+    harness.step(1)
+
+    def left() -> float:
+        return Fork(harness.controller._cycle.state.scheduler).until().finish[number] - 1.0
+
+    declared_left = left()
+    tell(harness, number, 1, slow, total_iterations=30_000)
+    assert left() == declared_left == pytest.approx(600.0, abs=2.0)
+    tell(harness, number, enough, seconds, total_iterations=30_000)
+    assert left() == pytest.approx((30_000 - enough) * seconds, abs=2.0), "at once, then"
+    (kept,) = harness.controller.measured_rates("ada", "bert")
+    assert kept.rate == pytest.approx(1.0 / seconds)
 
 
 def test_epochs_count_where_a_script_tells_them(tmp_path: Path) -> None:

@@ -384,3 +384,10 @@ def test_what_is_missing_is_asked_for_as_python_writes_it(trace: Path) -> None:
     assert "price=PER_GPU_HOUR" in repr(found)
     assert repr(found.verdict) in repr(found)
     assert found.in_short[0].run == "recorded"
+
+
+@pytest.mark.parametrize("called", [vv.simulate, vv.tune], ids=["simulate", "tune"])
+def test_help_of_a_package_that_is_called_is_that_of_its_function(called: Any) -> None:
+    said = inspect.getdoc(called) or ""
+    assert "Raises `Problem`" in said
+    assert "policy" in said.splitlines()[-1]

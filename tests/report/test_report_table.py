@@ -43,11 +43,18 @@ def small() -> Table:
     )
 
 
-def test_the_best_follows_the_metric_and_cells_that_read_the_same_share_it() -> None:
-    assert small().best() == {(1, 1), (1, 2), (2, 2)}  # 91.04 and 91.0 both read 91 %
+def test_the_best_follows_the_metric_and_cells_as_good_share_it() -> None:
+    assert small().best() == {(1, 1), (1, 2), (2, 2)}  # 91.04 and 91.0
 
 
-def test_nothing_is_best_where_all_read_the_same_or_one_row_stands_alone() -> None:
+def test_stars_go_by_the_rule_of_the_verdict_and_not_by_how_figures_read() -> None:
+    column = (Column("policy", "policy"), Column("jct:p99", "p99 JCT", "s", "lower"))
+    rows = (("a", 107_000.0), ("b", 108_600.0), ("c", 107_400.0))  # all read 1d 06h, or nearly
+    assert Table("", column, rows).best() == {(0, 1), (2, 1)}
+    assert Table("", column, (rows[0], rows[2])).best() == frozenset()
+
+
+def test_nothing_is_best_where_all_are_as_good_or_one_row_stands_alone() -> None:
     column = (Column("run", "policy"), Column("x", "x", "s", "lower"))
     assert Table("", column, (("a", 0.0), ("b", 0.0))).best() == frozenset()
     assert Table("", column, (("a", 1.0),)).best() == frozenset()

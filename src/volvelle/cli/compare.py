@@ -97,13 +97,20 @@ def _with_chosen(experiment: "Experiment", jobs: int) -> "Experiment":
 
 
 def _demo(given: dict[str, Any]) -> dict[str, Any]:
-    """The options of the demonstration that are not ``given``."""
+    """The options of the demonstration that are not ``given``. Raises `Problem` beside other jobs."""
+    from volvelle.model.problems import Problem
     from volvelle.notebook.chosen import FIRST_POLICIES
     from volvelle.workload.generators import DEMO_SEED
     from volvelle.workload.generators.lognormal import Demo
 
+    if any(given.get(source) for source in ("trace", "generate", "from_journal")):
+        raise Problem(
+            "--demo is a comparison of jobs of its own, beside others that are given",
+            mend="leave out one of the two",
+            usage=True,
+        )
     return {
-        "generate": Demo.name if given["trace"] is None else None,
+        "generate": Demo.name,
         "cluster": DEMO_CLUSTER,
         "policies": FIRST_POLICIES,
         "seeds": [DEMO_SEED],

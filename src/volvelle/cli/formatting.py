@@ -1,6 +1,6 @@
 """Formats jobs of a server for people: when they start and finish, and how they ended."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -47,25 +47,26 @@ def format_start(job: Job, now: datetime) -> str:
     )
 
 
-def attached_heads(now: datetime) -> tuple[Head, ...]:
-    """The columns of jobs of an attached cluster."""
-    return (
-        Head("partition", lambda job: job["attached"]["partition"]),
-        Head("QOS", lambda job: job["attached"]["qos"] or "-"),
-        Head("site tells", lambda job: format_moment(job["attached"]["start"], now)),
-    )
+def attached_heads(titles: Mapping[str, str], now: datetime) -> Iterator[Head]:
+    """The columns of jobs of an attached cluster. titles: its scheduler's words by field."""
+    shown: dict[str, Callable[[Job], str]] = {
+        "partition": lambda job: job["attached"]["partition"],
+        "qos": lambda job: job["attached"]["qos"] or "-",
+        "start": lambda job: format_moment(job["attached"]["start"], now),
+    }
+    return (Head(titles[name], text) for name, text in shown.items() if name in titles)
 
 
-def format_attached(attached: Job, now: datetime) -> str:
-    """``Account vision, partition a100, QOS normal; Slurm says QOSMaxJobsPerUserLimit, start 14:20``."""
+def format_attached(attached: Job, titles: Mapping[str, str], now: datetime) -> str:
+    """``Account vision, partition a100, QOS normal; its scheduler says QOSMaxJobsPerUserLimit, no start``."""
     place = ", ".join(
-        f"{title} {attached[name]}"
-        for name, title in (("account", "account"), ("partition", "partition"), ("qos", "QOS"))
-        if attached[name]
+        f"{titles[name]} {attached[name]}"
+        for name in ("account", "partition", "qos")
+        if name in titles and attached[name]
     )
     start = f"start {format_moment(attached['start'], now)}" if attached["start"] else "no start"
-    said = ", ".join(filter(None, (attached["reason"], start)))
-    return f"{place[:1].upper()}{place[1:]}; its scheduler says {said}"
+    said = ", ".join(filter(None, (attached["reason"], start * ("start" in titles))))
+    return f"{place[:1].upper()}{place[1:]}" + (f"; its scheduler says {said}" if said else "")
 
 
 def format_finish(job: Job, now: datetime) -> str:

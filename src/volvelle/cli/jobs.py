@@ -4,6 +4,7 @@
 import json
 import sys
 from collections.abc import Callable
+from functools import cache
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -73,11 +74,16 @@ def queue(
     """
     client = _client()
     keys = None if output is Form.JSON else (*_KEYS, "guarantee", "attached")
+    titles = cache(lambda: _titles(client))
 
     def read() -> list[Row]:
         return list(client.pages("/v1/jobs", "jobs", keys, user=user, state=state or None))
 
-    _show(read, _queue_heads, output, watch, "No job waits or runs.")
+    def heads(now: "datetime", rows: list[Row]) -> list[Head]:
+        attached = bool(rows) and rows[0]["attached"] is not None
+        return _queue_heads(now, titles() if attached else {})
+
+    _show(read, heads, output, watch, "No job waits or runs.")
     warn(client.problems)
 
 
@@ -116,13 +122,18 @@ def _show(
         show_rows(rows, heads(local_now(), rows), _KEYS, output, empty)
 
 
-def _queue_heads(now: "datetime", rows: list[Row]) -> list[Head]:
+def _titles(client: "ApiClient") -> dict[str, str]:
+    """The words of an attached cluster's scheduler, by field of ``attached``."""
+    found: dict[str, str] = client.get("/v1/session")["titles"]
+    return found
+
+
+def _queue_heads(now: "datetime", titles: dict[str, str]) -> list[Head]:
     from volvelle.cli import formatting
 
-    attached = bool(rows) and rows[0]["attached"] is not None
     return [
         *_JOB_HEADS,
-        *(formatting.attached_heads(now) if attached else ()),
+        *formatting.attached_heads(titles, now),
         Head("start", lambda job: formatting.format_start(job, now)),
         Head("finish (P50-P90)", lambda job: formatting.format_finish(job, now)),
         Head("done", formatting.format_progress, right=True),
@@ -157,7 +168,8 @@ def why(number: Number, output: options.Output = Form.TABLE) -> None:
 
     volvelle why 12
     """
-    found = _client().get(f"/v1/jobs/{number}/why")
+    client = _client()
+    found = client.get(f"/v1/jobs/{number}/why")
     if output is Form.JSON:
         print(json.dumps(found, indent=2, ensure_ascii=False))
         return
@@ -182,7 +194,7 @@ def why(number: Number, output: options.Output = Form.TABLE) -> None:
         count, numbers = formatting.counted(len(found["ahead"]), "job"), found["ahead"]
         print(f"{count} waiting before it: {formatting.format_numbers(numbers)}.")
     if job["attached"] is not None:
-        print(f"{formatting.format_attached(job['attached'], now)}.")
+        print(f"{formatting.format_attached(job['attached'], _titles(client), now)}.")
     forecast = {key: job[f"predicted_{key}"] for key in ("start", "p50", "p90")}
     forecast["guessed"] = job["guessed"]
     if job["started"] is not None:

@@ -31,7 +31,7 @@ from volvelle.client.process_context import ProcessContext
 
 _POLL_SECONDS = 0.001
 _MEAN_OVER_ITERATIONS = 20
-"""Iteration time is the mean of all so far, later an exponential mean over about this many."""
+"""Iteration time is the mean after the first (warm-up), later an exponential mean over about this many."""
 
 
 class Lease:
@@ -51,7 +51,7 @@ class Lease:
         if folder is not None and context.is_leader:
             self._metrics = MetricsFile(folder / "metrics.jsonl")
         self._mean_ns = 0.0
-        self._measured = 0
+        self._measured = -1  # the first iteration counts until there is a second
 
     @property
     def batch_size(self) -> int:
@@ -95,7 +95,7 @@ class Lease:
         block = self._block
         if self.context.is_leader:
             self._measured = min(self._measured + 1, _MEAN_OVER_ITERATIONS)
-            self._mean_ns += (nanoseconds - self._mean_ns) / self._measured
+            self._mean_ns += (nanoseconds - self._mean_ns) / max(self._measured, 1)
             block[ITERATION_NS] = int(self._mean_ns)
             block[ITERATIONS] = iterations
             block[EPOCH_MILLIONTHS] = int(1e6 * epochs_done)

@@ -2,8 +2,9 @@
 
 The duration of a job is settled by measuring it (Blox, EuroSys'24, section 7, collects
 per-iteration times through its client library): once a job says how many iterations it has, the remaining
-time is that of the other iterations, each as long as the latest. On another number of GPUs the rate follows
-as the job's declared throughput says.
+time is that of the other iterations, each as long as the latest. A live world passes on no report of so few
+iterations of an attempt that they may be its warm-up (`volvelle.live.control.progress_reports`). On
+another number of GPUs the rate follows as the job's declared throughput says.
 """
 
 from typing import Annotated, ClassVar

@@ -107,7 +107,7 @@ class JournalPosition(msgspec.Struct, frozen=True):
     next_number: Counted
 
     def added_to(self, known: tuple["JournalPosition", ...]) -> tuple["JournalPosition", ...]:
-        """What is remembered where ``known`` was: one position of each server, the latest last."""
+        """Memory of positions where ``known`` was: one position of each server, the latest last."""
         others = [each for each in known if each.server != self.server]
         return (*others[1 - MAX_JOURNALS :], self)
 

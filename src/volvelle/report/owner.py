@@ -17,8 +17,8 @@ from volvelle.report.sentences import (
     Sentence,
     WaitedMost,
     WaitingCost,
-    same,
 )
+from volvelle.report.table import same
 
 _DAY = 86400.0
 _FEW = 10  # smaller groups are not named

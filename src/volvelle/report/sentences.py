@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from volvelle.metrics.catalogue import metrics
 from volvelle.metrics.outcomes import RECORDED
-from volvelle.report.table import format_cell
+from volvelle.report.table import format_cell, same
 
 CONTESTS = {
     "jct:mean": "mean completion time",
@@ -18,8 +18,6 @@ CONTESTS = {
     "makespan": "makespan",
 }
 """The metrics judged, and their names in sentences. Lower is better in each."""
-
-_SAME = 0.005  # figures that differ by less than this share are as good as each other
 
 
 class Win(NamedTuple):
@@ -366,11 +364,6 @@ def change(figure: float, before: float) -> str:
     percent = 100.0 * abs(1.0 - figure / before)
     share = format_cell(round(percent) if percent >= 10.0 else percent, "%")
     return f"{share} {'less' if figure < before else 'more'}"
-
-
-def same(a: float, b: float) -> bool:
-    """Whether two figures are as good as each other."""
-    return abs(a - b) <= _SAME * max(abs(a), abs(b))
 
 
 def _days(days: float) -> str:

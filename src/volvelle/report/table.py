@@ -64,6 +64,7 @@ class Column:
         return f"{self.title} ({unit})" if unit else self.title
 
 
+_SAME = 0.005  # figures that differ by less than this share are as good as each other
 _PAGE = 120
 """Characters of a line where no terminal says how many fit."""
 
@@ -89,9 +90,9 @@ class Table:
         return format_cell(self.rows[row][column], self.columns[column].unit)
 
     def best(self) -> frozenset[tuple[int, int]]:
-        """(row, column) of the best cells; cells that read the same as the best are best too.
+        """(row, column) of the best cells; cells that are as good (`same`) are best too.
 
-        A column in which all cells read the same has no best one.
+        A column in which all cells are as good as each other has no best one.
         """
         return frozenset(
             (row, at)
@@ -103,10 +104,11 @@ class Table:
     def _best_rows(self, column: int, better: Better) -> list[int]:
         numbers = [(_number(row[column]), at) for at, row in enumerate(self.rows)]
         known = [(number, at) for number, at in numbers if not math.isnan(number)]
-        if len({self.text(at, column) for _, at in known}) < 2:
+        if not known:
             return []
-        _, first = min(known) if better == "lower" else max(known)
-        return [at for _, at in known if self.text(at, column) == self.text(first, column)]
+        most, _ = min(known) if better == "lower" else max(known)
+        found = [at for number, at in known if same(number, most)]
+        return found if len(found) < len(known) else []
 
     def against(self, name: str) -> "Table":
         """The table with the row called ``name`` as its baseline, if there is one."""
@@ -184,6 +186,11 @@ def finished_jobs(outcomes: Outcomes) -> int:
 def _measured(title: str, unit: str, measure: str) -> str:
     plain = not measure or (measure == "mean" and unit == "%")
     return title if plain else f"{measure} {title}"
+
+
+def same(a: float, b: float) -> bool:
+    """Whether two figures are as good as each other: they differ by at most half a percent."""
+    return abs(a - b) <= _SAME * max(abs(a), abs(b))
 
 
 def format_cell(cell: Cell, unit: str = "") -> str:

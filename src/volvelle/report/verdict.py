@@ -32,8 +32,8 @@ from volvelle.report.sentences import (
     Unjudged,
     Win,
     Without,
-    same,
 )
+from volvelle.report.table import same
 
 _LOSES = 0.05  # a group of jobs loses if its mean completion time grows by more
 _FEW = 10  # smaller groups are not named

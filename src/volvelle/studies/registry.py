@@ -163,9 +163,11 @@ class Registry:
             if (not figure or figure in one.numbers) and study in (None, one.name, one.stem)
         ]
         if not found:
+            named = [one.name for each in papers for one in each.studies]
+            near = nearest(study, named) if study else ""
             raise Problem(
-                "no study is of that paper, figure and name",
-                mend="volvelle reproduce --list says which there are",
+                f"no study is of that paper, figure and name{near}",
+                mend="see: volvelle reproduce --list",
                 usage=True,
             )
         return found

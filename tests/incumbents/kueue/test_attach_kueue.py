@@ -7,27 +7,23 @@ from typing import Any
 
 import pytest
 from api_objects import Object
+from attached_server import AttachedServer
 from fake_api_server import READ_ONLY, FakeApiServer, Rule, User
-from fastapi.testclient import TestClient
 from simulated_kueue import SimulatedKueue, laboratory
 from typer.testing import CliRunner
 from waiting import until
 
+from volvelle.cli import jobs as cli_jobs
 from volvelle.incumbents.attach import look_ahead
-from volvelle.incumbents.attach.attached import AttachedCluster
 from volvelle.incumbents.attach.command import app
 from volvelle.incumbents.attach.effects import Present, effects
 from volvelle.incumbents.attach.follow import Attached
 from volvelle.incumbents.attach.listing import heading, prometheus, summary
 from volvelle.incumbents.attach.recording import read
-from volvelle.incumbents.attach.server import api
 from volvelle.incumbents.attach.session import Replay, Session, replay, resumed
 from volvelle.incumbents.kueue.attach import incumbent, kept
 from volvelle.incumbents.kueue.watch import Watch
 from volvelle.kubernetes_api import KubernetesApi
-from volvelle.live.http.authentication import new_token
-from volvelle.live.role import Role
-from volvelle.live.store import Store
 from volvelle.model.problems import Problem
 
 HOURS = 3
@@ -136,18 +132,18 @@ def test_figures_and_the_week_in_words(recorded: tuple[Path, Attached]) -> None:
     assert any(one.startswith("vision: ") for one in words)
 
 
-def test_the_api_of_a_server_shows_it(recorded: tuple[Path, Attached], tmp_path: Path) -> None:
-    kueue, cluster = SimulatedKueue(2, 600.0, load=1.3), AttachedCluster("kueue")
-    clock = lambda: kueue.time  # noqa: E731 - the session's
-    session = Session(kueue, tmp_path / "record", incumbent(), cluster.take, clock=clock)
+@pytest.fixture
+def attached(tmp_path: Path) -> Iterator[AttachedServer]:
+    """A server over an overloaded cluster, some hours in."""
+    found = AttachedServer(SimulatedKueue(2, 600.0, load=1.3), incumbent(), tmp_path)
     for _ in range(20):
-        session.step()
-    store = Store.open(f"sqlite:///{tmp_path}/store.db")
-    token, kept_token = new_token("root", Role.OPERATOR)
-    store.tokens.add(kept_token)
-    api_client = TestClient(
-        api(session, cluster)(store, lambda: False), headers={"Authorization": f"Bearer {token}"}
-    )
+        found.session.step()
+    yield found
+    found.session.close()
+
+
+def test_the_api_of_a_server_shows_it(attached: AttachedServer) -> None:
+    api_client = attached.client()
     jobs = api_client.get("/v1/jobs").json()["jobs"]
     waiting = next(one for one in jobs if one["state"] == "waiting")
     assert waiting["attached"]["partition"] in ("vision", "language", "speech", "robots")
@@ -162,7 +158,43 @@ def test_the_api_of_a_server_shows_it(recorded: tuple[Path, Attached], tmp_path:
     assert {one["state"] for one in over} == {"finished"}
     assert api_client.get("/v1/policy").json()["policy"] == "kueue"
     assert "Kueue of laboratory decides" in api_client.post("/v1/jobs", json={}).json()["detail"]
-    session.close()
+
+
+def test_changes_of_quotas_weights_and_nodes_are_answered_over_http(
+    attached: AttachedServer,
+) -> None:
+    client = attached.client()
+    examples = client.get("/v1/forecast/site").json()["examples"]
+    assert len(examples) == 6
+    known = ({"change": "ClusterQueue=vision nominalQuota=48 flavor=a100"}, *examples)
+    means = []
+    for one in known:
+        answer = client.post("/v1/forecast/site", json={"changes": [one["change"]]})
+        assert answer.status_code == 200, (one, answer.text)
+        whole = next(each for each in answer.json()["effects"] if each["kind"] == "all")
+        means.append(whole["after"] - whole["before"])
+    assert means[0] < -60.0
+    wrong = client.post("/v1/forecast/site", json={"changes": ["ClusterQueue=visoin weight=2"]})
+    assert wrong.status_code == 409
+    assert "there is no ClusterQueue 'visoin'" in wrong.json()["detail"]
+
+
+def test_queue_and_why_use_its_words(
+    attached: AttachedServer, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Its queues and classes, and no start of a scheduler that tells none."""
+    with attached.served() as url:
+        monkeypatch.setenv("VOLVELLE_SERVER", url)
+        monkeypatch.setenv("VOLVELLE_TOKEN", attached.tokens["root"])
+        cli_jobs.queue()
+        head = capsys.readouterr().out.splitlines()[0]
+        waiting = attached.client().get("/v1/jobs", params={"state": "waiting"}).json()["jobs"]
+        cli_jobs.why(waiting[0]["number"])
+    assert [one for one in ("queue", "class") if one not in head] == []
+    assert [one for one in ("partition", "QOS", "site tells") if one in head] == []
+    words = capsys.readouterr().out
+    assert "Local queue gpus, queue " in words
+    assert "; its scheduler says WaitingForQuota." in words
 
 
 # ---------------------------------------------------------------------- what is read

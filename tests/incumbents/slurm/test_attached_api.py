@@ -4,48 +4,21 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from fastapi.testclient import TestClient
+from attached_server import AttachedServer as Attached
 from slurm_runs import RecordedSlurm
 
 from volvelle.incumbents.attach.attached import AttachedCluster
-from volvelle.incumbents.attach.server import api
 from volvelle.incumbents.attach.session import Session
 from volvelle.incumbents.slurm.attach import incumbent
-from volvelle.live.http.authentication import new_token
-from volvelle.live.role import Role
-from volvelle.live.store import Store
 from volvelle.model.job_number import job_name, job_number
 
 POLLS = 60
 
 
-class Attached:
-    """A server over a run that was followed for some polls."""
-
-    def __init__(self, run: Path, folder: Path) -> None:
-        self.slurm, self.cluster = RecordedSlurm(run), AttachedCluster()
-        self.session = Session(
-            self.slurm,
-            folder / "record",
-            incumbent(),
-            self.cluster.take,
-            clock=lambda: self.slurm.time,
-        )
-        self.session.step()
-        self.store = Store.open(f"sqlite:///{folder}/store.db")
-        self.app = api(self.session, self.cluster)(self.store, lambda: False)
-        self.tokens = {}
-        for user, role in (("u1", Role.USER), ("root", Role.OPERATOR)):
-            self.tokens[user], kept = new_token(user, role)
-            self.store.tokens.add(kept)
-
-    def client(self, user: str = "root") -> TestClient:
-        return TestClient(self.app, headers={"Authorization": f"Bearer {self.tokens[user]}"})
-
-
 @pytest.fixture(scope="module")
 def attached(shared: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Attached]:
-    found = Attached(shared / "golden" / "slurm" / "run1", tmp_path_factory.mktemp("attached"))
+    run = RecordedSlurm(shared / "golden" / "slurm" / "run1")
+    found = Attached(run, incumbent(), tmp_path_factory.mktemp("attached"))
     for _ in range(POLLS):
         found.session.step()
     yield found
@@ -132,7 +105,9 @@ def test_nothing_is_changed_through_it(attached: Attached) -> None:
         assert answer.json()["detail"].startswith("Slurm 26.05.5 of spike decides here")
     assert client.get("/v1/policy").json()["policy"] == "slurm"
     assert client.post("/v1/tokens", json={"user": "u7"}).status_code == 201
-    assert attached.client("u1").get("/v1/session").json()["reads"] == "Slurm 26.05.5 of spike"
+    session = attached.client("u1").get("/v1/session").json()
+    assert session["reads"] == "Slurm 26.05.5 of spike"
+    assert session["titles"]["qos"] == "QOS"
 
 
 def test_changes_of_the_site_are_answered_by_queue_and_user(attached: Attached) -> None:
@@ -173,7 +148,7 @@ def test_a_server_that_comes_back_has_the_history(attached: Attached, shared: Pa
     before = attached.client().get("/v1/jobs", params={"over": True}).json()["jobs"]
     attached.session.close()
     cluster = AttachedCluster()
-    again = Session(attached.slurm, attached.session.folder, incumbent(), cluster.take)
+    again = Session(attached.asked, attached.session.folder, incumbent(), cluster.take)
     again.close()
     after = cluster.ended.list_latest(limit=1000)
     assert [one.number for one in after] == [one["number"] for one in before][: len(after)]

@@ -1,43 +1,23 @@
 """The dashboard of an attached cluster in a browser: the pages that read, and no button that changes."""
 
-import threading
-import time
-from collections.abc import Iterator
 from pathlib import Path
 
-import pytest
-import uvicorn
+from attached_server import AttachedServer
 from browsers import DESK, chromium, needs_chromium, violations
-from test_attached_api import Attached
+from slurm_runs import RecordedSlurm
+
+from volvelle.incumbents.slurm.attach import incumbent
 
 pytestmark = needs_chromium
 
 
-@pytest.fixture(scope="module")
-def served(
-    shared: Path, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[tuple[Attached, str]]:
-    found = Attached(shared / "golden" / "slurm" / "run1", tmp_path_factory.mktemp("pages"))
+def test_pages_show_what_only_slurm_knows_and_change_nothing(shared: Path, tmp_path: Path) -> None:
+    run = RecordedSlurm(shared / "golden" / "slurm" / "run1")
+    attached = AttachedServer(run, incumbent(), tmp_path)
     for _ in range(25):
-        found.session.step()
-    server = uvicorn.Server(uvicorn.Config(found.app, port=0, log_level="warning"))
-    thread = threading.Thread(target=server.run)
-    thread.start()
-    while not server.started:
-        time.sleep(0.01)
-    port = server.servers[0].sockets[0].getsockname()[1]
-    yield found, f"http://127.0.0.1:{port}"
-    server.should_exit = True
-    thread.join()
-    found.session.close()
-
-
-def test_pages_show_what_only_slurm_knows_and_change_nothing(
-    served: tuple[Attached, str],
-) -> None:
-    attached, url = served
+        attached.session.step()
     errors: list[str] = []
-    with chromium() as browser:
+    with attached.served() as url, chromium() as browser:
         page = browser.new_context(**DESK).new_page()
         page.on("pageerror", lambda error: errors.append(str(error)))
         page.on("console", lambda said: errors.extend([said.text] * (said.type == "error")))
@@ -73,4 +53,5 @@ def test_pages_show_what_only_slurm_knows_and_change_nothing(
         page.wait_for_selector("caption:has-text('By user')")
         assert "Quick to slow jobs" in page.inner_text("main")
         assert not violations(page)
+    attached.session.close()
     assert not errors

@@ -107,6 +107,10 @@ def test_what_is_no_change_is_said(follower: Attached) -> None:
     for written, said in {
         "PriorityTyp=x": "did you mean 'PriorityType'?",
         "Quality=normal": "names nothing that can be changed",
+        "policy=easy": "asks for another scheduler",
+        "--policy easy": "ompare a month of jobs",
+        "SchedulerType=sched/easy": "rite sched/backfill or sched/builtin",
+        "PriorityType=easy": "'easy' is no PriorityType of Slurm",
         "PartitionName=al MaxTime=1:00": "did you mean 'all'?",
         "PartitionName=all MaxTim=1:00": "MaxTim is no field that is modelled",
         "PartitionName=all": "nothing changes",

@@ -3,7 +3,8 @@
 import { ApiError, events, get, named } from "./api.js";
 
 export class Cluster {
-  constructor() {
+  constructor(unit = "node") {
+    this.unit = unit; // what holds GPUs, in the word of its scheduler
     this.jobs = new Map(); // job objects by number
     this.nodes = new Map(); // node objects by name, in the server's order
     this.time = 0;

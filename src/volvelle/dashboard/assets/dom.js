@@ -81,8 +81,10 @@ export const reasonOf = ({ state, reason }) => (reason === state ? "" : reason.s
 // The head of a view: its title, and what is done with it.
 export const top = (title, ...tools) => h("div", { class: "top" }, h("h1", {}, title), h("div", { class: "tools" }, tools));
 
+export const capital = (text) => text.charAt(0).toUpperCase() + text.slice(1);
+
 // A server's reason as a sentence.
-export const sentence = (text) => (text ? `${text[0].toUpperCase()}${text.slice(1)}${/[.!?]$/.test(text) ? "" : "."}` : "");
+export const sentence = (text) => (text ? `${capital(text)}${/[.!?]$/.test(text) ? "" : "."}` : "");
 
 // The same with links where it names jobs: "waits for job 59", "jobs 3, 4".
 export function linked(text) {

@@ -32,7 +32,7 @@ export function gpuMap(root, cluster, go) {
     for (const job of cluster.jobs.values()) for (const [node, gpus] of job.grants) for (const gpu of gpus) holders.set(`${node}:${gpu}`, job);
     const types = gpusByType(cluster.nodes.values()), columns = gpuColumns(cluster.nodes.values());
     const wide = Math.max(5, Math.min(44, Math.floor(2 * root.clientWidth / Math.max(1, columns))));
-    const maps = types.map((type) => typeMap(type, holders, wide, root.clientWidth, seen, go));
+    const maps = types.map((type) => typeMap(type, holders, wide, root.clientWidth, seen, go, cluster.unit));
     root.replaceChildren(h("div", { class: "types" }, maps), h("ul", { class: "legend" }, Object.keys(KINDS).filter((kind) => seen.has(kind))
       .map((kind) => h("li", {}, h("i", { class: kind }), KINDS[kind]))));
   };
@@ -50,7 +50,7 @@ function kindOf(job, node) {
   return atRisk(job) ? "risk" : job.reason === BORROWS ? "borrowed" : "held";
 }
 
-function typeMap(type, holders, wide, most, seen, go) {
+function typeMap(type, holders, wide, most, seen, go, unit) {
   const cells = [], across = Math.max(1, Math.floor(most / wide)), high = Math.max(4, Math.min(13, Math.round(0.6 * wide)));
   const deep = Math.min(TALL, Math.max(...type.nodes.map((node) => node.gpus))) * high + 6;
   let column = 0;
@@ -73,9 +73,10 @@ function typeMap(type, holders, wide, most, seen, go) {
   });
   canvas.addEventListener("pointerleave", hideTip);
   canvas.addEventListener("click", (event) => { const job = at(event)?.job; if (job) go(`#/job/${job.number}`); });
-  const rest = [`${number(type.free)} free${type.beside ? `, ${number(type.beside)} of them beside jobs` : ""}`, type.out ? `${number(type.out)} out of use` : ""];
+  const apart = unit === "node"; // else they are all in one
+  const rest = [`${number(type.free)} free${apart && type.beside ? `, ${number(type.beside)} of them beside jobs` : ""}`, type.out ? `${number(type.out)} out of use` : ""];
   return h("div", {}, h("p", { class: "type" }, h("b", {}, h("a", { href: "#/nodes" }, type.type || "GPU")),
-    ` ${number(type.held)} of ${number(type.gpus)} in use on ${counted(type.nodes.length, "node")}; ${rest.filter(Boolean).join("; ")}`), canvas);
+    ` ${number(type.held)} of ${number(type.gpus)} in use${apart ? ` on ${counted(type.nodes.length, unit)}` : ""}; ${rest.filter(Boolean).join("; ")}`), canvas);
 }
 
 function paint(canvas, cells, width, height, wide, high) {

@@ -3,7 +3,7 @@
 import { answer, explanation, planPicture, progressText } from "./answer.js";
 import { ApiError, get, stream } from "./api.js";
 import { forecastChart } from "./chart.js";
-import { counted, duration, h, jobId, moment, nameOf, now, number, reasonOf } from "./dom.js";
+import { capital, counted, duration, h, jobId, moment, nameOf, now, number, reasonOf } from "./dom.js";
 import { askForChange, changeJobs, declare, isOffered, sayError } from "./dialogs.js";
 import { atRisk, finishText, guaranteeOf, queueLink, startOf } from "./queue.js";
 
@@ -79,7 +79,7 @@ export function job(root, { cluster, session, path }) {
       return;
     }
     title.textContent = present.name ? `Job ${shownId} ${nameOf(present)}` : `Job ${shownId}`;
-    facts.replaceChildren(...factsOf({ ...details, ...row }, details).flatMap(([name, text]) => [h("dt", {}, name), h("dd", {}, text)]));
+    facts.replaceChildren(...factsOf({ ...details, ...row }, details, session.titles).flatMap(([name, text]) => [h("dt", {}, name), h("dd", {}, text)]));
     const over = OVER.includes(present.state), [certain, expected] = answer({ ...details, ...row });
     lead.replaceChildren(certain, " ", h("span", {}, expected));
     sub.replaceChildren(h("span", { class: "chip", "data-state": present.state }, present.state), ...(atRisk({ ...details, ...row }) ? [h("span", { class: "chip", "data-state": "risk" }, "at risk")] : []),
@@ -89,7 +89,7 @@ export function job(root, { cluster, session, path }) {
     if (present.state !== shownState) {
       const act = (action) => (action === "change" ? askForChange(wanted, details.request).then(explain) : changeJobs(action, [wanted]));
       buttons.replaceChildren(...(!details || over || session.reads ? [] : ACTIONS[present.state] ?? ["hold", "cancel"]).map((action) =>
-        h("button", { type: "button", class: action === "cancel" ? "danger" : null, onclick: () => act(action) }, action[0].toUpperCase() + action.slice(1))));
+        h("button", { type: "button", class: action === "cancel" ? "danger" : null, onclick: () => act(action) }, capital(action))));
       const changed = shownState !== "";
       shownState = present.state;
       if (changed) {
@@ -118,15 +118,22 @@ export function job(root, { cluster, session, path }) {
   return { update: () => { if (cluster.jobs.has(wanted)) draw(); else if (details && !OVER.includes(shownState)) read(); }, close: () => { stopped.abort(); observer.disconnect(); } };
 }
 
+// What only its scheduler knows of a job. titles: that scheduler's words.
+function siteFacts({ attached, started }, titles) {
+  const start = attached.start ? `start ${moment(attached.start)}` : started || !titles.start ? "" : "no start";
+  const named = ["account", "partition", "qos"].filter((name) => titles[name] && attached[name]);
+  return [[capital(named.map((name) => titles[name]).join(", ")), named.map((name) => attached[name]).join(", ")],
+    ["Its scheduler says", [attached.reason, start].filter(Boolean).join(", ")]];
+}
+
 // own: whether the rest of the page says why it waits, or how it ended.
-function factsOf(job, own) {
+function factsOf(job, own, titles) {
   const over = OVER.includes(job.state);
   const guarantee = guaranteeOf(job);
   return [
     ["Because", own ? "" : reasonOf(job)],
     ["On", (job.grants ?? []).map(([node, gpus]) => `${node}: GPU ${gpus.join(", ")}`).join("; ")],
-    ["Account, partition, QOS", job.attached ? [job.attached.account, job.attached.partition, job.attached.qos].filter(Boolean).join(", ") : ""],
-    ["Its scheduler says", job.attached ? [job.attached.reason, job.attached.start ? `start ${moment(job.attached.start)}` : job.started ? "" : "no start"].filter(Boolean).join(", ") : ""],
+    ...(job.attached ? siteFacts(job, titles) : []),
     ["Starts by (P90)", moment(job.attached?.start_p90)],
     [job.started || over ? "Started" : "Starts about", startOf(job) || "not known yet"],
     over ? ["Ended", `${moment(job.ended)}, after ${duration(job.ended - job.submitted)}`] : ["Finishes (P50–P90)", finishText(job)],

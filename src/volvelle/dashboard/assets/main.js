@@ -63,7 +63,7 @@ function showPlace() {
   if (!session.run) {
     document.getElementById("place").replaceChildren(
       h("b", { class: connected ? "live" : "live out" }, connected ? "Live" : `Not reached since ${moment(lastSeen)}`),
-      h("span", {}, `${counted(nodes.size, "node")}, ${counted(gpus, "GPU")}`), h("span", {}, session.reads || `Policy ${policy}`));
+      h("span", {}, `${counted(nodes.size, cluster.unit)}, ${counted(gpus, "GPU")}`), h("span", {}, session.reads || `Policy ${policy}`));
   }
   const counts = { queue: jobs.size, overview: needingALook(jobs.values(), nodes.values()) };
   for (const [name, count] of Object.entries(counts)) document.querySelector(`#views a[href="#/${name}"] small`).textContent = count ? number(count) : "";
@@ -76,7 +76,7 @@ const unfold = (open) => {
 
 async function open(who) {
   session = { ...who, run: who.role === "run" };
-  cluster = new Cluster();
+  cluster = new Cluster(session.titles?.node);
   if (session.run) turnTo(session.end / 2);
   try {
     await cluster.open(!session.run);

@@ -1,13 +1,13 @@
 // The nodes: a map of all GPUs, and a table.
 
-import { counted, h, jobId, top } from "./dom.js";
+import { capital, counted, h, jobId, top } from "./dom.js";
 import { confirmed, say, sayError } from "./dialogs.js";
 import { post } from "./api.js";
 import { gpuMap } from "./gpus.js";
 import { Table } from "./table.js";
 
-const columns = [
-  { name: "name", title: "Node", value: (node) => node.name, plain: true },
+const columns = (unit) => [
+  { name: "name", title: capital(unit), value: (node) => node.name, plain: true },
   { name: "gpu_type", title: "Type", value: (node) => node.gpu_type || "GPU" },
   { name: "gpus", title: "GPUs", value: (node) => node.gpus, number: true },
   { name: "free", title: "Free", value: (node) => node.free, number: true },
@@ -19,8 +19,8 @@ export function nodes(root, { cluster, session, go }) {
   const picture = h("div", { class: "card whole" });
   const count = h("span", { class: "count" }), operator = session.role === "operator" && !session.reads;
   const actions = (operator ? ["drain", "resume"] : []).map((action) =>
-    h("button", { type: "button", disabled: true, onclick: () => change(action) }, action[0].toUpperCase() + action.slice(1)));
-  const table = new Table({ name: "nodes", label: "Nodes", columns, key: (node) => node.name, select: operator,
+    h("button", { type: "button", disabled: true, onclick: () => change(action) }, capital(action)));
+  const table = new Table({ name: "nodes", label: "Nodes", columns: columns(cluster.unit), key: (node) => node.name, select: operator,
     onselect: () => { for (const button of actions) button.disabled = !table.selected.size; } });
   const change = async (action) => {
     const names = [...table.selected];
@@ -37,7 +37,7 @@ export function nodes(root, { cluster, session, go }) {
   const draw = () => {
     const list = [...cluster.nodes.values()];
     map.draw();
-    count.textContent = counted(list.length, "node");
+    count.textContent = counted(list.length, cluster.unit);
     table.show(list);
   };
   draw();

@@ -97,7 +97,7 @@ function idle(jobs, cluster) {
   const free = gpusByType(cluster.nodes.values()).filter((type) => type.free), total = free.reduce((sum, type) => sum + type.free, 0);
   const [next] = first(jobs.filter((job) => job.state === "waiting" && job.predicted_start > now()), (job) => job.predicted_start);
   if (!total || !next) return [];
-  const shapes = free.map((type) => `${type.type ? `${number(type.free)} ${type.type}` : counted(type.free, "GPU")} (at most ${number(Math.max(...type.nodes.map((node) => (node.state === "up" ? node.free : 0))))} on a node)`);
+  const shapes = free.map((type) => `${type.type ? `${number(type.free)} ${type.type}` : counted(type.free, "GPU")} (at most ${number(Math.max(...type.nodes.map((node) => (node.state === "up" ? node.free : 0))))} on a ${cluster.unit})`);
   return [` ${shapes.join(" and ")} ${total === 1 ? "is" : "are"} free; the next job, `, jobLink(next), `, ${reasonOf(next) || `asks for ${counted(next.gpus, "GPU")}`}.`];
 }
 

@@ -1,7 +1,7 @@
 // The queue: filters in the address, columns and order remembered by the browser.
 
 import { progressOf, progressText } from "./answer.js";
-import { counted, h, jobId, moment, nameOf, now, number, span, top } from "./dom.js";
+import { capital, counted, h, jobId, moment, nameOf, now, number, span, top } from "./dom.js";
 import { changeJobs } from "./dialogs.js";
 import { axisHead, axisOf, planBar, planKey } from "./plans.js";
 import { Table } from "./table.js";
@@ -58,14 +58,12 @@ const columns = [
 ];
 
 // Of an attached cluster: what only its scheduler knows, and by when a job starts in nine cases of ten.
-const attachedColumns = [
-  { name: "partition", title: "Partition", value: (job) => job.attached.partition },
-  { name: "account", title: "Account", value: (job) => job.attached.account },
-  { name: "qos", title: "QOS", value: (job) => job.attached.qos },
+const attachedColumns = (titles) => [
+  ...["partition", "account", "qos"].map((name) => ({ name, title: titles[name], value: (job) => job.attached[name] })),
   { name: "start_p90", title: "Start P90", value: (job) => job.attached.start_p90, text: (job) => moment(job.attached.start_p90) },
-  { name: "site_start", title: "Site tells", value: (job) => job.attached.start, text: (job) => moment(job.attached.start) || (job.started ? "" : "none") },
+  { name: "site_start", title: titles.start, value: (job) => job.attached.start, text: (job) => moment(job.attached.start) || (job.started ? "" : "none") },
   { name: "site_reason", title: "Site says", value: (job) => job.attached.reason },
-];
+].filter(({ title }) => title).map((each) => ({ ...each, title: capital(each.title) }));
 
 // The columns that the server titles: numbers that are shown as they stand.
 const titled = (cluster) => Object.entries(cluster.jobTitles).map(([name, title]) => ({ name, title, value: (job) => job[name], number: true }));
@@ -107,9 +105,9 @@ export function queue(root, { cluster, session, query, go }) {
   const count = h("span", { class: "count" });
   const actions = ["cancel", "hold", "release"].map((action) =>
     h("button", { type: "button", disabled: true, class: action === "cancel" ? "danger" : null, onclick: () => changeJobs(action, [...table.selected]).then(() => { table.selectAll(false); }) },
-      action[0].toUpperCase() + action.slice(1)));
+      capital(action)));
   const more = titled(cluster), changes = !session.run && !session.reads;
-  const site = session.reads ? attachedColumns : [];
+  const site = session.reads ? attachedColumns(session.titles) : [];
   const chosen = h("span", { class: "chosen", hidden: true }, h("span", { class: "quiet" }), actions);
   const table = new Table({
     name: session.reads ? "attached" : "queue", label: "Jobs that are not over", key: (job) => job.number, select: changes, groups: groupsOf,

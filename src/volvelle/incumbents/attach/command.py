@@ -17,7 +17,7 @@ Folder = Annotated[Path, typer.Argument(metavar="DIR", help="A folder that attac
 
 @app.callback()
 def attach() -> None:
-    """Tell when jobs of the scheduler that a site has will start: it is read, and never written to.
+    """Tell when jobs of the scheduler that a site has start: it is read, and only --publish writes to it.
 
     volvelle attach slurm
 

@@ -226,10 +226,8 @@ class Incumbent(Generic[SiteT, SnapshotT]):
 
     name: str
     title: str
-    queues: str
-    """The head of the column of queues."""
-    classes: str
-    """The head of the column of classes of jobs."""
+    titles: Mapping[str, str]
+    """Its words within a sentence: for the fields of `AttachedView` that its jobs have, and for ``node``."""
     naive: Naive
     polled: Mapping[str, str]
     records: Callable[[str, Any], Records]

@@ -60,8 +60,8 @@ def heads(of: Incumbent[Any, Any], now: datetime) -> list[Head]:
     return [
         Head("JOB", lambda row: row["job"]),
         Head("USER", lambda row: row["user"]),
-        Head(of.queues, lambda row: row["partition"]),
-        Head(of.classes, lambda row: row["qos"] or "-"),
+        Head(of.titles["partition"].upper(), lambda row: row["partition"]),
+        Head(of.titles["qos"].upper(), lambda row: row["qos"] or "-"),
         Head("GPUS", lambda row: f"{row['gpus']:g}", right=True),
         Head("ST", lambda row: row["state"][:2]),
         Head("START~ (P50-P90)", start),

@@ -71,7 +71,14 @@ def api(session: Session, cluster: AttachedCluster) -> Callable[[Store, IsClosin
         store.jobs = cluster.ended
         owner = f"{follower.site.title} of {follower.site.cluster}"
         app = create_reading_app(
-            cluster, store, Limits(), metrics, follower.accuracy.line, owner, is_closing
+            cluster,
+            store,
+            Limits(),
+            metrics,
+            follower.accuracy.line,
+            owner,
+            follower.incumbent.titles,
+            is_closing,
         )
         app.include_router(_what_if(session, follower))
         return app

@@ -14,7 +14,7 @@ from volvelle.incumbents.kueue.quota import quotas_of
 from volvelle.incumbents.kueue.read_site import MENTIONED, Document, configuration_of, dangling
 from volvelle.incumbents.kueue.site import Site
 from volvelle.incumbents.kueue.unmodelled import unmodelled
-from volvelle.incumbents.kueue.what_if import changed
+from volvelle.incumbents.kueue.what_if import changed, examples
 from volvelle.model.problems import Problem
 
 _SAID = 5
@@ -27,8 +27,7 @@ def incumbent() -> Incumbent[AttachedSite, Snapshot]:
     return Incumbent(
         name="kueue",
         title="Kueue",
-        queues="QUEUE",
-        classes="CLASS",
+        titles={"partition": "queue", "account": "local queue", "qos": "class", "node": "flavour"},
         naive=Naive("average", "BY AVERAGE", "the average wait of the queue", told=False),
         polled=dict.fromkeys(KINDS, "kind"),
         records=_records,
@@ -38,6 +37,7 @@ def incumbent() -> Incumbent[AttachedSite, Snapshot]:
         snapshot=reader.snapshot,
         foresee=foresee,
         changed=changed,
+        examples=examples,
     )
 
 

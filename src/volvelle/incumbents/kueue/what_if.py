@@ -11,15 +11,16 @@ quotas, not nodes.
 """
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import islice
 from typing import Any, TypeVar
 
 from msgspec.structs import replace as changed_struct
 
 from volvelle.incumbents.kueue.amounts import Quantity, amount, is_gpu
 from volvelle.incumbents.kueue.attached_jobs import AttachedSite, Snapshot
-from volvelle.incumbents.kueue.objects import Quotas, ResourceQuota
+from volvelle.incumbents.kueue.objects import Quotas, ResourceFlavor, ResourceQuota
 from volvelle.incumbents.kueue.site import Site
 from volvelle.model.problems import Problem, nearest
 
@@ -40,6 +41,44 @@ def changed(
     for written in changes:
         site = replace(site, site=_changed(site.site, written))
     return site, snapshot
+
+
+def examples(site: AttachedSite) -> Iterator[tuple[str, str]]:
+    """A change of each kind, of what the site has."""
+    queues, flavors = site.site.queues.values(), site.site.flavors.values()
+    for one, flavor, quota in islice(_gpu_quotas(queues), 1):
+        of = f"flavor={flavor} resource={quota.name}"
+        more = amount(quota.name, quota.nominal_quota) / 1000.0 + 8.0
+        yield "A queue's quota, 8 GPUs more", f"ClusterQueue={one.name} nominalQuota={more:g} {of}"
+        yield "What a queue may borrow", f"ClusterQueue={one.name} borrowingLimit=0 {of}"
+        yield "What a queue lends", f"ClusterQueue={one.name} lendingLimit=0 {of}"
+        yield "A queue's weight", f"ClusterQueue={one.name} weight=2"
+    for cohort, flavor, quota in islice(_gpu_quotas(site.site.cohorts.values()), 1):
+        of = f"flavor={flavor} resource={quota.name}"
+        yield "A cohort's quota", f"Cohort={cohort.name} nominalQuota=16 {of}"
+    for name in islice((one.name for one in flavors if _nodes_of(site.site, one)), 1):
+        yield "A node more", f"ResourceFlavor={name} nodes=+1"
+        yield "A node less", f"ResourceFlavor={name} nodes=-1"
+
+
+def _gpu_quotas(owners: Iterable[QuotasT]) -> Iterator[tuple[QuotasT, str, ResourceQuota]]:
+    """Quotas of GPUs of queues or cohorts, each with its flavour."""
+    for owner in owners:
+        for flavor, quota in _quotas(owner):
+            if is_gpu(quota.name):
+                yield owner, flavor, quota
+
+
+def _quotas(owner: Quotas) -> Iterator[tuple[str, ResourceQuota]]:
+    for group in owner.resource_groups:
+        for flavor in group.flavors:
+            for quota in flavor.resources:
+                yield flavor.name, quota
+
+
+def _nodes_of(site: Site, flavor: ResourceFlavor) -> int:
+    """The number of known nodes of a flavour."""
+    return sum(flavor.node_labels.items() <= node.labels.items() for node in site.nodes.values())
 
 
 def _changed(site: Site, written: str) -> Site:
@@ -92,11 +131,9 @@ def _with_limit(one: QuotasT, field: str, value: str, of: tuple[str, str], writt
     """A queue or cohort whose quota has another amount."""
     flavor, resource = of
     there = [
-        (flavors.name, quota.name)
-        for group in one.resource_groups
-        for flavors in group.flavors
-        for quota in flavors.resources
-        if flavor in ("", flavors.name)
+        (name, quota.name)
+        for name, quota in _quotas(one)
+        if flavor in ("", name)
         and (quota.name == resource or (not resource and is_gpu(quota.name)))
     ]
     if len(there) != 1:
@@ -121,8 +158,7 @@ def _with_nodes(site: Site, name: str, fields: Mapping[str, str], written: str) 
     """A site in whose quotas of a flavour more or fewer nodes count."""
     if name not in site.flavors:
         raise Problem(f"there is no ResourceFlavor {name!r}{nearest(name, site.flavors)}")
-    labels = site.flavors[name].node_labels
-    nodes = sum(labels.items() <= node.labels.items() for node in site.nodes.values())
+    nodes = _nodes_of(site, site.flavors[name])
     more = fields.get("nodes", "")
     if not re.fullmatch(r"[+-]?\d+", more) or len(fields) != 1:
         raise Problem(

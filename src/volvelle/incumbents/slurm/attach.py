@@ -28,8 +28,12 @@ def incumbent() -> Incumbent[Site, Snapshot]:
     return Incumbent(
         name="slurm",
         title="Slurm",
-        queues="PARTITION",
-        classes="QOS",
+        titles={
+            "partition": "partition",
+            "account": "account",
+            "qos": "QOS",
+            "start": "site tells",
+        },
         naive=Naive("slurm", "SLURM SAYS", "Slurm"),
         polled=POLLED,
         records=_records,

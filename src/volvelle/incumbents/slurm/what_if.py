@@ -31,6 +31,11 @@ _SETTINGS = frozenset(
     | {"PriorityWeightQOS", "PreemptType", "PreemptMode", "PreemptExemptTime"}
 )
 """Keys of slurm.conf by which the scheduler decides."""
+_PLUGINS = {
+    "SchedulerType": ("sched/backfill", "sched/builtin"),
+    "PriorityType": ("priority/basic", "priority/multifactor"),
+}
+"""Values that these keys have."""
 
 
 def changed(site: Site, snapshot: Snapshot, changes: Sequence[str]) -> tuple[Site, Snapshot]:
@@ -77,11 +82,25 @@ def _changed(site: Site, snapshot: Snapshot, written: str) -> tuple[Site, Snapsh
         users = tuple(one for one in site.associations if one.user)
         return replace(site, associations=(*new, *users)), replace(snapshot, associations=())
     if record and record.keys() <= _SETTINGS:
+        for key, values in _PLUGINS.items():
+            if record.get(key, values[0]) not in values:
+                raise Problem(
+                    f"{written!r}: {record[key]!r} is no {key} of Slurm",
+                    mend=f"write {' or '.join(values)}",
+                )
         config = Config({**site.config.keys, **record})
         jobs = snapshot.jobs
         if any(key.startswith("Priority") for key in record):  # those that Slurm told are of before
             jobs = tuple(replace(job, priority=None) if job.priority else job for job in jobs)
         return replace(site, config=config), replace(snapshot, jobs=jobs)
+    if re.match(r"policy\b", written.lstrip("- "), re.IGNORECASE):
+        raise Problem(
+            f"{written!r} asks for another scheduler, and what waits now is only replayed under Slurm's:"
+            " others know neither its limits nor its partitions",
+            mend="change its own settings (SchedulerType=, PriorityType=, QOS=), or compare a month of jobs:"
+            " volvelle site import slurm says how",
+            usage=True,
+        )
     raise Problem(
         f"{written!r} names nothing that can be changed{nearest(kind, _SETTINGS)}",
         mend="begin with QOS=, PartitionName=, Account=, NodeName=, ReservationName= or a key of slurm.conf",

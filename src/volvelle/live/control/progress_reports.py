@@ -18,8 +18,8 @@ _PROGRESS_SECONDS = 10.0
 _NEWS_SECONDS = 0.5
 """Least seconds between two changes of a job's batch size or rate; agents report less often."""
 
-_MEASURED_ITERATIONS = 10
-"""Iterations of an attempt from which on its rate counts as measured."""
+_MEASURED_ITERATIONS, _MEASURED_SECONDS = 10, 60.0
+"""An attempt's rate counts as measured from so many iterations on, or from two on that took so long."""
 
 _MAX_LOSS = 1e30
 """A loss beyond is none: curves are fitted to the fourth powers of losses."""
@@ -33,7 +33,10 @@ class ProgressReports:
 
     def ingest(self, attempt: Attempt, job: LiveJob, report: AttemptProgress) -> None:
         """Ingest the progress of an attempt that has started."""
-        self._measure(attempt, job, report)
+        if job.measured_from is None:
+            job.measured_from = report.iterations, report.epochs
+        if _is_measured(job, report):
+            self._keep_rate(attempt, job, report)
         if not attempt.wanted or attempt.profiles:
             return
         fit = 0 < report.batch_size <= MAX_BATCH_SIZE and report.batch_size != job.batch_size
@@ -42,21 +45,19 @@ class ProgressReports:
         elif self._changes.now >= job.next_progress_event:
             self._add_progress_events(attempt, job, report)
 
-    def _measure(self, attempt: Attempt, job: LiveJob, report: AttemptProgress) -> None:
-        """Keep how fast a job is where it runs, for later jobs of its name, once enough was seen of it."""
-        if job.measured_from is None:
-            job.measured_from = report.iterations, report.epochs
+    def _keep_rate(self, attempt: Attempt, job: LiveJob, report: AttemptProgress) -> None:
+        """Keep how fast a job is where it runs, for later jobs of its name."""
         changes_batch_size = job.request.batch_sizes is not None or report.batch_size
-        iterations = report.iterations - job.measured_from[0]
-        unfit = not job.request.name or changes_batch_size or attempt.profiles
-        if unfit or iterations < _MEASURED_ITERATIONS:
+        if not job.request.name or changes_batch_size or attempt.profiles:
             return
+        assert job.measured_from is not None
         grants = self._state.ledger.grants(attempt.granted)
         resources = self._state.scheduler.resources
         kinds = {resources.nodes[resources.index[each.node]].gpu_type for each in grants}
         rate = 1.0 / report.iteration_seconds if report.iteration_seconds > 0.0 else 0.0
         if report.total_epochs:
-            rate *= max(report.epochs - job.measured_from[1], 0.0) / iterations
+            rate *= max(report.epochs - job.measured_from[1], 0.0)
+            rate /= report.iterations - job.measured_from[0]
         if rate <= 0.0 or len(kinds) != 1:
             return
         measured = RateMeasured(
@@ -107,6 +108,8 @@ class ProgressReports:
             job.next_progress_event = now + every
             done = self._reported_work(attempt, report)
             events.append(TrainingReported(now, attempt.number, attempt.scheduler_attempt, done))
+        elif measures and not _is_measured(job, report):
+            job.next_progress_event = now  # with the next report
         elif measures and job.total_iterations and job.iteration_seconds > 0.0:
             progress = ProgressReported(
                 now,
@@ -151,3 +154,10 @@ class ProgressReports:
         if (job := self._state.jobs.get(fit.number)) is not None:
             job.steps, job.steps_fitted = fit.steps or job.steps, fit.seen
             job.next_progress_event = self._changes.now
+
+
+def _is_measured(job: LiveJob, report: AttemptProgress) -> bool:
+    """Whether enough of an attempt was seen since its first report: its first iterations warm up."""
+    iterations = report.iterations - (job.measured_from or (0, 0.0))[0]
+    lasted = iterations > 1 and iterations * report.iteration_seconds >= _MEASURED_SECONDS
+    return lasted or iterations >= _MEASURED_ITERATIONS

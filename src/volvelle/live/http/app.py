@@ -1,6 +1,6 @@
 """The FastAPI application: all routes, behind the request limits and authentication."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 
@@ -79,16 +79,17 @@ def create_reading_app(
     metrics: Callable[[], bytes],
     told: Callable[[], str],
     owner: str,
+    titles: Mapping[str, str],
     is_closing: IsClosing = lambda: False,
 ) -> FastAPI:
     """The API of a cluster that is attached: what reads, tokens, and sessions.
 
     store: of the tokens. metrics: in Prometheus' text format. told: the accuracy, in a sentence. owner:
-    the scheduler that decides.
+    the scheduler that decides. titles: its words, by field of ``attached``.
     """
     app = create_routes()
     _show(app, cluster, store, limits, is_closing)
-    app.state.metrics_text, app.state.owner = metrics, owner
+    app.state.metrics_text, app.state.owner, app.state.titles = metrics, owner, titles
     app.state.told = lambda: ToldTable(cluster.status.time, told(), ToldClass._fields, ())
     app.add_middleware(ReadsOnly, owner=owner)
     app.add_middleware(RequestLimits, body_bytes=limits.body_bytes, seconds=limits.request)
@@ -108,7 +109,7 @@ def _show(
     app.state.queue_feed = QueueFeed(cluster)
     app.state.shares = Shares(cluster, store)
     app.state.is_closing = is_closing
-    app.state.owner = ""
+    app.state.owner, app.state.titles = "", {}
 
 
 def create_routes() -> FastAPI:

@@ -1,6 +1,7 @@
 """The bodies of responses besides status views, and their JSON."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
@@ -107,12 +108,14 @@ class SessionView:
     """A user and a role. ``expires``: of a session that was just begun, in seconds since the Unix epoch.
 
     reads: the scheduler that decides, where its cluster is attached and nothing is changed; else empty.
+    titles: that scheduler's words for the fields of a job's ``attached``, by field, and for ``node``.
     """
 
     user: str
     role: str
     expires: float | None
     reads: str = ""
+    titles: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

@@ -65,4 +65,5 @@ async def end_session(request: Request, principal: AnyPrincipal) -> Response:
 
 
 def _view(principal: Principal, expires: float | None, request: Request) -> SessionView:
-    return SessionView(principal.user, principal.role.value, expires, request.app.state.owner)
+    state = request.app.state
+    return SessionView(principal.user, principal.role.value, expires, state.owner, state.titles)
