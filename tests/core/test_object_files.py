@@ -365,7 +365,7 @@ def test_the_loop_is_interpreted_where_the_policys_kernel_would_be_compiled(
 ) -> None:
     kernel = policies.make("fcfs-pools").kernel(named=False)
     monkeypatch.setattr(machine, "LOOP", (scaled, SIGNATURE))
-    monkeypatch.setattr(machine, "kernels_of", lambda _: [(power, SIGNATURE)])
+    monkeypatch.setattr(machine, "kernels_of", lambda _, divisible: [(power, SIGNATURE)])
     address(scaled, SIGNATURE)
     assert machine_code_pays(LOADED_FROM)
     assert not machine_code_pays(LOADED_FROM, kernel)

@@ -99,6 +99,15 @@ def test_a_mistake_in_it_is_an_error_with_its_line_and_the_trace_s(
         read_source(log, str(lab), {}, strict=True)
 
 
+def test_a_job_that_it_does_not_make_is_told(tmp_path: Path, log: Path) -> None:
+    lab = tmp_path / "spec.py"
+    lab.write_text(LAB.format(name="spec").replace("return rigid_job(spec, ", "return (spec, "))
+    with pytest.raises(
+        Problem, match=r"gave tuple for line 2\. Let its job return rigid_job\(spec"
+    ):
+        read_source(log, str(lab), {}, strict=True)
+
+
 RACK = """
 from volvelle.workload.readers import TraceFormat, formats
 from volvelle.workload.readers.ledger import Broken

@@ -16,11 +16,11 @@ from volvelle.core.forward.decide import change
 from volvelle.core.forward.jobs import settle_work
 from volvelle.core.forward.ranking import order_anew
 from volvelle.core.limits import end_overrun
-from volvelle.core.mistakes import mistakes_of
+from volvelle.core.mistakes import is_own, mistakes_of
 from volvelle.core.order_policy import rank
 from volvelle.core.orders import remaining_work, work_done
 from volvelle.core.placing import place_jobs
-from volvelle.core.policy import Allocation
+from volvelle.core.policy import Allocation, Policy, beyond_gang
 from volvelle.core.promises import keeps
 from volvelle.core.scheduler_state import SchedulerState
 from volvelle.core.state import *
@@ -51,8 +51,10 @@ def _allocate(scheduler: SchedulerState) -> None:
     with mistakes_of(f"policy {policy.name!r}", asked):
         allocation = policy.allocate(view)
     view.jobs.keep_own()
-    if wrong := _what_is_wrong(allocation, view):
+    if wrong := _what_is_wrong(allocation, view) or _beyond_gang(policy, allocation, view):
         raise Problem(f"policy {policy.name!r} {wrong}", mend=asked)
+    if scheduler.rules.decides == KERNEL:
+        raise Problem(f"policy {policy.name!r} fails as machine code only", mend=asked)
     if allocation.gpu_type is None:
         allocation = _choose_types(view, allocation)
     named = policy.next_wake(view) if allocation.ask_at == INFINITY else allocation.ask_at
@@ -84,6 +86,23 @@ def _what_is_wrong(allocation: object, view: View) -> str:
     if (total := float(gpus.sum())) > view.gpus + GRANTED:
         return f"gave {total:g} of {view.gpus:g} GPUs"
     return ""
+
+
+def _beyond_gang(policy: Policy, allocation: Allocation, view: View) -> str:
+    """The first job that a user's own policy gives what its gang cannot hold, in such words."""
+    if not is_own(type(policy)) or policy.divisible or policy.shares_gpus:
+        return ""
+    jobs = view.jobs
+    least, most = jobs.column("least"), jobs.column("most")
+    wrong = np.flatnonzero(beyond_gang(allocation.gpus, least, most, jobs.held))
+    if not len(wrong):
+        return ""
+    job = int(wrong[0])
+    gang = f"{least[job]:g}" + (f" to {most[job]:g}" if most[job] > least[job] else "")
+    return (
+        f"gave job {int(jobs.number[job])} {allocation.gpus[job]:g} GPUs, which runs on {gang} (whole ones) "
+        "or none; a policy that gives fractions says `divisible = True`"
+    )
 
 
 def _write(scheduler: SchedulerState, view: View, allocation: Allocation) -> None:

@@ -6,7 +6,7 @@ from volvelle.core.events import JobSubmitted
 from volvelle.core.forward.jobs import enter as enter_arrival
 from volvelle.core.forward.jobs import join, leave, note_through, part, take_row
 from volvelle.core.forward.log import log_event
-from volvelle.core.mistakes import mistakes_of
+from volvelle.core.mistakes import mistakes_of, wrong_answer
 from volvelle.core.parts import Fate, KnownJob, Verdict
 from volvelle.core.scheduler_state import SchedulerState
 from volvelle.core.state import *
@@ -58,7 +58,11 @@ def _judge(scheduler: SchedulerState, event: JobSubmitted) -> Verdict:
     if admission.limit(sum(s.types.capacity)) is None:
         asked = f"it was asked at {scheduler.now:g} s about job {event.spec.id!r}"
         with mistakes_of(f"admission {admission.name!r}", asked):
-            return admission.judge(event, scheduler.view(), scheduler.ahead)
+            verdict: object = admission.judge(event, scheduler.view(), scheduler.ahead)
+        if not isinstance(verdict, Verdict):
+            part, judge = f"admission {admission.name!r}", type(admission).judge
+            raise wrong_answer(part, judge, f"gave {verdict}", mend="return Verdict(Fate.ADMIT)")
+        return verdict
     demand = float(s.clock[DEMAND])
     fits = demand + event.spec.gpus <= s.clock[LIMIT] or demand <= SAME_AMOUNT
     return Verdict(Fate.ADMIT if fits else Fate.WAIT)

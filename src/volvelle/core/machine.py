@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from volvelle.core import columns
+from volvelle.core.columns import HELD, LEAST, MOST
 from volvelle.core.compiled import kernel
 from volvelle.core.fill import TARGET, TARGET_REASON, TARGET_TYPE, ClusterNow
 from volvelle.core.forward.advance import advance
@@ -25,7 +26,8 @@ from volvelle.core.machine_code.kernels import completed, names_in
 from volvelle.core.machine_code.kinds import HEADER
 from volvelle.core.machine_code.loading import address, called
 from volvelle.core.machine_code.words import KERNELS, WORD, words_of
-from volvelle.core.policy import Kernel
+from volvelle.core.mistakes import is_own
+from volvelle.core.policy import Kernel, beyond_gang
 from volvelle.core.state import (
     ARRAYS,
     COLUMNS,
@@ -43,6 +45,7 @@ from volvelle.core.state import (
     State,
     array_of,
 )
+from volvelle.model.tolerances import GRANTED
 
 _CURVE = PLACE["curve"]
 _ADVANCE = int, State, Rules, float, int
@@ -58,6 +61,8 @@ _POLICY = float(Reason.POLICY)
 
 _columns = np.arange(KNOWN_COLUMNS)
 """In the place of the columns that a policy looks at."""
+_checked = False
+"""In the place of whether it may have mistakes: a user's own, which gives whole GPUs."""
 
 
 @kernel
@@ -94,6 +99,11 @@ def _allocate(s: State) -> float:
         clock[NOW], capacity, pools[0], pools[1], pools[2], table, clock[CPUS], clock[MEMORY]
     )
     ask_at = float(_decide(matrix, cluster, array_of(s.memory), given))
+    if _checked and (
+        given[TARGET].sum() > capacity.sum() + GRANTED
+        or beyond_gang(given[TARGET], matrix[LEAST], matrix[MOST], matrix[HELD]).any()
+    ):
+        raise ValueError("asked again, interpreted, it is told which job")
     by_submission = np.empty(many, np.int64)
     for i in range(many):
         row = rows[i]
@@ -112,16 +122,22 @@ def _allocate(s: State) -> float:
 
 
 @cache
-def deciding(decide: Any) -> Callable[..., float]:
+def deciding(decide: Any, divisible: bool = False) -> Callable[..., float]:
     """The state's kernel for a policy that decides by columns of all jobs (`volvelle.core.policy.Kernel`).
 
-    Only those columns are gathered that it names; all, where it is not of this package.
+    Only those columns are gathered that it names; all, where it is a user's own, whose numbers of GPUs are
+    checked unless the policy is ``divisible``.
     """
-    read, ours = names_in(decide), decide.__module__.startswith("volvelle.")
+    read, ours = names_in(decide), not is_own(decide)
     named = {name: place for name, place in vars(columns).items() if name.isupper()}
     del named["COUNT"]
     looked_at = [place for name, place in named.items() if name in read or not ours]
-    found: Callable[..., float] = completed(_allocate, _decide=decide, _columns=np.array(looked_at))
+    found: Callable[..., float] = completed(
+        _allocate,
+        _decide=decide,
+        _columns=np.array(looked_at),
+        _checked=not (ours or divisible),
+    )
     return found
 
 
@@ -146,10 +162,12 @@ def learning(learn: Any) -> Callable[..., int]:
     return found
 
 
-def kernels_of(kernel: Kernel) -> list[tuple[Callable[..., Any], tuple[Any, ...]]]:
+def kernels_of(
+    kernel: Kernel, *, divisible: bool = False
+) -> list[tuple[Callable[..., Any], tuple[Any, ...]]]:
     """The state's kernels for a policy that decides by ``kernel``, with their signatures."""
     if kernel.group is None:
-        made = [(deciding(kernel.decide), KERNELS["decide"])]
+        made = [(deciding(kernel.decide, divisible), KERNELS["decide"])]
         learn = kernel.learn
         return made if learn is None else [*made, (learning(learn), KERNELS["learn"])]
     group, decide = by_groups(kernel.group, kernel.decide)

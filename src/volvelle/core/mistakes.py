@@ -1,5 +1,6 @@
 """Mistakes in a user's own part: an error that names the file and line, in place of a traceback."""
 
+import ast
 import inspect
 import re
 import sysconfig
@@ -7,6 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
+from textwrap import dedent
 from traceback import extract_tb
 from typing import Any
 
@@ -43,11 +45,18 @@ def mistake_in(part: str, error: Exception, asked: str) -> Problem | None:
         meant = nearest(error.name, known)
         if not meant and type(error.obj).__module__.startswith(_OURS):
             meant = f" (it has {', '.join(known)})"
+    if isinstance(error, IndexError) and "jobs[COUNT" in (frames[-1].line or ""):
+        meant = "; columns of its own need `columns = 1`, or more, in its class"
     return Problem(f"{part} failed in {place}: {type(error).__name__}: {error}{meant}", mend=asked)
 
 
 def _is_theirs(file: Path, *other: Path) -> bool:
     return not any(file.is_relative_to(folder) for folder in (*_NOT_THEIRS, *other))
+
+
+def is_own(code: Any) -> bool:
+    """Whether a class or a function is a user's own, not of this package."""
+    return not code.__module__.startswith(_OURS)
 
 
 def place_in_kernel(error: Exception) -> tuple[str, str]:
@@ -78,16 +87,20 @@ def mistakes_of(part: str, asked: str) -> Iterator[None]:
 
 def check_methods(part: str, own: Any) -> None:
     """Raise `Problem` where a user's class lacks a method, or has one that ours cannot call."""
-    if own.__module__.startswith(_OURS):
+    if not is_own(own):
         return  # mypy knows
     if inspect.isabstract(own):
         lacking = sorted(own.__abstractmethods__)
         raise _wrong_method(part, f"lacks {', '.join(lacking)}", own, getattr(own, lacking[0]))
+    one_of = getattr(own, "one_of", ())
+    home = next((base for base in own.__mro__ if vars(base).get("one_of") == one_of), own)
+    if one_of and all(getattr(own, name) is getattr(home, name, None) for name in one_of):
+        raise _wrong_method(part, f"lacks {' or '.join(one_of)}", own, getattr(home, one_of[0]))
     for name, method in vars(own).items():
         asked = next((vars(base)[name] for base in own.__mro__[1:] if name in vars(base)), None)
         if not (inspect.isfunction(method) and inspect.isfunction(asked)):
             continue
-        if not asked.__module__.startswith(_OURS):
+        if is_own(asked):
             continue  # a method of pydantic's, or of the user's own base
         needed = [
             each
@@ -103,14 +116,58 @@ def check_methods(part: str, own: Any) -> None:
             raise _wrong_method(part, f"has {written}", method, asked) from None
 
 
-def _wrong_method(part: str, wrong: str, code: Any, asked: Any) -> Problem:
+def wrong_answer(part: str, method: Any, wrong: str, *, mend: str) -> Problem:
+    """The problem of a user's own ``part`` whose ``method`` gave what is ``wrong``, with its place."""
+    return Problem(f"{part} in {_place_of(method)} {wrong}", mend=mend)
+
+
+def check_decision(part: str, method: Any, kernel: Any, kind: Any, mark: Any) -> None:
+    """Raise `Problem` where a policy's own ``method`` gave as its ``kernel`` what cannot be called.
+
+    kind: the class of kernels; ``mark``: the kernel decorator's register of functions.
+    """
+    if kernel is None or not is_own(method):
+        return
+    if not isinstance(kernel, kind):
+        wrong = f"gave {getattr(kernel, '__name__', type(kernel).__name__)}"
+        raise wrong_answer(part, method, wrong, mend="return Kernel(decide, memory)")
+    if not (isinstance(kernel.memory, np.ndarray) and kernel.memory.dtype == np.float64):
+        wrong = f"gave {type(kernel.memory).__name__} as its memory"
+        raise wrong_answer(part, method, wrong, mend="give np.array([...], dtype=float)")
+    decide = kernel.decide
+    if not is_own(decide):
+        return
+    if decide not in mark:
+        mend = f"write @kernel above {decide.__name__}"
+        raise wrong_answer(part, decide, "is no kernel", mend=mend)
     try:
-        place = f"{inspect.getsourcefile(code)}, line {inspect.getsourcelines(code)[1]}"
+        inspect.signature(decide).bind(*range(4))
+    except TypeError:
+        mend = f"define {decide.__name__}(jobs, cluster, memory, out)"
+        wrong = f"has {decide.__name__}{_parameters(decide)}"
+        raise wrong_answer(part, decide, wrong, mend=mend) from None
+    if "return" not in decide.__annotations__ and _returns_nothing(decide):
+        mend = f"let {decide.__name__} return when it is to be asked again: INFINITY for never"
+        raise wrong_answer(part, decide, "returns nothing", mend=mend)
+
+
+def _returns_nothing(code: Any) -> bool:
+    try:
+        tree = ast.parse(dedent(inspect.getsource(code)))
+    except (OSError, SyntaxError):
+        return False  # of a prompt
+    return not any(isinstance(each, ast.Return) and each.value for each in ast.walk(tree))
+
+
+def _place_of(code: Any) -> str:
+    try:
+        return f"{inspect.getsourcefile(code)}, line {inspect.getsourcelines(code)[1]}"
     except (OSError, TypeError):
-        place = code.__qualname__  # of a notebook or a prompt
-    return Problem(
-        f"{part} in {place} {wrong}", mend=f"define {asked.__name__}{_parameters(asked)}"
-    )
+        return str(code.__qualname__)  # of a notebook or a prompt
+
+
+def _wrong_method(part: str, wrong: str, code: Any, asked: Any) -> Problem:
+    return wrong_answer(part, code, wrong, mend=f"define {asked.__name__}{_parameters(asked)}")
 
 
 def _parameters(method: Any) -> str:

@@ -11,7 +11,14 @@ from pydantic import Field
 
 from volvelle.core.columns import GPUS, LEAST, MOST
 from volvelle.core.fill import TARGET, TARGET_REASON, TARGET_TYPE, fill
-from volvelle.core.orders import Key, all_rounded, goes_by_durations, goes_by_each_job, wrong_keys
+from volvelle.core.orders import (
+    Key,
+    all_rounded,
+    goes_by_durations,
+    goes_by_each_job,
+    numbers,
+    wrong_keys,
+)
 from volvelle.core.policy import Allocation, Policy, policies
 from volvelle.core.view import JobView, View
 from volvelle.model.arrays import IntColumn
@@ -21,6 +28,7 @@ class OrderPolicy(Policy):
     """A policy that is an order: subclasses give `key`, smallest first, ties by submission."""
 
     kind: ClassVar[str] = "order"
+    one_of: ClassVar[tuple[str, ...]] = ("key", "order_key", "allocate")
 
     preemptive: bool = Field(True, description="take GPUs from jobs later in the order")
     strict: bool = Field(False, description="stop at the first job that does not fit")
@@ -54,7 +62,7 @@ class OrderPolicy(Policy):
         if enough := all_served(view, elastic=self.elastic):
             return enough
         jobs = view.jobs.declaring(view.spec)
-        keys = np.asarray(self.key(jobs, view.now), dtype=np.float64)
+        keys = numbers(self.order_key, self.key(jobs, view.now), f"policy {self.name!r}")
         if keys.shape != (len(view.jobs),) or np.isnan(keys).any():
             what = f"policy {self.name!r} gave keys of shape {keys.shape}, or NaN, for {len(view.jobs)} jobs"
             raise wrong_keys(self.order_key, what)

@@ -161,12 +161,26 @@ def wrong_keys(
     return Problem(f"{place}{what}", mend=mend)
 
 
+def numbers(key: Callable[..., Any], given: Any, whose: str) -> NDArray[np.float64]:
+    """The keys that ``key`` has ``given``. Raises `Problem` where they are no numbers."""
+    try:
+        if given is not None:
+            return np.asarray(given, dtype=np.float64)
+    except (TypeError, ValueError):
+        pass
+    kind = "None: is `return` missing?" if given is None else f"type {np.asarray(given).dtype}"
+    raise wrong_keys(key, f"{whose} gave keys of {kind}")
+
+
 def interpreted_keys(key: Key) -> Callable[..., None]:
     """``key`` of several jobs one after the other, as the forward loop wants it."""
 
     def keys(jobs: Jobs, rows: Ints, first: int, last: int, now: float, keys: Floats) -> None:
         for i in range(first, last):
-            value = rounded(float(key(OneJob(jobs, rows[i], now), now)))
+            given = key(OneJob(jobs, rows[i], now), now)
+            if not isinstance(given, (int, float, np.number)):
+                given = float(numbers(key, given, "a key"))
+            value = rounded(float(given))
             if value != value:  # noqa: PLR0124 - not a number
                 number = int(jobs.number[rows[i]])
                 raise wrong_keys(key, f"the key of job {number} is not a number")

@@ -53,6 +53,7 @@ class Admission(JobPart):
     Jobs are judged in order of submission. The first that waits blocks the others, unless it `looks_past`.
     """
 
+    one_of: ClassVar[tuple[str, ...]] = ("judge", "limit")
     looks_past: ClassVar[int] = 0
     """How many jobs that wait do not block those behind them; where any, new jobs are judged at once."""
 
@@ -96,6 +97,7 @@ class Gang(NamedTuple):
 class Placement(JobPart):
     """Which GPUs. ``names_gpus`` False means GPUs are only counted."""
 
+    one_of: ClassVar[tuple[str, ...]] = ("choose", "choose_for")
     names_gpus: ClassVar[bool] = True
     goes_by_spread: ClassVar[bool] = False
     """Whether it decides by how much slower gangs are on more nodes."""
@@ -147,6 +149,7 @@ class Belief(NamedTuple):
 class Estimator(JobPart):
     """The beliefs about jobs. ``needs_truth``: they follow from the truth (in simulated worlds only)."""
 
+    one_of: ClassVar[tuple[str, ...]] = ("believe",)
     needs_truth: ClassVar[bool] = False
 
     def believe(self, job: JobSubmitted, seed: int) -> Belief:

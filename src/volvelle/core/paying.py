@@ -9,7 +9,11 @@ COMPILED_FROM = 10_000
 
 
 def machine_code_pays(
-    jobs: float, kernel: Kernel | None = None, *, repeatedly: bool = False
+    jobs: float,
+    kernel: Kernel | None = None,
+    *,
+    divisible: bool = False,
+    repeatedly: bool = False,
 ) -> bool:
     """Whether the loop and a policy's ``kernel`` are worth loading, or compiling, for so many jobs.
 
@@ -20,7 +24,7 @@ def machine_code_pays(
     from volvelle.core.machine import LOOP, kernels_of  # noqa: PLC0415 - loads llvmlite
     from volvelle.core.machine_code.loading import can_compile, is_kept  # noqa: PLC0415 - as above
 
-    loops = [LOOP] if kernel is None else [LOOP, *kernels_of(kernel)]
+    loops = [LOOP] if kernel is None else [LOOP, *kernels_of(kernel, divisible=divisible)]
     return all(is_kept(*each) for each in loops) or (
         (repeatedly or jobs >= COMPILED_FROM) and can_compile()
     )

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from volvelle.core.columns import COUNT, CURVE, HELD, TYPE
+from volvelle.core.compiled import kernel
 from volvelle.core.decision import Promise
 from volvelle.core.events import TrainingReported
 from volvelle.core.fill import TARGET, TARGET_REASON, TARGET_TYPE, ClusterNow
@@ -29,6 +30,7 @@ from volvelle.core.view import View
 from volvelle.model.arrays import FloatColumn, IntColumn
 from volvelle.model.cluster import Cluster
 from volvelle.model.job import Job, JobSpec, Truth
+from volvelle.model.tolerances import SAME_AMOUNT
 from volvelle.model.validation import Seconds
 
 Period = Annotated[Seconds, Field(ge=1e-3, le=1e9)]
@@ -91,6 +93,18 @@ class Kernel(NamedTuple):
     learn: Callable[[Any, float, float], bool] | None = None
 
 
+@kernel
+def beyond_gang(gpus: Any, least: Any, most: Any, held: Any) -> Any:
+    """Which jobs cannot hold these ``gpus``: none, all of ``most``, and whole steps from ``least`` on fit.
+
+    What a job has ``held`` so far it may keep.
+    """
+    steps = gpus - least
+    whole = (np.abs(steps - np.rint(steps)) <= SAME_AMOUNT) | (gpus == most)
+    fits = whole & (steps >= -SAME_AMOUNT) & (gpus <= most + SAME_AMOUNT)
+    return (gpus != 0.0) & (gpus != held) & ~fits
+
+
 def by_kernel(policy: "Policy", view: View) -> Allocation:
     """GPUs for every job in ``view`` as the kernel of ``policy`` decides, refreshed as often as it yields."""
     while True:
@@ -135,6 +149,7 @@ class Policy(JobPart):
     """Base of all policies. ``round``: decide only at multiples of this period."""
 
     kind: ClassVar[str] = "allocation"
+    one_of: ClassVar[tuple[str, ...]] = ("allocate", "kernel")
     optimises: ClassVar[str] = ""
     divisible: ClassVar[bool] = False
     """Whether it gives fractions of GPUs."""

@@ -39,6 +39,8 @@ class Part(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     name: ClassVar[str]
+    one_of: ClassVar[tuple[str, ...]] = ()
+    """Methods of which a class of one's own defines at least one."""
     source: ClassVar[str] = ""
     """Paper and section, in a few words."""
 
@@ -110,6 +112,13 @@ class Catalogue(Generic[N]):
         """Modules of published systems that are not imported yet, by what they bring."""
         self._searched = False
         _catalogues.add(self)
+
+    @property
+    def registering(self) -> str:
+        """The decorator by which a file makes a part known."""
+        if self.kind == "policy":
+            return "@policy.order('NAME') above a function, or @policy.register above a class"
+        return f"@{self.plural}.register above its class"
 
     def forget(self, modules: Collection[str]) -> None:
         """Forget the parts that are in ``modules``."""
@@ -204,9 +213,7 @@ class Catalogue(Generic[N]):
                 )
             return found[name]
         if len(found) != 1:
-            register = f"write @{self.plural}.register above its class"
-            if self.kind == "policy":
-                register = "write @policy.order('NAME') above a function, or @policy.register above a class"
+            register = f"write {self.registering}"
             raise Problem(
                 f"{path} defines {', '.join(found) or f'no {self.kind}'}",
                 mend=f"write {path}:NAME" if found else register,

@@ -23,7 +23,7 @@ def rules_of(
     kernel: of the policy. rates_are_known: whether the rates of all jobs are in tables.
     """
     policy, placement, key = parts.policy, parts.placement, kept_order(parts.policy)
-    decides = _decides(s, key, kernel, before.simulated, rates_are_known)
+    decides = _decides(s, key, kernel, before.simulated, rates_are_known, policy.divisible)
     notes = decides == KERNEL and s.compiled and kernel is not None and kernel.learn is not None
     policy_learns = type(policy.decider).learn is not Policy.learn
     if decides != ORDER:
@@ -58,6 +58,7 @@ def _decides(
     kernel: Kernel | None,
     simulated: bool,
     rates_are_known: Callable[[], bool],
+    divisible: bool,
 ) -> int:
     """The way in which decisions are made; the state has the kernels for it afterwards."""
     if key is not None:
@@ -76,7 +77,7 @@ def _decides(
     elif s.compiled:
         from volvelle.core.machine import deciding, learning  # noqa: PLC0415 - loads llvmlite
 
-        s.decide = deciding(kernel.decide)
+        s.decide = deciding(kernel.decide, divisible)
         if kernel.learn is not None:
             s.learn = learning(kernel.learn)
     else:

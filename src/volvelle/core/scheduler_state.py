@@ -23,6 +23,8 @@ from volvelle.core.forward.ranking import order_anew
 from volvelle.core.grants import Grants
 from volvelle.core.known_jobs import KnownJobs
 from volvelle.core.log import Batch, Notes, drained
+from volvelle.core.machine_code.kernels import marked
+from volvelle.core.mistakes import check_decision, is_own, mistakes_of
 from volvelle.core.parts import Admission, Estimator
 from volvelle.core.paying import machine_code_pays
 from volvelle.core.policy import Kernel
@@ -70,7 +72,11 @@ class SchedulerState(ABC):
         self.promises = Promises(self.state)
         self.grants = Grants()
         self.notes = Notes()
-        kernel = self.composition.policy.kernel(named=self.resources.named)
+        policy = self.composition.policy
+        part, asked = f"policy {policy.name!r}", "it was asked for its kernel"
+        with mistakes_of(part, asked):
+            kernel = policy.kernel(named=self.resources.named)
+        check_decision(part, type(policy.decider).kernel, kernel, Kernel, marked)
         self.beliefs = Beliefs(
             self.state,
             self.resources,
@@ -111,7 +117,12 @@ class SchedulerState(ABC):
             if not self.state.compiled:
                 why = advance(self.state, self.rules, until, moments)
             else:
-                why = machine_of(self.state).advance(self.rules, until, moments)
+                try:
+                    why = machine_of(self.state).advance(self.rules, until, moments)
+                except Exception:
+                    if not is_own(type(self.composition.policy.decider)):
+                        raise
+                    why = ASK_POLICY  # interpreted, its kernel says where it fails
             if why != ROWS_FULL:
                 return why
             self.grow(why)
@@ -195,7 +206,7 @@ class SchedulerState(ABC):
         """Whether it is worth what loading it takes, to let so many jobs come and go."""
         policy = self.composition.policy
         kernel = policy.kernel(named=self.resources.named)
-        return machine_code_pays(jobs, kernel, repeatedly=repeatedly)
+        return machine_code_pays(jobs, kernel, divisible=policy.divisible, repeatedly=repeatedly)
 
     def note(self, event: Event) -> None:
         """Log an event that Python brings to the forward loop."""

@@ -105,6 +105,11 @@ class _Metrics(Catalogue[Metric]):
         known = super().all()
         return {name: known[name] for name in self._known}
 
+    @property
+    def registering(self) -> str:
+        """A metric is a function."""
+        return "@metric('NAME', 'UNIT', 'lower') above its function"
+
 
 metrics = _Metrics("metric", "metrics", "volvelle.metrics")
 

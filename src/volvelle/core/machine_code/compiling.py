@@ -34,7 +34,7 @@ from volvelle.core.machine_code.kinds import (
 )
 from volvelle.core.machine_code.numba_arrays import entry_of, results_of
 from volvelle.core.machine_code.numba_types import numba_signature
-from volvelle.core.mistakes import place_in_kernel
+from volvelle.core.mistakes import is_own, place_in_kernel
 
 _OPTIONS = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
 
@@ -168,7 +168,7 @@ def _to_numba(loop: Any) -> Any:
             loop.__code__, names, loop.__name__, loop.__defaults__, loop.__closure__
         )
         copy.__module__, copy.__qualname__ = loop.__module__, loop.__qualname__
-        made = numba.njit(**_OPTIONS)(copy)
+        made = numba.njit(**_OPTIONS, boundscheck=is_own(loop))(copy)
         *taken, returned = loop.__annotations__.values() or [None]
         if (annotated := numba_signature((returned, *taken))) is not None:
             with announcement():

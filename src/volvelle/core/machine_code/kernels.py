@@ -16,12 +16,13 @@ import numpy as np
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-_kernels: set[Any] = set()
+marked: set[Any] = set()
+"""All kernels."""
 
 
 def kernel(loop: F) -> F:
     """Mark ``loop`` as a function that other kernels may call as machine code; it is returned as it is."""
-    _kernels.add(loop)
+    marked.add(loop)
     return loop
 
 
@@ -46,7 +47,7 @@ def kernels_called(loop: Any, *, directly: bool = True) -> Iterator[tuple[str, F
     for name in names:
         value = loop.__globals__.get(name)
         value = getattr(value, "py_func", value)
-        if isinstance(value, FunctionType) and value in _kernels:
+        if isinstance(value, FunctionType) and value in marked:
             yield name, value
 
 

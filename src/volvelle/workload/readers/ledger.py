@@ -138,6 +138,11 @@ def each_job(
     for record in records:
         try:
             job = make(record)
+            if not hasattr(job, "spec"):
+                raise Problem(
+                    f"the trace's format gave {type(job).__name__} for line {record.line}",
+                    mend="let its job return rigid_job(spec, seconds)",
+                )
             if job.spec.id in seen:
                 raise Broken("duplicate id", "id", job.spec.id)
         except Broken as bad:

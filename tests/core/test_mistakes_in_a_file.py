@@ -1,0 +1,158 @@
+"""Mistakes in a policy or an admission that is a single file: a sentence each, interpreted and compiled."""
+
+from pathlib import Path
+
+import pytest
+
+from volvelle.core.composition import WrittenComposition
+from volvelle.core.parts import admissions
+from volvelle.core.policy import policies
+from volvelle.core.registry import forgotten_files
+from volvelle.metrics.catalogue import metrics
+from volvelle.model.cluster import parse_cluster
+from volvelle.model.problems import Problem
+from volvelle.simulate.run import Setting, simulate
+from volvelle.testing.scenario import linear_job
+from volvelle.workload.workload import Workload
+
+DECIDE = """
+import numpy as np
+from typing import ClassVar
+from pydantic import PrivateAttr
+from volvelle.policy import (
+    COUNT, GPUS, INFINITY, LEAST, Kernel, Policy, fill, kernel, register)
+
+@kernel
+def decide(jobs, cluster, memory, out):
+    order = np.argsort(jobs[GPUS], kind="mergesort")
+    out[:3] = fill(
+        jobs, order, jobs[LEAST], jobs[GPUS], cluster.capacity, cluster.quota, False, False)
+    # HERE
+    return INFINITY
+
+@register
+class Own(Policy):
+    name: ClassVar[str] = "own"
+    _memory: np.ndarray = PrivateAttr(default_factory=lambda: np.zeros(1))
+
+    def kernel(self, *, named):
+        return Kernel(decide, self._memory, rates=False)
+"""
+
+ADMIT = """
+from typing import ClassVar
+from volvelle.core.parts import Admission, Fate, Verdict, admissions
+
+@admissions.register
+class Own(Admission):
+    name: ClassVar[str] = "own"
+
+    def judge(self, job, view, ahead):
+        return Verdict(Fate.ADMIT)
+"""
+
+ORDER = """
+from typing import ClassVar
+from volvelle import policy
+
+@policy.register
+class Own(policy.OrderPolicy):
+    name: ClassVar[str] = "own"
+    columns: ClassVar[int] = 1
+
+    def key(self, jobs, now):
+        return jobs.gpus
+"""
+
+
+def run(compiled: bool = False, **parts: str) -> list[float]:
+    jobs = Workload([linear_job(n, 1.0 * n, 2.0, 9.0) for n in range(5)])
+    setting = Setting(cluster=parse_cluster("1x4"), composition=WrittenComposition(**parts))
+    with forgotten_files():
+        finish: list[float] = simulate(jobs, setting, compiled=compiled).outcomes.finish.tolist()
+    return finish
+
+
+@pytest.fixture
+def own(tmp_path: Path) -> Path:
+    return tmp_path / "own.py"
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ("# HERE", "jobs[COUNT] += 1.0", r"line 13, in decide: IndexError: .*`columns = 1`"),
+        ("# HERE", "if cluster.now > 5.0: memory[7] = 1.0", "line 13, in decide: IndexError"),
+        (
+            "# HERE",
+            "out[0] *= 0.7",
+            r"gave job 0 1\.4 GPUs, which runs on 2 \(whole ones\) or none",
+        ),
+        ("# HERE", "out[0] *= 0.5", "gave job 0 1 GPUs, which runs on 2"),
+        ("# HERE", "out[0] *= 50.0", "gave 100 of 4 GPUs"),
+        ("    return INFINITY", "", r"own.py, line 8 returns nothing\. Let decide return when"),
+        (", out)", ")", r"line 8 has decide\(jobs, cluster, memory\)\. Define decide\(jobs, clu"),
+        ("Kernel(decide, self._memory, rates=False)", "decide", r"gave decide\. Return Kernel\("),
+        ("self._memory, r", "[0.0], r", "gave list as its memory"),
+        ("@kernel\n", "", "line 8 is no kernel. Write @kernel above decide"),
+    ],
+)
+def test_a_kernel_s_mistake_is_a_sentence(
+    own: Path, old: str, new: str, said: str, compiled: bool
+) -> None:
+    assert old in DECIDE
+    own.write_text(DECIDE.replace(old, new))
+    with pytest.raises(Problem, match=said):
+        run(compiled, policy=str(own))
+
+
+def test_a_sound_kernel_decides_compiled_as_interpreted(own: Path) -> None:
+    own.write_text(
+        DECIDE.replace("# HERE", "jobs[COUNT] += 1.0").replace(
+            '"own"\n', '"own"\n    columns: ClassVar[int] = 1\n'
+        )
+    )
+    assert run(True, policy=str(own)) == run(False, policy=str(own))
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ("def judge", "def judges", r"line 5 lacks judge or limit\. Define judge\(self, job, v"),
+        ("return Verdict(Fate.ADMIT)", "pass", r"gave None\. Return Verdict\(Fate\.ADMIT\)"),
+        ("return Verdict(Fate.ADMIT)", "return True", r"own\.py, line 9 gave True\."),
+    ],
+)
+def test_an_admission_s_mistake_is_a_sentence(own: Path, old: str, new: str, said: str) -> None:
+    own.write_text(ADMIT.replace(old, new))
+    with pytest.raises(Problem, match=said):
+        run(admission=str(own))
+
+
+@pytest.mark.parametrize("columns", [0, 1])
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ("def key", "def keys", r"line 5 lacks key.* Define key\(self, jobs, now\)"),
+        ("return jobs.gpus", "jobs.gpus", "line 10, in key: .* gave keys of None: is `return` mi"),
+        ("return jobs.gpus", "return ['a'] * 3", "line 10, in key: .* gave keys of type <U1"),
+    ],
+)
+def test_an_order_s_mistake_is_a_sentence(
+    own: Path, old: str, new: str, said: str, columns: int
+) -> None:
+    own.write_text(ORDER.replace(old, new).replace("int] = 1", f"int] = {columns}"))
+    with pytest.raises(Problem, match=said):
+        run(policy=str(own))
+
+
+def test_a_part_that_a_file_does_not_register_is_told_its_decorator(own: Path) -> None:
+    own.write_text("")
+    for catalogue, said in (
+        (metrics, r"Write @metric\('NAME', 'UNIT', 'lower'\) above its function"),
+        (policies, r"Write @policy\.order\('NAME'\) above a function"),
+        (admissions, r"Write @admissions\.register above its class"),
+    ):
+        with pytest.raises(Problem, match=said):
+            catalogue.from_file(own)
