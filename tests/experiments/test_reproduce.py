@@ -73,8 +73,9 @@ def test_studies_are_found_by_paper_figure_and_table(
 def test_what_is_not_known_is_said_with_what_is() -> None:
     assert reproduce("pcs", "--figure", "99") == (
         2,
-        "no study is of that paper, figure and name. Volvelle reproduce --list says which there are.",
+        "no study is of that paper, figure and name. See: volvelle reproduce --list.",
     )
+    assert "did you mean 'pcs/toy'" in reproduce("--study", "pcs/toyy")[1]
     assert "did you mean 'shockwave'" in reproduce("shokwave")[1]
     assert reproduce()[0] == 2
 

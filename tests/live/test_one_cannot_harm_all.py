@@ -151,6 +151,9 @@ class Seen:
 class Keen(Policy):
     name = "keen"
     _seen: Seen = PrivateAttr(default_factory=Seen)
+
+    def allocate(self, view):
+        raise NotImplementedError
 """
 
 
