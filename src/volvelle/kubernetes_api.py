@@ -16,7 +16,6 @@ from volvelle.model.problems import Problem
 
 Object = dict[str, Any]
 
-CORE = "api/v1"
 _TIMEOUT_SECONDS = 30.0
 _WATCH_SECONDS = 300
 _SILENCE_SECONDS = 150.0
@@ -91,7 +90,7 @@ class KubernetesApi:
         found: list[Object] = []
         more = {"limit": _PAGE}
         while True:
-            answer = self._json("GET", path, query | more)
+            answer = self._json("GET", path, query=query | more)
             found += map(_completed, answer.get("items") or ())
             if not (token := answer["metadata"].get("continue")):
                 return found, str(answer["metadata"]["resourceVersion"])
@@ -144,15 +143,8 @@ class KubernetesApi:
             message = str(error) or type(error).__name__
             raise ConnectionError(f"the Kubernetes API at {self.url}: {message}") from error
 
-    def _json(
-        self,
-        method: str,
-        path: str,
-        query: Mapping[str, str] = {},
-        content: object = None,
-        content_type: str = "application/json",
-    ) -> Object:
-        answer = self._send(method, path, query, content, content_type)
+    def _json(self, method: str, path: str, **asked: Any) -> Object:
+        answer = self._send(method, path, **asked)
         with self._translated():
             found: Object = json.loads(answer)
             return found
@@ -189,13 +181,19 @@ def _refusal(code: int, content: bytes) -> ApiRefusal:
     return (_Absent if code == 404 else ApiRefusal)(code, reason, message or f"HTTP {code}")
 
 
-def as_problem(error: ApiRefusal | OSError, what: str) -> Problem:
-    """Problem of an error for an operator; ``what`` was asked, such as "list nodes"."""
+_RIGHTS = "give the account this right (docs/how-to/run-on-kubernetes.md has the manifest)"
+
+
+def as_problem(error: ApiRefusal | OSError, what: str, *, rights: str = _RIGHTS) -> Problem:
+    """Problem of an error for an operator; ``what`` was asked, such as "list nodes".
+
+    rights: the mend where the account may not.
+    """
     match error:
         case ApiRefusal(code=401):
             mend = "give a token that is valid: the context's user, or the pod's account"
         case ApiRefusal(code=403):
-            mend = "give the account this right (docs/how-to/run-on-kubernetes.md has the manifest)"
+            mend = rights
         case ApiRefusal():
             mend = ""
         case _:

@@ -251,6 +251,8 @@ class Kubelet:
 def _kill(container: _Container) -> None:
     """Kill all processes of a container: those below its first one, and those that know its folder."""
     process, needle = container.process, str(container.folder).encode()
+    if process.poll() is None:
+        process.send_signal(signal.SIGSTOP)  # else it could start others for ever
     while True:
         pids = _pids()
         found = set(_below(process.pid, pids))

@@ -9,6 +9,7 @@ from pydantic import BaseModel, ConfigDict
 
 from volvelle.report.charts import Axis, BarGroup, Drawing, Plot, Series, bar_chart, line_chart
 from volvelle.report.charts.palette import series_color
+from volvelle.workload.readers.text import is_number
 
 Points = dict[str, list[tuple[str, float]]]
 """By series: what stands on the axis, and the value there."""
@@ -67,7 +68,7 @@ class Curve(BaseModel):
             key: ", ".join(one for one in (key[1] if self.by else "", key[0]) if one)
             for key in named
         }
-        if all(_is_number(place) for place in places):
+        if all(is_number(place) for place in places):
             lines = tuple(
                 Series(
                     words[side, name],
@@ -104,11 +105,3 @@ def _mean(
         and all(row[key] in ((one,) if isinstance(one, str) else one) for key, one in where.items())
     ]
     return sum(values) / len(values) if values else None
-
-
-def _is_number(text: str) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True

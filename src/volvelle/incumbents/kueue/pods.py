@@ -101,7 +101,6 @@ class TopologyRequest(Piece, frozen=True):
 
     required: str = ""
     preferred: str = ""
-    unconstrained: bool = False
     pod_set_group_name: str = ""
 
 

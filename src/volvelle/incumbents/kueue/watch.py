@@ -6,7 +6,7 @@ from typing import Any, Self
 from volvelle.incumbents.kueue.api import VERSIONS
 from volvelle.incumbents.kueue.attach import kept
 from volvelle.incumbents.kueue.read_site import Document, settings_of
-from volvelle.kubernetes_api import ApiRefusal, KubernetesApi, Watched
+from volvelle.kubernetes_api import ApiRefusal, KubernetesApi, Watched, as_problem
 from volvelle.model.problems import Problem
 
 _GROUP = "apis/kueue.x-k8s.io"
@@ -62,7 +62,7 @@ class Watch:
             try:
                 self._watch(kind, f"{_GROUP}/{version}/{plural}")
             except (ApiRefusal, OSError) as error:
-                raise _problem(f"list {plural}", error) from None
+                raise as_problem(error, f"list {plural}", rights=_RIGHTS) from None
         for kind, (plural, missed) in _WHERE_THERE.items():
             paths = [f"{_GROUP}/{each}/{plural}" for each in (version, "v1alpha1")]
             self._watch_where_allowed(kind, paths, missed)
@@ -74,7 +74,7 @@ class Watch:
         try:
             groups = self._api.get("apis").get("groups") or []
         except (ApiRefusal, OSError) as error:
-            raise _problem("read the versions of Kueue's API", error) from None
+            raise as_problem(error, "read the versions of Kueue's API", rights=_RIGHTS) from None
         served = [
             str(version.get("version"))
             for group in groups
@@ -107,7 +107,7 @@ class Watch:
                 said = f"The account may not list {plural}: {missed}"
                 self._refused.append(f"{said} ({_RIGHTS})")
             except OSError as error:
-                raise _problem(f"list {plural}", error) from None
+                raise as_problem(error, f"list {plural}", rights=_RIGHTS) from None
             return
 
     # ------------------------------------------------------------------ as attach asks
@@ -140,10 +140,3 @@ class Watch:
             )
         self._kept[kind] = now
         return [one for _, one in now.values()]
-
-
-def _problem(what: str, error: Exception) -> Problem:
-    mend = {401: "give a token that is valid", 403: _RIGHTS}.get(getattr(error, "code", 0), "")
-    return Problem(
-        f"cannot {what}: {error}", mend=mend or "name the cluster: --kubeconfig, --context"
-    )

@@ -22,7 +22,7 @@ from volvelle.model.problems import Problem
 from volvelle.workload.readers.base import ReaderOptions, TraceFormat, formats, rigid_job
 from volvelle.workload.readers.ledger import Broken, Ledger, Unfit, each_job
 from volvelle.workload.readers.rows import MOST_GPUS, MOST_SECONDS, ColumnNames, Row
-from volvelle.workload.readers.text import Sample, text_lines
+from volvelle.workload.readers.text import Sample, is_number, text_lines
 
 FIELDS = (
     "job",
@@ -76,7 +76,7 @@ class Swf(TraceFormat):
             return 0.5 if sample.path.name.removesuffix(".gz").endswith(".swf") else 0.0
         fields = lines[0].split()
         known = len(fields) == len(FIELDS) or _has_site_fields(fields)
-        return 0.9 if known and all(map(_is_number, fields[: len(FIELDS)])) else 0.0
+        return 0.9 if known and all(map(is_number, fields[: len(FIELDS)])) else 0.0
 
     def read(self, path: Path, ledger: Ledger, options: Any) -> Iterator[Job]:
         """A job for each line; processors as the options say."""
@@ -189,11 +189,3 @@ def _known(row: Row, field: str, most: float = 1e15) -> float | None:
 def _label(row: Row, field: str) -> str:
     text = row.text(field)
     return "" if text == "-1" else text
-
-
-def _is_number(text: str) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True

@@ -280,3 +280,12 @@ def _one_by_one(lines: list[str], first: int, delimiter: str) -> Iterator[tuple[
     for number, line in enumerate(lines, first):
         if line.strip():
             yield number, next(csv.reader([line.rstrip("\r\n")], delimiter=delimiter))
+
+
+def is_number(text: str) -> bool:
+    """Whether ``text`` is a number as Python reads it."""
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
