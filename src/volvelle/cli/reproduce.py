@@ -22,7 +22,7 @@ def reproduce(
     paper: Annotated[
         str | None,
         typer.Argument(
-            metavar="PAPER", help="blox, pcs, chronus, anticipatory, shockwave; or exactness."
+            metavar="PAPER", help="blox, pcs, chronus, anticipatory, shockwave, pal; or exactness."
         ),
     ] = None,
     figure: Annotated[

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from volvelle.core.facets import ClaimsAmounts, PlacesBatches, PlacesByLane
+from volvelle.core.facets import ClaimsAmounts, PlacesAllAnew, PlacesBatches, PlacesByLane
 from volvelle.core.forward.advance import refuse
 from volvelle.core.forward.decide import change
 from volvelle.core.forward.gpus import (
@@ -25,6 +25,9 @@ from volvelle.model.arrays import IntColumn
 def place_jobs(scheduler: SchedulerState) -> None:
     """Choose the GPUs of all jobs that start or resize; a job that finds none gets nothing."""
     s, placement, resources = scheduler.state, scheduler.composition.placement, scheduler.resources
+    if isinstance(placement, PlacesAllAnew) and s.count[NODES_NAMED] == 0:
+        _place_all_anew(scheduler, placement)
+        return
     if isinstance(placement, PlacesBatches) and s.count[NODES_NAMED] == 0:
         _place_together(scheduler, placement)
         return
@@ -81,10 +84,14 @@ def _place_in_lane(
     slots = placement.choose_slots(free, gpus, scheduler.resources, _lane(scheduler, row))
     if slots is None:
         return False
+    _hold_slots(scheduler, row, slots)
+    return True
+
+
+def _hold_slots(scheduler: SchedulerState, row: int, slots: IntColumn) -> None:
     last = -1
     for slot in slots.tolist():
         last = hold_slot(scheduler.state, row, last, slot)
-    return True
 
 
 def _lane(scheduler: SchedulerState, row: int) -> Lane:
@@ -138,16 +145,7 @@ def _hold(scheduler: SchedulerState, row: int, taken: IntColumn) -> None:
 def _place_together(scheduler: SchedulerState, placement: PlacesBatches) -> None:
     """Ask for the places of all jobs of one GPU type, then of the next."""
     s = scheduler.state
-    by_type: dict[int, list[int]] = {}
-    for row in map(int, s.changed[: s.count[CHANGED]]):
-        if s.jobs.target[row] == 0.0:
-            continue
-        if s.jobs.exclusive[row] == 1.0:
-            if not _place_one(scheduler, row, int(s.jobs.target[row])):
-                refuse(s, row)
-        elif not _keeps_some(scheduler, row):
-            by_type.setdefault(int(s.jobs.target_type[row]), []).append(row)
-    for gpu_type, placed in by_type.items():
+    for gpu_type, placed in _by_type(scheduler).items():
         rows = placed
         gangs = [_gang(scheduler, row, s.jobs.target[row]) for row in rows]
         free = scheduler.resources.free_for(gpu_type)
@@ -160,6 +158,21 @@ def _place_together(scheduler: SchedulerState, placement: PlacesBatches) -> None
         for row, taken in zip(rows, chosen, strict=True):
             if taken is None and not _goes_anywhere(scheduler, row):
                 refuse(s, row)
+
+
+def _by_type(scheduler: SchedulerState) -> dict[int, list[int]]:
+    """The jobs that get GPUs, by GPU type, once whole nodes and GPUs that jobs keep are held."""
+    s = scheduler.state
+    by_type: dict[int, list[int]] = {}
+    for row in map(int, s.changed[: s.count[CHANGED]]):
+        if s.jobs.target[row] == 0.0:
+            continue
+        if s.jobs.exclusive[row] == 1.0:
+            if not _place_one(scheduler, row, int(s.jobs.target[row])):
+                refuse(s, row)
+        elif not _keeps_some(scheduler, row):
+            by_type.setdefault(int(s.jobs.target_type[row]), []).append(row)
+    return by_type
 
 
 def _gang(scheduler: SchedulerState, row: int, gpus: float) -> Gang:
@@ -254,3 +267,41 @@ def _release(scheduler: SchedulerState, rows: list[int]) -> None:
         change(s, row)
         end = keep_in_mind(s, row, end)
         release(s, row)
+
+
+# ---------------------------------------------------------------------- jobs that run, too
+
+
+def _place_all_anew(scheduler: SchedulerState, placement: PlacesAllAnew) -> None:
+    """Ask for the GPUs of all jobs of one GPU type, those that run among them, then of the next."""
+    s, resources = scheduler.state, scheduler.resources
+    for gpu_type, placed in _by_type(scheduler).items():
+        usable = resources.schedulable & (resources.node_type == gpu_type)
+        usable_slot = usable[resources.slot_node]
+        running = [
+            row
+            for row in _movable(scheduler, gpu_type)
+            if usable_slot[scheduler.slots_of(row)].all()
+        ]
+        held = [scheduler.slots_of(row) for row in running]
+        rows = [*running, *placed]
+        gangs = [_gang(scheduler, row, len(slots)) for row, slots in zip(running, held, strict=True)]
+        gangs += [_gang(scheduler, row, s.jobs.target[row]) for row in placed]
+        free = usable_slot & (resources.owner < 0)
+        free[[slot for slots in held for slot in slots]] = True
+        chosen = placement.choose_gpus(gangs, free, resources)
+        if any(slots is None for slots in chosen[: len(running)]):
+            raise RuntimeError(f"placement {placement.name!r} finds no GPUs for a job that runs")
+        stay = {
+            row
+            for row, before, slots in zip(running, held, chosen, strict=False)
+            if slots is not None and before == slots.tolist()
+        }
+        _release(scheduler, [row for row in running if row not in stay])
+        for row, slots in zip(rows, chosen, strict=True):
+            if row in stay:
+                continue
+            if slots is not None:
+                _hold_slots(scheduler, row, slots)
+            elif not _goes_anywhere(scheduler, row):
+                refuse(s, row)

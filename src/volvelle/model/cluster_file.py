@@ -40,6 +40,7 @@ class _NodeGroup(_Strict):
     memory_gb: Annotated[float, Field(ge=0)] = 0.0
     bandwidth_gbps: tuple[tuple[float, ...], ...] | None = None
     labels: Annotated[tuple[str, ...], AfterValidator(_labels)] = ()
+    slowdowns: dict[str, tuple[Annotated[float, Field(gt=0)], ...]] = {}
 
 
 class _PoolEntry(_Strict):
@@ -167,4 +168,6 @@ def _group_nodes(group: _NodeGroup) -> list[Node]:
         if group.count == 1
         else [f"{group.name}-{i:0{len(str(group.count - 1))}d}" for i in range(group.count)]
     )
-    return [Node(name, **group.model_dump(exclude={"name", "count"})) for name in names]
+    described = group.model_dump(exclude={"name", "count"})
+    described["slowdowns"] = tuple(sorted(group.slowdowns.items()))
+    return [Node(name, **described) for name in names]

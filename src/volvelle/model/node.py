@@ -25,6 +25,7 @@ class NodeKind(NamedTuple):
 class Node(msgspec.Struct, frozen=True):
     """A machine. ``bandwidth_gbps[i][j]`` is what GPUs ``i`` and ``j`` of it exchange.
 
+    slowdowns: by variability class, for each GPU, the time of an iteration over that on a typical GPU.
     labels: sorted, each ``NAME`` or ``NAME=VALUE``, as `read_labels` gives them.
     """
 
@@ -35,6 +36,7 @@ class Node(msgspec.Struct, frozen=True):
     memory_gb: float = 0.0
     bandwidth_gbps: tuple[tuple[float, ...], ...] | None = None
     labels: tuple[str, ...] = ()
+    slowdowns: tuple[tuple[str, tuple[float, ...]], ...] = ()
 
     @property
     def kind(self) -> NodeKind:

@@ -151,6 +151,7 @@ class Lives:
         if holding.slots and truth.spread_slowdown:
             fewest = math.ceil(holding.gpus / max(node.gpus for node in self.ledger.cluster.nodes))
             share = 1.0 / (1.0 + truth.spread_slowdown * max(nodes - fewest, 0))
+        share /= max(self.ledger.slowdowns(holding), default=1.0)
         now = begin
         while now < end:
             reached = work * (1 + 1e-12)  # a boundary that rounding left a hair ahead

@@ -107,6 +107,14 @@ def clusters(draw: st.DrawFn, features: Features = EVERYTHING) -> Cluster:
             )
             for node in nodes
         ]
+    if features.slots and draw(st.integers(0, 3)) == 0:
+        factors = st.sampled_from([1.0, 1.0, 0.8, 1.25, 2.0])
+        nodes = [
+            msgspec.structs.replace(
+                node, slowdowns=(("varies", tuple(draw(factors) for _ in range(node.gpus))),)
+            )
+            for node in nodes
+        ]
     cluster = Cluster(tuple(nodes))
     if features.pools and draw(st.booleans()):
         red = draw(st.integers(1, cluster.gpus))
@@ -258,6 +266,7 @@ def jobs(draw: st.DrawFn, cluster: Cluster, features: Features, number: int, sub
     beside: dict[str, AnyThroughput] = {}
     if features.sharing and gpus <= widest and not regimes:
         beside = draw(rates_beside(throughput, gpus, cluster))
+    varies = [name for name, _ in cluster.nodes[0].slowdowns]
     own_cost = st.sampled_from([None, None, 0.0, 3.0]) if features.overheads else st.none()
     return Job(
         JobSpec(
@@ -271,6 +280,7 @@ def jobs(draw: st.DrawFn, cluster: Cluster, features: Features, number: int, sub
             exclusive=features.labels and least is None and draw(st.integers(0, 3)) == 0,
             pool=pool,
             cpus=cpus,
+            variability=draw(st.sampled_from([*varies, ""])),
             user=draw(st.sampled_from(["ada", "bo"])),
             name=draw(st.sampled_from([*NAMES, ""])),
             preemptible=not (features.pinned and draw(st.integers(0, 3)) == 0),
