@@ -1,9 +1,9 @@
-"""PAL's figures 10 and 12: Sia-Philly workloads on 64 GPUs that differ in speed, FIFO, by placement and locality.
+"""PAL's figures 10 and 12: Sia-Philly workloads on 64 GPUs that differ, FIFO, by placement and locality.
 
 Jobs, their GPUs and step times are those of Sia's artifact. The slowdowns of the GPUs are drawn, since the
-measurements of Longhorn that PAL's artifact has are not part of this repository: by their look, one GPU in 33 is
-2 to 3.5 times slower for class A and the others differ by 5 %, by 2 % in class B, and hardly in class C.
-Classes of applications are ours: image networks A, language models B, the others C.
+measurements of Longhorn that PAL's artifact has are not part of this repository: by their look, one GPU in
+33 is 2 to 3.5 times slower for class A and the others differ by 5 %, by 2 % in class B, and hardly in class
+C. Classes of applications are ours: image networks A, language models B, the others C.
 """
 
 import statistics
@@ -27,7 +27,6 @@ from findings import SHARED, Claim, Report, command_line
 
 NODES, GPUS = 16, 4
 PLACEMENTS = {"packed, sticky": "consolidated", "PM-First": "pm-first", "PAL": "pal"}
-LOCALITY = (1.0, 1.5, 2.0, 2.5, 3.0)
 BASELINE = 1.5
 """The factor of a gang on several nodes that could stand on one, in figure 10."""
 CLASSES = {"cifar10": "A", "imagenet": "A", "yolov3": "A", "bert": "B", "gpt_pmp": "B"}
@@ -44,8 +43,13 @@ def main() -> None:
     options = command_line(
         __doc__,
         Path(__file__).parent / "results",
-        {"workloads": (8, "how many, from the first on")},
+        {
+            "workloads": (8, "how many, from the first on"),
+            "jobs": (160, "of each workload, from the first on"),
+            "factors": ("1/1.5/2/2.5/3", "of a gang on several nodes; 1.5 among them"),
+        },
     )
+    factors = tuple(map(float, options.factors.split("/")))
     folder = SHARED / "data/sia"
     if not folder.is_dir():
         print("skipped: this experiment needs ../shared/data/sia")
@@ -56,8 +60,8 @@ def main() -> None:
     )
     report = Report("philly", "Variability-aware placement", Given(options.out, setting))
     jct = {
-        (factor, name, number): _mean_jct(folder, number, placement, factor)
-        for factor in LOCALITY
+        (factor, name, number): _mean_jct(folder, number, placement, factor, options.jobs)
+        for factor in factors
         for name, placement in PLACEMENTS.items()
         for number in range(1, options.workloads + 1)
     }
@@ -66,11 +70,12 @@ def main() -> None:
         (factor, name): [
             100.0 * (1.0 - jct[factor, name, n] / jct[factor, "packed, sticky", n]) for n in numbers
         ]
-        for factor in LOCALITY
+        for factor in factors
         for name in ("PM-First", "PAL")
     }
     report.say(
-        f"Mean JCT in hours where several nodes cost a factor of {BASELINE:g}, and how much less it is than packed."
+        f"Mean JCT in hours where several nodes cost a factor of {BASELINE:g}, and how much less it is "
+        "than packed."
     )
     report.table(
         ("workload", *PLACEMENTS, "PM-First, less", "PAL, less"),
@@ -87,17 +92,20 @@ def main() -> None:
     report.table(
         ("factor", "PM-First, less", "PAL, less"),
         [
-            (f"{factor:g}", *(f"{_geomean(less[factor, name]):.0f} %" for name in ("PM-First", "PAL")))
-            for factor in LOCALITY
+            (
+                f"{factor:g}",
+                *(f"{_geomean(less[factor, name]):.0f} %" for name in ("PM-First", "PAL")),
+            )
+            for factor in factors
         ],
     )
     report.say(
-        "Gangs of more than four GPUs pay the factor under every placement in the artifact, and under none here. "
-        "The paper's durations and slowdowns are other ones, so that only signs and orders can agree."
+        "Gangs of more than four GPUs pay the factor under every placement in the artifact, and under none "
+        "here. The paper's durations and slowdowns are other ones, so that only signs and orders can agree."
     )
     pal, first = less[BASELINE, "PAL"], less[BASELINE, "PM-First"]
-    by_factor = [_geomean(less[factor, "PAL"]) for factor in LOCALITY]
-    first_by_factor = [_geomean(less[factor, "PM-First"]) for factor in LOCALITY]
+    by_factor = [_geomean(less[factor, "PAL"]) for factor in factors]
+    first_by_factor = [_geomean(less[factor, "PM-First"]) for factor in factors]
     report.claims(
         [
             Claim(
@@ -147,21 +155,24 @@ def _cluster(seed: int) -> Cluster:
     return Cluster(
         tuple(
             msgspec.structs.replace(
-                node, slowdowns=tuple((name, tuple(of[n].tolist())) for name, of in slowdowns.items())
+                node,
+                slowdowns=tuple((name, tuple(of[n].tolist())) for name, of in slowdowns.items()),
             )
             for n, node in enumerate(nodes)
         )
     )
 
 
-def _mean_jct(folder: Path, number: int, placement: str, factor: float) -> float:
+def _mean_jct(folder: Path, number: int, placement: str, factor: float, most: int) -> float:
     trace = read_trace(
         folder / f"workloads/philly/workload-{number}.csv",
         "sia",
         options={"applications": folder / "traces"},
     )
-    setting = Setting(cluster=_cluster(number), composition=WrittenComposition("fifo", placement=placement))
-    jobs = Workload([_of_class(job, factor) for job in trace.jobs])
+    setting = Setting(
+        cluster=_cluster(number), composition=WrittenComposition("fifo", placement=placement)
+    )
+    jobs = Workload([_of_class(job, factor) for job in trace.jobs[:most]])
     return float(simulate(jobs, setting).outcomes.jct.mean()) / HOUR
 
 

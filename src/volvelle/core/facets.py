@@ -39,7 +39,7 @@ class PlacesBatches:
 
 
 class PlacesAllAnew:
-    """A placement that chooses the GPUs of all jobs anew whenever some need a place, of those that run too."""
+    """A placement that chooses the GPUs of all jobs, running ones too, whenever some need a place."""
 
     def choose_gpus(
         self, gangs: Sequence[Gang], free: BoolColumn, resources: Resources

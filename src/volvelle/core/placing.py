@@ -285,7 +285,9 @@ def _place_all_anew(scheduler: SchedulerState, placement: PlacesAllAnew) -> None
         ]
         held = [scheduler.slots_of(row) for row in running]
         rows = [*running, *placed]
-        gangs = [_gang(scheduler, row, len(slots)) for row, slots in zip(running, held, strict=True)]
+        gangs = [
+            _gang(scheduler, row, len(slots)) for row, slots in zip(running, held, strict=True)
+        ]
         gangs += [_gang(scheduler, row, s.jobs.target[row]) for row in placed]
         free = usable_slot & (resources.owner < 0)
         free[[slot for slots in held for slot in slots]] = True

@@ -64,9 +64,13 @@ def test_the_best_scores_wherever_they_are_or_a_node_by_the_product() -> None:
     uneven = cluster((1.0, 1.4), (1.0, 1.4), (1.4, 1.4))
     assert chosen("pm-first", uneven, [(2, "A", 1.0)]) == [[0, 2]]
     assert chosen("pal", uneven, [(2, "A", 0.2)]) == [[0, 2]], "1.0 * 1.2 is less than 1.4"
-    assert chosen("pal", uneven, [(2, "A", 1.0)]) == [[0, 1]], "of nodes whose worst is equal the first"
+    assert chosen("pal", uneven, [(2, "A", 1.0)]) == [[0, 1]], (
+        "of nodes whose worst is equal the first"
+    )
     assert chosen("pal", uneven, [(1, "A", 1.0)]) == [[0]]
-    assert chosen("pal", uneven, [(3, "A", 1.0)]) == [[0, 2, 4]], "no node has three; n2 has most of those alike"
+    assert chosen("pal", uneven, [(3, "A", 1.0)]) == [[0, 2, 4]], (
+        "no node has three; n2 has most of those alike"
+    )
 
 
 def test_the_class_that_varies_most_chooses_first() -> None:
