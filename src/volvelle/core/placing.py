@@ -1,6 +1,6 @@
 """A placement written in Python is asked: for one job after another, or for all of a decision at once."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -19,7 +19,7 @@ from volvelle.core.parts import Gang, take_in_turn
 from volvelle.core.scheduler_state import SchedulerState
 from volvelle.core.state import CHANGED, NODES_NAMED
 from volvelle.core.view import rows_by_submission
-from volvelle.model.arrays import IntColumn
+from volvelle.model.arrays import BoolColumn, IntColumn
 
 
 def place_jobs(scheduler: SchedulerState) -> None:
@@ -274,36 +274,39 @@ def _release(scheduler: SchedulerState, rows: list[int]) -> None:
 
 def _place_all_anew(scheduler: SchedulerState, placement: PlacesAllAnew) -> None:
     """Ask for the GPUs of all jobs of one GPU type, those that run among them, then of the next."""
-    s, resources = scheduler.state, scheduler.resources
+    resources = scheduler.resources
     for gpu_type, placed in _by_type(scheduler).items():
         usable = resources.schedulable & (resources.node_type == gpu_type)
         usable_slot = usable[resources.slot_node]
-        running = [
-            row
-            for row in _movable(scheduler, gpu_type)
-            if usable_slot[scheduler.slots_of(row)].all()
-        ]
-        held = [scheduler.slots_of(row) for row in running]
-        rows = [*running, *placed]
-        gangs = [
-            _gang(scheduler, row, len(slots)) for row, slots in zip(running, held, strict=True)
-        ]
-        gangs += [_gang(scheduler, row, s.jobs.target[row]) for row in placed]
-        free = usable_slot & (resources.owner < 0)
-        free[[slot for slots in held for slot in slots]] = True
-        chosen = placement.choose_gpus(gangs, free, resources)
-        if any(slots is None for slots in chosen[: len(running)]):
-            raise RuntimeError(f"placement {placement.name!r} finds no GPUs for a job that runs")
-        stay = {
-            row
-            for row, before, slots in zip(running, held, chosen, strict=False)
-            if slots is not None and before == slots.tolist()
-        }
-        _release(scheduler, [row for row in running if row not in stay])
-        for row, slots in zip(rows, chosen, strict=True):
-            if row in stay:
-                continue
-            if slots is not None:
-                _hold_slots(scheduler, row, slots)
+        held = {row: scheduler.slots_of(row) for row in _movable(scheduler, gpu_type)}
+        held = {row: slots for row, slots in held.items() if usable_slot[slots].all()}
+        chosen = _anew(scheduler, placement, held, placed, usable_slot)
+        if any(chosen[row] is None for row in held):
+            chosen = _anew(scheduler, placement, {}, placed, usable_slot)
+        for row, slots in held.items():
+            taken = chosen.get(row)
+            if taken is not None and slots == taken.tolist():
+                del chosen[row]
+        _release(scheduler, [row for row in held if row in chosen])
+        for row, taken in chosen.items():
+            if taken is not None:
+                _hold_slots(scheduler, row, taken)
             elif not _goes_anywhere(scheduler, row):
-                refuse(s, row)
+                refuse(scheduler.state, row)
+
+
+def _anew(
+    scheduler: SchedulerState,
+    placement: PlacesAllAnew,
+    held: Mapping[int, Sequence[int]],
+    placed: Sequence[int],
+    usable: BoolColumn,
+) -> dict[int, IntColumn | None]:
+    """The slots of jobs that run and of those ``placed``, by row."""
+    target, free = scheduler.state.jobs.target, usable & (scheduler.resources.owner < 0)
+    gangs = [_gang(scheduler, row, len(slots)) for row, slots in held.items()]
+    gangs += [_gang(scheduler, row, target[row]) for row in placed]
+    for slots in held.values():
+        free[slots] = True
+    chosen = placement.choose_gpus(gangs, free, scheduler.resources)
+    return dict(zip([*held, *placed], chosen, strict=True))

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from volvelle.core.parts import Gang, KnownJob, placements
+from volvelle.model.arrays import IntColumn
 from volvelle.model.cluster import Cluster, Node, cluster_from
 from volvelle.model.job import Job
 from volvelle.model.problems import Problem
@@ -92,7 +93,7 @@ def test_jobs_that_run_move_to_better_gpus_when_another_is_placed() -> None:
 def test_bins_have_the_least_squares(written: list[int], bins: int) -> None:
     values = np.array(written, dtype=np.float64)
 
-    def cost(labels: np.ndarray) -> float:  # type: ignore[type-arg]
+    def cost(labels: IntColumn) -> float:
         return sum(
             float(((values[labels == one] - values[labels == one].mean()) ** 2).sum())
             for one in np.unique(labels)
