@@ -59,6 +59,7 @@ class Features:
     limits: bool = False  # jobs with priorities and time limits
     labels: bool = False  # nodes with labels, jobs with constraints or nodes of their own
     crowded: bool = False  # many jobs alike come at once to few GPUs
+    uneven: bool = True  # GPUs that differ by class of job, where they are held by name
     most_jobs: int = 9
 
 
@@ -107,7 +108,7 @@ def clusters(draw: st.DrawFn, features: Features = EVERYTHING) -> Cluster:
             )
             for node in nodes
         ]
-    if features.slots and draw(st.integers(0, 3)) == 0:
+    if features.slots and features.uneven and draw(st.integers(0, 3)) == 0:
         factors = st.sampled_from([1.0, 1.0, 0.8, 1.25, 2.0])
         nodes = [
             msgspec.structs.replace(
