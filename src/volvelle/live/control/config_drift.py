@@ -33,7 +33,7 @@ def config_drift(state: ControllerState, configured: Header, where: str) -> tupl
         *_fixed("seed", stored.seed, configured.seed, where),
         *_profiling(stored, configured, where),
         *_pools(stored, configured, where),
-        *_fixed("levels", *map(_levels, (stored, configured)), where),
+        *_fixed("levels", _levels(stored), _levels(configured), where),
         *_nodes(state, configured, where),
     )
 
