@@ -27,7 +27,7 @@ class ImportReport:
 
     ``examples`` holds for each reason the first few places (file, line, column, value). ``node_gpus``: the
     most GPUs that a job had on each of its nodes, by GPU type, where the trace says on how many nodes it ran.
-    ``columns``: our names of columns on the file's, as they were given. ``states``: of the jobs kept, "" where
+    ``columns``: our names of columns on the file's, as they were given. ``states``: of jobs kept, "" where
     the trace tells none. ``contradicted``: jobs whose mapped duration is another than the time from start to
     end.
     """
