@@ -66,6 +66,7 @@ def remark_on_import(workload: "Workload") -> None:
 
 def remark_on_cluster(workload: "Workload", cluster: "Cluster") -> None:
     """Say of which GPU types more is submitted than there is."""
+    from volvelle.cli.formatting import counted
     from volvelle.cli.output import remark
     from volvelle.report.table import format_number
     from volvelle.workload.proposing import seen_types, too_much_wanted
@@ -74,7 +75,8 @@ def remark_on_cluster(workload: "Workload", cluster: "Cluster") -> None:
         return
     for wanted, gpus in too_much_wanted(seen_types(workload), cluster):
         remark(
-            f"note: {wanted.jobs:,} jobs ask for {wanted.gpu_type}: work for "
+            f"note: {counted(wanted.jobs, 'job')} {'asks' if wanted.jobs == 1 else 'ask'} for "
+            f"{wanted.gpu_type}: work for "
             f"{format_number(wanted.load)} of them on average, the cluster has {gpus:,}"
         )
 

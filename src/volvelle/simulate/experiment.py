@@ -8,6 +8,7 @@ many at the nine rates that ``jobs_per_hour = "1:9"`` stands for.
 import re
 import shlex
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import product
 from pathlib import Path
@@ -89,19 +90,16 @@ class Experiment(ExperimentFile):
         line, unread = "", None
         if self.trace is not None:
             try:
-                source = self._read()
+                line = proposed_cluster(seen_types(self._read().workload))
             except Problem as problem:
-                if not problem.options:
-                    return problem
-                try:
-                    source, unread = self._read(problem.options), problem
-                except Problem:
-                    return problem  # one thing after the other
-            line = proposed_cluster(seen_types(source.workload))
+                unread = problem
+                with suppress(Problem):  # where its options do not do either
+                    line = proposed_cluster(seen_types(self._read(problem.options).workload))
         if unread is not None:
+            like = f"A cluster like the trace's own: {line}" if line else ""
             return Problem(
                 f"{unread.args[0]}; and no cluster is given",
-                mend=f"{unread.mend}. A cluster like the trace's own: {line or '--cluster NODESxGPUS'}",
+                mend=f"{unread.mend}. {like or 'Say --cluster NODESxGPUS too'}".lstrip(". "),
                 options=f"{unread.options} {line}" if line else "",
                 usage=True,
             )
