@@ -232,8 +232,7 @@ def _without_specs(entry: Entry) -> bytes:
     said = msgspec.json.decode(msgspec.json.encode(entry, enc_hook=encode_array))
     for event in said["events"]:
         event.pop("spec", None)
-        if isinstance(event.get("node"), dict):
-            event["node"] = event["node"]["name"]
+        event.pop("node", None)
     return msgspec.json.encode(said)
 
 

@@ -158,11 +158,14 @@ class Beliefs:
         spec = self.known[int(jobs.number[row])].spec
         gpu_type = int(jobs.type[row])
         slots = np.array(resources.slots_of(row), dtype=np.int64) if resources.named else NO_INTS
-        nodes = len(resources.nodes_of(slots)) if len(slots) else 1
+        there = resources.nodes_of(slots) if len(slots) else NO_INTS
+        nodes = max(len(there), 1)
         partner = int(jobs.partner[row])
         beside = "" if partner < 0 else self._grants.neighbours[partner]
         rate = rate_of(spec, truth, gpus, resources.types[gpu_type], nodes, done, beside)
-        rate *= resources.spread_factor(truth.spread_slowdown, int(gpus), nodes)
+        if truth.spread_slowdown:
+            apart = resources.nodes_apart(there, int(gpus))
+            rate *= resources.spread_factor(truth.spread_slowdown, int(gpus), nodes, apart)
         if len(slots) and (slowdowns := resources.slowdowns.get(spec.variability)) is not None:
             rate /= float(slowdowns[slots].max())
         if truth.sensitivity is None:

@@ -10,13 +10,13 @@ from typing import Any
 
 import msgspec
 
-from volvelle.model.node import FailureProcess, Node, NodeChange, NodeKind, NodeState
+from volvelle.model.node import FailureProcess, Level, Node, NodeChange, NodeKind, NodeState
 from volvelle.model.pool import Pool, Profiling
 from volvelle.model.problems import Problem
 from volvelle.model.toml import read_toml
 
 __all__ = [
-    "Cluster", "FailureProcess", "Node", "NodeChange", "NodeState", "Pool", "Profiling",
+    "Cluster", "FailureProcess", "Level", "Node", "NodeChange", "NodeState", "Pool", "Profiling",
     "check_cluster", "cluster_from", "parse_cluster", "read_cluster",
 ]  # fmt: skip
 
@@ -24,6 +24,7 @@ __all__ = [
 class Cluster(msgspec.Struct, frozen=True):
     """Nodes, pools, what is known to happen to the nodes, and those on which jobs are profiled first.
 
+    levels: of the nodes' domains, the largest first.
     ``Cluster("8x8:a100")`` is what `parse_cluster` makes of the text.
     """
 
@@ -32,6 +33,7 @@ class Cluster(msgspec.Struct, frozen=True):
     changes: tuple[NodeChange, ...] = ()
     failures: FailureProcess | None = None
     profiling: Profiling | None = None
+    levels: tuple[Level, ...] = ()
 
     def __post_init__(self) -> None:
         """Nodes may be written in the short form. Raises `Problem`."""

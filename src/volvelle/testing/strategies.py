@@ -9,6 +9,7 @@ from volvelle.model.adaptation import Adaptation, ScalingRule
 from volvelle.model.cluster import (
     Cluster,
     FailureProcess,
+    Level,
     Node,
     NodeChange,
     NodeState,
@@ -58,6 +59,7 @@ class Features:
     dependencies: bool = False  # jobs that wait for others
     limits: bool = False  # jobs with priorities and time limits
     labels: bool = False  # nodes with labels, jobs with constraints or nodes of their own
+    levels: bool = False  # nodes in racks, over which gangs are slower
     crowded: bool = False  # many jobs alike come at once to few GPUs
     uneven: bool = True  # GPUs that differ by class of job, where they are held by name
     most_jobs: int = 9
@@ -116,7 +118,13 @@ def clusters(draw: st.DrawFn, features: Features = EVERYTHING) -> Cluster:
             )
             for node in nodes
         ]
-    cluster = Cluster(tuple(nodes))
+    if features.levels:
+        nodes = [
+            msgspec.structs.replace(node, domain=draw(st.sampled_from([("a",), ("b",)])))
+            for node in nodes
+        ]
+    levels = (Level("rack", 1.5),) if features.levels else ()
+    cluster = Cluster(tuple(nodes), levels=levels)
     if features.pools and draw(st.booleans()):
         red = draw(st.integers(1, cluster.gpus))
         lends = draw(st.sampled_from([(False, False), (True, True), (True, False)]))
