@@ -34,6 +34,9 @@ REQUEUE_HOLD = 121.0
 _MOST = 1 << 62
 """Numbers of jobs above this sort alike."""
 
+UNKNOWN, WAITS, RUNS, CANCELLED = range(4)
+"""States of jobs."""
+
 
 @dataclass(eq=False)
 class Controller:
@@ -88,6 +91,8 @@ class Controller:
         """The places of each job, by its number."""
         self.place_of: dict[int, Place] = {}
         """All places, by their row in the queue."""
+        self._states: Ints = np.zeros(16, dtype=np.int64)
+        """By a job's number."""
         self._shares: Floats = np.zeros(0)
         """The factors by number of association, as far as they were asked for."""
         hardware, there = self.rules.hardware, self.reservations
@@ -107,6 +112,7 @@ class Controller:
         other.free, other.book, other.fair = self.free.copy(), self.book.fork(), self.fair.fork()
         other.licences, other.keys = self.licences.copy(), self.keys.copy()
         other.tasks, other.cancelled = self.tasks.copy(), self.cancelled.copy()
+        other._states = self._states.copy()
         other.queue, other.entries, other.places = self.queue.fork(), {}, {}
         for number, entry in self.entries.items():
             twin = other.entries[number] = replace(entry)
@@ -117,6 +123,20 @@ class Controller:
 
     # ------------------------------------------------------------------ jobs come and go
 
+    def states(self, numbers: Ints) -> Ints:
+        """The states of jobs."""
+        most = int(numbers.max(initial=0))
+        if most >= len(self._states):
+            more = np.zeros(2 * most - len(self._states), dtype=np.int64)
+            self._states = np.concatenate([self._states, more])
+        return self._states[numbers]
+
+    def cancel(self, number: int) -> None:
+        """A job is stopped for another, and does not come again."""
+        self.leave(number)
+        self.cancelled.append(number)
+        self._states[number] = CANCELLED
+
     def enter(self, entry: Entry, *, accepted: bool = False) -> None:
         """A job was submitted. accepted: it ran once, so that no rule on single jobs keeps it."""
         if not accepted and entry.job.pending:
@@ -125,7 +145,8 @@ class Controller:
             if not entry.barred:
                 allowed = zip(entry.partitions, bars, strict=True)
                 entry.partitions = tuple(one for one, bar in allowed if not bar)
-        self.entries[entry.number] = entry
+        self.states(np.array([entry.number]))
+        self.entries[entry.number], self._states[entry.number] = entry, WAITS
         self.entered += 1
         entry.turn = self.entered
         entry.waits_for_time_only = not (
@@ -190,6 +211,7 @@ class Controller:
             self._let_go(entry)
         else:
             self._leave_queue(entry)
+        self._states[number] = UNKNOWN
         rows = [place.row for place in self.places.pop(number)]
         for row in rows:
             del self.place_of[row]
@@ -214,7 +236,7 @@ class Controller:
         for share in held:
             self.free[:, share.node] -= (share.cpus, share.memory, share.gpus)
         self.holdings = self._with(entry)
-        self.running[entry.number] = entry
+        self.running[entry.number], self._states[entry.number] = entry, RUNS
         self.book.add(job.user, job.account, job.qos, partition, self.holds(entry), 1.0)
         if job.array is not None:
             self.tasks[job.array] = self.tasks.get(job.array, 0) + 1
@@ -249,7 +271,7 @@ class Controller:
         self._count_usage(entry)
         for share in entry.shares or ():
             self.free[:, share.node] += (share.cpus, share.memory, share.gpus)
-        entry.shares = None
+        entry.shares, self._states[entry.number] = None, WAITS
         self.holdings = self.holdings.without(entry.number)
         del self.running[entry.number]
         if job.array is not None:

@@ -120,7 +120,10 @@ def _compare(controller: Controller, stops: Bools, one: int, other: int) -> int:
 def main_pass(controller: Controller, depth: int) -> None:
     """Start jobs in order of priority; a partition is left at its first job that finds no nodes."""
     rules, up = controller.rules, controller.up
-    lines = _lines(controller, in_question(controller)[:depth])
+    rows = in_question(controller)[:depth]
+    if not len(rows):
+        return
+    lines = _lines(controller, rows)
     main = Main(
         np.ones(len(up), dtype=np.bool_),
         np.zeros(len(rules.partitions), dtype=np.bool_),
@@ -183,8 +186,7 @@ def _start(controller: Controller, place: Place, usable: Bools) -> bool:
 def _stop(controller: Controller, victim: Entry) -> None:
     """Stop a job for another: it is requeued, or cancelled where that is its mode."""
     if mode_of(controller.rules, victim) == "CANCEL":
-        controller.cancelled.append(victim.number)
-        controller.leave(victim.number)
+        controller.cancel(victim.number)
     else:
         controller.requeue(victim)
 
