@@ -274,9 +274,7 @@ def test_what_keeps_jobs_from_coming_into_question() -> None:
     main_pass(controller, 100)
     assert started(controller) == ["1", "5_0"]
     reasons = {
-        one.job.key: controller.reason(one)
-        for one in controller.entries.values()
-        if not one.shares
+        one.job.key: controller.reason(one) for one in controller.entries.values() if not one.shares
     }
     assert reasons == {
         "2": "Dependency", "3": "JobHeldUser", "4": "BeginTime", "5_1": "JobArrayTaskLimit"

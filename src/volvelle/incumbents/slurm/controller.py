@@ -16,7 +16,6 @@ from volvelle.incumbents.slurm.queue import (
     ACCRUE,
     ASSOCIATION,
     ELIGIBLE,
-    FIXED,
     NICE,
     PARTITION,
     QOS,
@@ -26,7 +25,7 @@ from volvelle.incumbents.slurm.queue import (
 )
 from volvelle.incumbents.slurm.rules import Rules
 from volvelle.incumbents.slurm.shapes import Hardware, Share, shape_of
-from volvelle.incumbents.slurm.site import Partition, Reservation
+from volvelle.incumbents.slurm.site import Reservation
 from volvelle.model.arrays import Bools, Floats, Ints
 
 REQUEUE_HOLD = 121.0
@@ -54,7 +53,7 @@ class Controller:
     up: Bools
     book: Book
     fair: FairShare
-    factors: Mapping[tuple[str, str], float]
+    factors: dict[tuple[str, str], float]
     licences: dict[str, float]
     reservations: tuple[Reservation, ...]
     calculated: float
@@ -67,6 +66,7 @@ class Controller:
     entered: int = 0
     next_main: float = -FOREVER
     next_backfill: float = -FOREVER
+    queue: Queue = field(default_factory=Queue)
 
     @classmethod
     def of(cls, rules: Rules, now: float) -> "Controller":
@@ -77,7 +77,7 @@ class Controller:
             now,
             free=rules.hardware.capacity.copy(),
             up=rules.up,
-            book=Book.of(site, rules.words),
+            book=Book.of(site),
             fair=fair,
             factors=fair.factors(),
             licences=dict(site.licences),
@@ -86,15 +86,24 @@ class Controller:
         )
 
     def __post_init__(self) -> None:
-        self.holdings, self.queue = NONE, Queue()
-        self.places: dict[int, tuple[Place, ...]] = {}
-        """The places of each job, by its number."""
+        self.running = {number: self.entries[number] for number in self.running}
+        self._shares: Floats = np.zeros(0)
+        """The factors by number of association, as far as they were asked for."""
+        self.holdings = NONE
+        for entry in self.running.values():
+            self.holdings = self._with(entry)
         self.place_of: dict[int, Place] = {}
         """All places, by their row in the queue."""
         self._states: Ints = np.zeros(16, dtype=np.int64)
         """By a job's number."""
-        self._shares: Floats = np.zeros(0)
-        """The factors by number of association, as far as they were asked for."""
+        self._note(WAITS, *self.entries)
+        self._note(RUNS, *self.running)
+        self._note(CANCELLED, *self.cancelled)
+        self._reserve()
+        for entry in self.entries.values():
+            self._describe(entry)
+
+    def _reserve(self) -> None:
         hardware, there = self.rules.hardware, self.reservations
         nodes = np.zeros((len(there), len(hardware.nodes)), dtype=np.bool_)
         for at, one in enumerate(there):
@@ -112,12 +121,12 @@ class Controller:
         other.free, other.book, other.fair = self.free.copy(), self.book.fork(), self.fair.fork()
         other.licences, other.keys = self.licences.copy(), self.keys.copy()
         other.tasks, other.cancelled = self.tasks.copy(), self.cancelled.copy()
-        other._states = self._states.copy()
-        other.queue, other.entries, other.places = self.queue.fork(), {}, {}
-        for number, entry in self.entries.items():
-            twin = other.entries[number] = replace(entry)
-            other.places[number] = tuple(replace(one, entry=twin) for one in self.places[number])
-        other.place_of = {one.row: one for places in other.places.values() for one in places}
+        other.queue, other._states = self.queue.fork(), self._states.copy()
+        other.entries = {number: replace(entry) for number, entry in self.entries.items()}
+        other.place_of = {
+            row: replace(place, entry=other.entries[place.entry.number])
+            for row, place in self.place_of.items()
+        }
         other.running = {number: other.entries[number] for number in self.running}
         return other
 
@@ -125,17 +134,21 @@ class Controller:
 
     def states(self, numbers: Ints) -> Ints:
         """The states of jobs."""
-        most = int(numbers.max(initial=0))
+        self._note(UNKNOWN, *numbers[numbers >= len(self._states)].tolist())
+        return self._states[numbers]
+
+    def _note(self, state: int, *numbers: int) -> None:
+        most = max(numbers, default=0)
         if most >= len(self._states):
             more = np.zeros(2 * most - len(self._states), dtype=np.int64)
             self._states = np.concatenate([self._states, more])
-        return self._states[numbers]
+        self._states[list(numbers)] = state
 
     def cancel(self, number: int) -> None:
         """A job is stopped for another, and does not come again."""
         self.leave(number)
         self.cancelled.append(number)
-        self._states[number] = CANCELLED
+        self._note(CANCELLED, number)
 
     def enter(self, entry: Entry, *, accepted: bool = False) -> None:
         """A job was submitted. accepted: it ran once, so that no rule on single jobs keeps it."""
@@ -145,30 +158,43 @@ class Controller:
             if not entry.barred:
                 allowed = zip(entry.partitions, bars, strict=True)
                 entry.partitions = tuple(one for one, bar in allowed if not bar)
-        self.states(np.array([entry.number]))
-        self.entries[entry.number], self._states[entry.number] = entry, WAITS
+        self._note(WAITS, entry.number)
+        self.entries[entry.number] = entry
         self.entered += 1
         entry.turn = self.entered
         entry.waits_for_time_only = not (
             entry.held or entry.barred or entry.after or entry.job.throttle or entry.is_singleton
         )
         self.keys[entry.job.key] = entry.number
-        places = self.places[entry.number] = tuple(self._places(entry))
-        self.place_of.update((place.row, place) for place in places)
+        number = entry.job.array if entry.job.array is not None else entry.job.id
+        task = entry.job.task if entry.job.task is not None else -1
+        fixed = -float(entry.job.id) if self.rules.weights.basic else np.nan
+        self.queue.add(
+            entry.number,
+            len(entry.partitions),
+            (min(number, _MOST), task, entry.turn),
+            fixed if entry.fixed_priority is None else entry.fixed_priority,
+        )
+        self._describe(entry)
         self._rate(entry)
         self._queue(entry)
         self.changed = True
 
-    def _places(self, entry: Entry) -> Iterator[Place]:
-        job, rules = entry.job, self.rules
+    def _describe(self, entry: Entry) -> None:
+        """Note the places of a job, and their columns in the queue."""
+        job, rules, rows = entry.job, self.rules, self.queue.rows[entry.number]
         names = [one.name for one in self.reservations]
-        first = -1
-        for partition in entry.partitions:
+        for partition, row in zip(entry.partitions, rows, strict=True):
             shape = shape_of(job, partition, rules.hardware, rules.site)
             if entry.allowed is not None:
                 shape = shape._replace(allowed=shape.allowed & entry.allowed)
             demand = rules.demands.number(shape)
-            fixed = -float(job.id) if rules.weights.basic else np.nan
+            standing = rules.weights.standing(
+                job.asked.get("node", job.least_nodes),
+                job.asked.get("cpu", job.cpus),
+                partition,
+                rules.qos.get(job.qos),
+            )
             columns = (
                 demand,
                 entry.limit,
@@ -178,7 +204,7 @@ class Controller:
                 names.index(job.reservation) if job.reservation in names else -1,
                 rules.class_of(job.qos, partition.name),
                 self.book.group(job, partition.name),
-                first,
+                rows[0],
                 entry.eligible,
                 2.0 if entry.held else float(not entry.waits_for_time_only),
                 bool(job.licences or job.throttle or entry.is_singleton),
@@ -187,20 +213,11 @@ class Controller:
                 bool(job.required_nodes),
                 entry.accrue,
                 rules.association(job.account, job.user),
-                *rules.weights.standing(
-                    job.asked.get("node", job.least_nodes),
-                    job.asked.get("cpu", job.cpus),
-                    partition,
-                    rules.qos.get(job.qos),
-                ),
+                *standing,
                 job.nice,
-                fixed if entry.fixed_priority is None else entry.fixed_priority,
             )
-            number = job.array if job.array is not None else job.id
-            then = min(number, _MOST), job.task if job.task is not None else -1, entry.turn
-            row = self.queue.add(columns, then)
-            first = row if first < 0 else first
-            yield Place(entry, partition, demand, row)
+            self.queue.describe(row, columns)
+            self.place_of[row] = Place(entry, partition, demand, row)
 
     def leave(self, number: int) -> None:
         """A job ended."""
@@ -211,11 +228,9 @@ class Controller:
             self._let_go(entry)
         else:
             self._leave_queue(entry)
-        self._states[number] = UNKNOWN
-        rows = [place.row for place in self.places.pop(number)]
-        for row in rows:
+        self._note(UNKNOWN, number)
+        for row in self.queue.drop(number):
             del self.place_of[row]
-        self.queue.drop(rows)
         self.changed = True
 
     def start(self, place: Place, nodes: list[int]) -> None:
@@ -236,7 +251,8 @@ class Controller:
         for share in held:
             self.free[:, share.node] -= (share.cpus, share.memory, share.gpus)
         self.holdings = self._with(entry)
-        self.running[entry.number], self._states[entry.number] = entry, RUNS
+        self.running[entry.number] = entry
+        self._note(RUNS, entry.number)
         self.book.add(job.user, job.account, job.qos, partition, self.holds(entry), 1.0)
         if job.array is not None:
             self.tasks[job.array] = self.tasks.get(job.array, 0) + 1
@@ -254,7 +270,7 @@ class Controller:
         """Stop a job that begins anew later: it is held for two minutes, and its age begins again."""
         self._let_go(entry)
         entry.eligible = entry.accrue = self.now + REQUEUE_HOLD
-        self.queue.delay([place.row for place in self.places[entry.number]], entry.eligible)
+        self.queue.delay(entry.number, entry.eligible)
         self.say(entry, "BeginTime")
         self._rate(entry)
         self._queue(entry)
@@ -271,7 +287,8 @@ class Controller:
         self._count_usage(entry)
         for share in entry.shares or ():
             self.free[:, share.node] += (share.cpus, share.memory, share.gpus)
-        entry.shares, self._states[entry.number] = None, WAITS
+        entry.shares = None
+        self._note(WAITS, entry.number)
         self.holdings = self.holdings.without(entry.number)
         del self.running[entry.number]
         if job.array is not None:
@@ -280,22 +297,22 @@ class Controller:
             self.licences[name] = self.licences.get(name, 0.0) + amount
 
     def _queue(self, entry: Entry) -> None:
-        for place in self.places[entry.number]:
-            self.queue.insert(place.row)
+        for row in self.queue.rows[entry.number]:
+            self.queue.insert(row)
 
     def _leave_queue(self, entry: Entry) -> None:
-        for place in self.places[entry.number] if entry.shares is None else ():
-            self.queue.remove(place.row)
+        for row in self.queue.rows[entry.number] if entry.shares is None else ():
+            self.queue.remove(row)
 
     def say(self, entry: Entry, reason: str) -> None:
         """Note why a job waits, in Slurm's words."""
-        for place in self.places[entry.number][:1]:
-            self.queue.reasons[place.row] = self.rules.words.number(reason)
+        for row in self.queue.rows[entry.number][:1]:
+            self.queue.reasons[row] = self.book.words.number(reason)
 
     def reason(self, entry: Entry) -> str:
         """Why a job waits, in Slurm's words; empty for one that runs, or that no pass has looked at."""
-        rows = [place.row for place in self.places[entry.number][:1]]
-        return self.rules.words.of[self.queue.reasons[rows[0]]] if rows else ""
+        rows = self.queue.rows[entry.number]
+        return self.book.words.of[self.queue.reasons[rows[0]]] if rows else ""
 
     def holds(self, entry: Entry) -> dict[str, float]:
         """The resources that a running job holds, by Slurm's names."""
@@ -324,7 +341,7 @@ class Controller:
         for entry in self.running.values():
             self._count_usage(entry)
         self.factors, self._shares = self.fair.factors(), np.zeros(0)
-        self.queue.table[self.queue.order, FIXED] = np.nan
+        self.queue.fixed[self.queue.order] = np.nan
         self._rate_rows(self.queue.order)
         self.queue.sort()
 
@@ -337,7 +354,7 @@ class Controller:
 
     def _rate(self, entry: Entry) -> None:
         """Work out the priority of a waiting job in each of its partitions, and its place in the queue."""
-        self._rate_rows(np.array([place.row for place in self.places[entry.number]], dtype=np.int64))
+        self._rate_rows(np.array(self.queue.rows[entry.number], dtype=np.int64))
 
     def _rate_rows(self, rows: Ints) -> None:
         rules, table = self.rules, self.queue.table[rows].T
@@ -349,7 +366,8 @@ class Controller:
             table[SIZE : QOS + 1],
             table[NICE],
         )
-        values = np.where(np.isnan(table[FIXED]), moving, table[FIXED])
+        fixed = self.queue.fixed[rows]
+        values = np.where(np.isnan(fixed), moving, fixed)
         self.queue.rank(rows, rules.tiers[table[PARTITION].astype(np.int64)], values)
 
     # ------------------------------------------------------------------ who may start at all

@@ -26,8 +26,8 @@ class Entry:
     limit: seconds. eligible: it does not start before. accrue: from when its age counts. after: jobs that
     have to end first, by key. barred: the rule by which it never starts as it stands. turn: the order of
     entering. waits_for_time_only: nothing but ``eligible`` keeps it from coming into question. allowed: nodes
-    that will do (None: all). fixed_priority: as it was read. shares: what it holds, None while it waits; cpus: of
-    these. counted: until when they are part of its usage.
+    that will do (None: all). fixed_priority: as it was read. shares: what it holds, None while it waits;
+    cpus: of these. counted: until when they are part of its usage.
     """
 
     number: int

@@ -131,12 +131,16 @@ class Weights:
             self.qos * (qos.priority / self.top_qos if qos else 0.0),
         )
 
-    def priorities(self, ages: Floats, fair_shares: Floats, standing: Floats, nice: Floats) -> Floats:
+    def priorities(
+        self, ages: Floats, fair_shares: Floats, standing: Floats, nice: Floats
+    ) -> Floats:
         """Priorities of jobs (the sum in "Multifactor Priority Plugin", "Job Priority Factors").
 
         ages: seconds in which they could have started. fair_shares: factors. standing: (3, jobs).
         """
         total = self.age * np.minimum(np.maximum(ages, 0.0) / self.oldest, 1.0)
-        total = total + self.fair_share * fair_shares + standing[0] + standing[1] + standing[2] - nice
+        total = (
+            total + self.fair_share * fair_shares + standing[0] + standing[1] + standing[2] - nice
+        )
         found: Floats = np.maximum(total, 1.0)
         return found

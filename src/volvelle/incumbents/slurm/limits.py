@@ -6,7 +6,8 @@ Source: "Resource Limits" of Slurm's documentation and sacctmgr(1), "SPECIFICATI
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from copy import copy
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
@@ -42,12 +43,14 @@ class Bound(NamedTuple):
     most: Tres
 
 
+@dataclass(eq=False)
 class Words:
     """Reasons by number."""
 
-    def __init__(self) -> None:
-        self.of = list(WORDS)
-        self._numbers = {word: number for number, word in enumerate(WORDS)}
+    of: list[str] = field(default_factory=lambda: list(WORDS))
+
+    def __post_init__(self) -> None:
+        self._numbers = {word: number for number, word in enumerate(self.of)}
 
     def number(self, word: str) -> int:
         """The number of a reason."""
@@ -58,39 +61,33 @@ class Words:
 
 
 @dataclass(eq=False)
-class Groups:
-    """Groups of jobs that the same limits bind alike, by number; forks of a book share them.
-
-    within: the groups that a sum bears on, by its number.
-    """
-
-    numbers: dict[tuple[object, ...], int] = field(default_factory=dict)
-    caps: list[tuple[Cap, ...]] = field(default_factory=list)
-    within: dict[int, list[int]] = field(default_factory=lambda: defaultdict(list))
-
-
-@dataclass(eq=False)
 class Book:
     """Scopes of limits: their members, and the resources that the running jobs of each hold.
 
     held: sums by number. Numbers of a scope's resources are shared by all forks.
     """
 
-    words: Words
     _qos: dict[str, Qos]
     _partition_qos: dict[str, str]
     _association: dict[tuple[str, str], Association]
     _bounds: dict[tuple[str, str, str, str], tuple[Bound, ...]] = field(default_factory=dict)
     _numbers: dict[tuple[Scope, str], int] = field(default_factory=dict)
-    _groups: Groups = field(default_factory=Groups)
-    _reached: Ints = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
     held: list[float] = field(default_factory=list)
+    words: Words = field(default_factory=Words)
+
+    def __post_init__(self) -> None:
+        self._groups: dict[tuple[object, ...], int] = {}
+        """Groups of jobs that the same limits bind alike, by number; forks share them, and the next two."""
+        self._caps: list[tuple[Cap, ...]] = []
+        """The limits that bear on each group."""
+        self._within: dict[int, list[int]] = defaultdict(list)
+        """The groups that a sum bears on, by its number."""
+        self._reached: Ints = np.zeros(0, dtype=np.int64)
 
     @classmethod
-    def of(cls, site: Site, words: Words) -> "Book":
+    def of(cls, site: Site) -> "Book":
         """The limits of a site, of which nothing is held."""
         return cls(
-            words,
             {one.name: one for one in site.qos},
             {one.name: one.qos for one in site.partitions},
             {(one.account, one.user): one for one in site.associations},
@@ -98,7 +95,9 @@ class Book:
 
     def fork(self) -> "Book":
         """A copy that goes its own way."""
-        return replace(self, held=self.held.copy(), _reached=self._reached.copy())
+        other = copy(self)
+        other.held, other._reached = self.held.copy(), self._reached.copy()
+        return other
 
     def _number(self, scope: Scope, name: str) -> int:
         """Where the sum of a resource within a scope stands."""
@@ -115,29 +114,28 @@ class Book:
             amount = 1.0 if name == JOBS else held.get(name, 0.0)
             at = self._number(scope, name)
             self.held[at] += sign * amount
-            touched.update(self._groups.within.get(at, ()))
+            touched.update(self._within.get(at, ()))
         for group in touched:
             if group < len(self._reached):
                 self._reached[group] = self._limit(group)
 
     def group(self, job: Job, partition: str) -> int:
         """The number of the jobs that the same limits bind as they bind this one in a partition."""
-        groups = self._groups
         key = job.user, job.account, job.qos, partition, tuple(sorted(job.asked.items()))
-        if key not in groups.numbers:
-            number = groups.numbers[key] = len(groups.caps)
+        if key not in self._groups:
+            number = self._groups[key] = len(self._caps)
             caps = self.caps(job.user, job.account, job.qos, partition, job.asked)
-            groups.caps.append(caps)
+            self._caps.append(caps)
             for cap in caps:
-                groups.within[cap.at].append(number)
-        return groups.numbers[key]
+                self._within[cap.at].append(number)
+        return self._groups[key]
 
     def reached(self) -> Ints:
         """The reason of the first limit that a job of each group would exceed now, by group; 0: none.
 
         Below 0: the reason's number of a limit on numbers of jobs.
         """
-        known, caps = len(self._reached), self._groups.caps
+        known, caps = len(self._reached), self._caps
         if known < len(caps):
             self.held += [0.0] * (len(self._numbers) - len(self.held))
             more = [self._limit(group) for group in range(known, len(caps))]
@@ -150,7 +148,7 @@ class Book:
 
     def _limit(self, group: int) -> int:
         held = self.held
-        for cap in self._groups.caps[group]:
+        for cap in self._caps[group]:
             if held[cap.at] + cap.amount > cap.most:
                 number = self.words.number(cap.reason)
                 return -number if cap.of_jobs else number

@@ -80,9 +80,7 @@ class Main(NamedTuple):
 
 
 @kernel
-def take_reserved(
-    reserved: Reserved, own: int, begin: float, end: float, usable: Bools
-) -> None:
+def take_reserved(reserved: Reserved, own: int, begin: float, end: float, usable: Bools) -> None:
     """Leave out nodes that reservations keep from a job of reservation ``own`` between two times."""
     for one in range(len(reserved.begins)):
         if one == own:
@@ -124,7 +122,11 @@ def next_in_order(
         if lines.state[line] != 0:
             continue
         row = lines.rows[line]
-        job, partition, demand = int(table[row, JOB]), int(table[row, PARTITION]), int(table[row, DEMAND])
+        job, partition, demand = (
+            int(table[row, JOB]),
+            int(table[row, PARTITION]),
+            int(table[row, DEMAND]),
+        )
         if main.failed[partition]:
             if reasons[job] == NO_REASON:
                 reasons[job] = PRIORITY
@@ -139,7 +141,9 @@ def next_in_order(
             continue
         for node in range(len(usable)):
             main.there[node] = up[node]
-        take_reserved(reserved, int(table[row, RESERVATION]), now, now + table[row, LIMIT], main.there)
+        take_reserved(
+            reserved, int(table[row, RESERVATION]), now, now + table[row, LIMIT], main.there
+        )
         left = False
         for node in range(len(usable)):
             left = left or (main.there[node] and ground.allowed[demand, node])

@@ -6,7 +6,7 @@ from its nodes. Backfill goes through the whole queue and plans, by whole nodes 
 could start; a job starts now where that delays no job before it in the plan.
 """
 
-from functools import cmp_to_key
+from functools import cmp_to_key, partial
 
 import numpy as np
 
@@ -84,12 +84,8 @@ def in_question(controller: Controller) -> Ints:
     rows = rows[: come_into_question(table, order, controller.now, queue.reasons, rows)]
     stops = stops_by_class(rules)
     if stops.any() and _out_of_order(table[rows, CLASS].astype(np.int64).tolist(), stops):
-        return np.array(
-            sorted(
-                rows.tolist(), key=cmp_to_key(lambda a, b: _compare(controller, stops, a, b))
-            ),
-            dtype=np.int64,
-        )
+        compared = cmp_to_key(partial(_compare, controller, stops))
+        return np.array(sorted(rows.tolist(), key=compared), dtype=np.int64)
     return rows
 
 
@@ -130,7 +126,7 @@ def main_pass(controller: Controller, depth: int) -> None:
         np.zeros(len(up), dtype=np.bool_),
         np.zeros(len(up), dtype=np.bool_),
         rules.partition_nodes,
-        stops_by_class(rules).any(axis=1),
+        rules.may_stop,
         np.zeros(1, dtype=np.int64),
     )
     at, stage = 0, NEW
@@ -199,7 +195,7 @@ def backfill_pass(controller: Controller) -> None:
     if not len(rows):
         return
     lines = _lines(controller, rows)
-    ground, may_stop = rules.demands.ground, stops_by_class(rules).any(axis=1)
+    ground = rules.demands.ground
     numbers = np.array([controller.now, *rules.backfill])
     plan = new_plan(numbers, controller.reserved, len(lines.rows))
     chosen = np.zeros(len(controller.up), dtype=np.bool_)
@@ -207,7 +203,7 @@ def backfill_pass(controller: Controller) -> None:
     while True:
         if running is None:
             _keep_back(controller, lines, at)
-            last = last_that_fits(ground, lines, controller.free, controller.up, may_stop, at)
+            last = last_that_fits(ground, lines, controller.free, controller.up, rules.may_stop, at)
             if last < 0:
                 break
             running = _running(controller)

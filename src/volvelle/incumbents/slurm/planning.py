@@ -44,6 +44,7 @@ NEVER = float("inf")
 WORD = 63
 """Nodes of a set that a word holds, a bit each; the sign is not used."""
 
+
 class Running(NamedTuple):
     """Running jobs and what they leave free.
 

@@ -1,8 +1,9 @@
 """The queue of a controller: waiting jobs in their partitions as columns, the first to be served first."""
 
+import math
 from bisect import bisect_right
-from collections.abc import Iterable, Sequence
 from copy import copy
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -11,14 +12,14 @@ from volvelle.model.arrays import Floats, Ints
 
 (DEMAND, LIMIT, USER, PARTITION, ARRAY, RESERVATION, CLASS, GROUP, JOB) = range(9)
 (ELIGIBLE, WATCHED, ASKS, UP, RESERVED, NAMES_NODES) = range(9, 15)
-(ACCRUE, ASSOCIATION, SIZE, PARTITION_WEIGHT, QOS, NICE, FIXED) = range(15, 22)
+(ACCRUE, ASSOCIATION, SIZE, PARTITION_WEIGHT, QOS, NICE, COLUMNS) = range(15, 22)
 """Columns of a place; -1 for no array and no reservation.
 
 demand: what the job takes there. class: of jobs that may stop the same others. group: of those that the same
 limits bind alike. job: the row of the job's first place. eligible: seconds. watched: 1 where more than time
 may keep the job out of question, 2 where it is held. asks: whether Python has to be asked before it starts.
 up: whether its partition is. reserved, names nodes: whether the job names a reservation, or nodes. Then the
-parts of its priority; fixed is NaN where the priority moves.
+parts of its priority.
 """
 
 NO_REASON, BEGIN_TIME, PRIORITY, RESOURCES, IN_RESERVATION, NOT_AVAILABLE = range(6)
@@ -27,58 +28,66 @@ WORDS = "", "BeginTime", "Priority", "Resources", "Reservation", "ReqNodeNotAvai
 
 _TIER, _MOST = 1 << 40, (1 << 39) - 1
 """Parts of the number that sorts: a tier, and the most of a priority below it."""
+_ROOM = 16
+_BY_ROW = "reasons", "fixed", "first", "then"
 
 
+@dataclass(eq=False)
 class Queue:
     """Columns of all places, a row each, and the order of those that wait.
 
-    table: (rows, columns). reasons: numbers of words, by the row of a job's first place. order: rows. latest:
-    no job is eligible later.
+    rows: of the places of each job, by its number. order: rows. reasons: numbers of words, by the row of a
+    job's first place. fixed: priorities that do not move, NaN for others. latest: no job is eligible later.
+    table: (rows, columns), of what can be derived.
     """
 
-    def __init__(self) -> None:
-        self.table: Floats = np.zeros((16, FIXED + 1))
-        self.reasons: Ints = np.zeros(16, dtype=np.int64)
-        self.order: Ints = np.zeros(0, dtype=np.int64)
-        self.latest = -np.inf
-        self._first: Ints = np.zeros(16, dtype=np.int64)
-        self._then: Ints = np.zeros((16, 3), dtype=np.int64)
-        self._unused = list(range(15, -1, -1))
+    rows: dict[int, tuple[int, ...]] = field(default_factory=dict)
+    order: Ints = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
+    reasons: Ints = field(default_factory=lambda: np.zeros(_ROOM, dtype=np.int64))
+    fixed: Floats = field(default_factory=lambda: np.zeros(_ROOM))
+    latest: float = -math.inf
+    first: Ints = field(default_factory=lambda: np.zeros(_ROOM, dtype=np.int64))
+    then: Ints = field(default_factory=lambda: np.zeros((_ROOM, 3), dtype=np.int64))
+
+    def __post_init__(self) -> None:
+        self.table: Floats = np.zeros((len(self.reasons), COLUMNS))
+        used = {row for rows in self.rows.values() for row in rows}
+        self._unused = [row for row in range(len(self.reasons)) if row not in used]
 
     def fork(self) -> "Queue":
         """A copy that goes its own way."""
         other = copy(self)
-        other.table, other.reasons = self.table.copy(), self.reasons.copy()
-        other._first, other._then = self._first.copy(), self._then.copy()
-        other._unused = self._unused.copy()
+        for name in ("table", *_BY_ROW):
+            setattr(other, name, getattr(self, name).copy())
+        other.rows, other._unused = self.rows.copy(), self._unused.copy()
         return other
 
-    def add(self, columns: tuple[float, ...], then: tuple[int, int, int]) -> int:
-        """The row of a new place. columns: from `DEMAND` on, where `JOB` is -1 for this very row.
-
-        then: by which it sorts among those of equal priority.
-        """
-        if not self._unused:
+    def add(self, number: int, places: int, turn: tuple[int, int, int], fixed: float) -> None:
+        """A job has so many places. turn: by which they sort among those of equal priority."""
+        while len(self._unused) < places:
             size = len(self.table)
-            self.table = np.concatenate([self.table, np.zeros_like(self.table)])
-            self.reasons = np.concatenate([self.reasons, np.zeros_like(self.reasons)])
-            self._first = np.concatenate([self._first, np.zeros_like(self._first)])
-            self._then = np.concatenate([self._then, np.zeros_like(self._then)])
-            self._unused = list(range(2 * size - 1, size - 1, -1))
-        row = self._unused.pop()
+            for name in ("table", *_BY_ROW):
+                column = getattr(self, name)
+                setattr(self, name, np.concatenate([column, np.zeros_like(column)]))
+            self._unused += range(size, 2 * size)
+        rows = self.rows[number] = tuple(self._unused.pop() for _ in range(places))
+        for row in rows:
+            self.reasons[row], self.then[row], self.fixed[row] = NO_REASON, turn, fixed
+
+    def describe(self, row: int, columns: tuple[float, ...]) -> None:
+        """Note the columns of a place."""
         self.table[row] = columns
-        if columns[JOB] < 0:
-            self.table[row, JOB] = row
-        self.reasons[row], self._then[row] = NO_REASON, then
         self.latest = max(self.latest, columns[ELIGIBLE])
-        return row
 
-    def drop(self, rows: Iterable[int]) -> None:
-        """Forget places that do not wait."""
+    def drop(self, number: int) -> tuple[int, ...]:
+        """Forget the places of a job, which does not wait; their rows."""
+        rows = self.rows.pop(number)
         self._unused.extend(rows)
+        return rows
 
-    def delay(self, rows: Sequence[int], eligible: float) -> None:
-        """Rows are not eligible before a time, from which on their age counts."""
+    def delay(self, number: int, eligible: float) -> None:
+        """A job is not eligible before a time, from which on its age counts."""
+        rows = list(self.rows[number])
         self.table[rows, ELIGIBLE] = self.table[rows, ACCRUE] = eligible
         self.latest = max(self.latest, eligible)
 
@@ -86,16 +95,16 @@ class Queue:
         """Note by what rows sort (``sort_job_queue``): reservations first, then tiers, then priorities."""
         whole = np.clip(priorities, -_MOST, _MOST).astype(np.int64)
         free = 1 - self.table[rows, RESERVED].astype(np.int64)
-        self._first[rows] = (free << 60) - tiers * _TIER - whole
+        self.first[rows] = (free << 60) - tiers * _TIER - whole
 
     def key(self, row: int) -> tuple[int, ...]:
         """The key by which a row sorts."""
-        return int(self._first[row]), *self._then[row].tolist()
+        return int(self.first[row]), *self.then[row].tolist()
 
     def insert(self, row: int) -> None:
         """A place waits, behind those of the same key."""
         order, key = self.order, self.key(row)
-        keys = self._first[order]
+        keys = self.first[order]
         low, high = np.searchsorted(keys, key[0]), np.searchsorted(keys, key[0], "right")
         if low < high:
             low += bisect_right(order[low:high].tolist(), key, key=self.key)
@@ -107,7 +116,7 @@ class Queue:
 
     def sort(self) -> None:
         """Put the order right after ranks have moved."""
-        first, then = self._first[self.order], self._then[self.order]
+        first, then = self.first[self.order], self.then[self.order]
         self.order = self.order[np.lexsort((then[:, 2], then[:, 1], then[:, 0], first))]
 
 

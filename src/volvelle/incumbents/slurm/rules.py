@@ -7,7 +7,6 @@ import numpy as np
 
 from volvelle.incumbents.slurm.choosing import Demands
 from volvelle.incumbents.slurm.fair_share import Weights
-from volvelle.incumbents.slurm.limits import Words
 from volvelle.incumbents.slurm.shapes import Hardware
 from volvelle.incumbents.slurm.site import Qos, Site
 from volvelle.incumbents.slurm.text import duration
@@ -34,7 +33,6 @@ class Rules:
         masks = [self.hardware.mask(one.nodes) for one in self.partitions.values()]
         self.partition_nodes = np.array(masks, dtype=np.bool_).reshape(len(masks), -1)
         self.tiers = np.array([one.tier for one in self.partitions.values()], dtype=np.int64)
-        self.words = Words()
         self.qos: Mapping[str, Qos] = {one.name: one for one in site.qos}
         self.usual_qos = {(one.account, one.user): one.default_qos for one in site.associations}
         config = site.config
@@ -75,6 +73,8 @@ class Rules:
         self.classes: list[tuple[str, str]] = []
         self.stops = np.zeros((0, 0), dtype=np.bool_)
         """Which classes of jobs may stop which."""
+        self.may_stop = np.zeros(0, dtype=np.bool_)
+        """Which classes may stop any."""
 
     def number(self, of: Hashable) -> int:
         """The number of what passes count by."""
