@@ -151,7 +151,7 @@ def test_a_site_without_topology_is_refused(site: str) -> None:
 
 
 def attached(preference: str) -> dict[str, Any]:
-    """A poll: two racks of two nodes of four GPUs, in each a workload on one node; a gang of two nodes waits."""
+    """A poll: two racks of two nodes of four GPUs, a workload in each; a gang of two nodes waits."""
     gpu, noon = "nvidia.com/gpu", "2026-11-01T12:00:00Z"
 
     def kube(kind: str, name: str, spec: Any = None, **rest: Any) -> Any:
