@@ -12,13 +12,18 @@ if TYPE_CHECKING:
 
 def read_workloads(experiment: "Experiment", cluster: "Cluster") -> "dict[WorkloadKey, Source]":
     """The experiment's workloads; rows that were dropped or repaired are remarked on."""
-    from volvelle.cli.output import progress
+    from volvelle.cli.output import progress, remark
+    from volvelle.simulate.experiment import PLACED_ANYWAY
 
     with progress("reading", "rows") as update:
         sources = experiment.sources(cluster, lambda rows: update(rows, None))
     first = next(iter(sources.values())).workload
     remark_on_import(first)
     remark_on_cluster(first, cluster)
+    if experiment.places_anyway(cluster):
+        remark(
+            f"note: nodes of this cluster change: jobs are placed by --placement {PLACED_ANYWAY}"
+        )
     return sources
 
 

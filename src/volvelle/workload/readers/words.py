@@ -54,7 +54,7 @@ STATES: dict[str, str] = {
     }.items()
     for word in words.split()
 }
-"""What others call the states of jobs, and our word."""
+"""Names of the states of jobs in other systems, and our word for each."""
 
 _WORD = re.compile(r"[A-Z]{2,}s(?![a-z])|[A-Z]?[a-z0-9]+|[A-Z0-9]+(?![a-z])")
 _FILLERS = frozenset(("of", "the", "no", "nr", "am", "der", "von", "de", "du", "des", "la", "le"))
