@@ -284,6 +284,9 @@ class Watched:
                 self.problem = str(error)
             except OSError as error:
                 self.problem = str(error)
+            except Exception as error:  # an object that is none: all are read again
+                self._version = ""
+                self.problem = f"{self._path} cannot be read: {type(error).__name__}: {error}"
             else:
                 continue
             self._closing.wait(retry)

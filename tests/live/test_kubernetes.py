@@ -166,6 +166,17 @@ def test_a_node_with_fewer_gpus_than_it_had_says_so(harness: KubernetesHarness) 
     until(lambda: harness.since(NodeCondition)[-1].problem == "")
 
 
+def test_objects_that_are_not_as_expected_stop_no_jobs(
+    harness: KubernetesHarness, capfd: pytest.CaptureFixture[str]
+) -> None:
+    kubelet = harness.cluster.kubelets[harness.nodes[1]]
+    kubelet.broken = 0.5  # type: ignore[assignment]
+    harness.start("iterations=2")
+    assert harness.end().outcome is Outcome.FINISHED
+    said = capfd.readouterr().err
+    assert "an object of the Kubernetes API is not as expected" in said and "ValueError" in said
+
+
 def test_unequal_parts_run_in_equal_pods(harness: KubernetesHarness) -> None:
     words = ("sh", "-c", "echo $VOLVELLE_NODE $VOLVELLE_NODES $VOLVELLE_GPUS > $VOLVELLE_NODE_RANK")
     grants = (Grant(harness.nodes[0], (0, 1)), Grant(harness.nodes[1], (1,)))

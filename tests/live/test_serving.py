@@ -120,7 +120,17 @@ def test_a_waiting_job_is_changed_and_a_running_one_put_back(
     monkeypatch.chdir(server)
     first, second = (
         volvelle(
-            server, "submit", "--gpus", "4", "--estimate", "1h", "--", "sleep", "60"
+            server,
+            "submit",
+            "--name",
+            "rest",
+            "--gpus",
+            "4",
+            "--estimate",
+            "1h",
+            "--",
+            "sleep",
+            "60",
         ).stdout.split()[1]
         for _ in range(2)
     )
@@ -135,8 +145,12 @@ def test_a_waiting_job_is_changed_and_a_running_one_put_back(
     nothing = volvelle(server, "change", first)
     assert "nothing changes: give --retries, --estimate" in nothing.stderr
     until(lambda: volvelle(server, "requeue", first).returncode == 0, "the job put back")
+    several = volvelle(server, "cancel", "rest")
+    assert several.returncode == 2
+    assert f"2 jobs are called 'rest': {first} (" in several.stderr
+    assert "there is no job 'rset' (did you mean 'rest'?)" in volvelle(server, "why", "rset").stderr
     assert volvelle(server, "cancel", second).returncode == 0
-    some = volvelle(server, "cancel", second, "99999", first)
+    some = volvelle(server, "cancel", second, "99999", "rest")
     assert (some.stdout, some.returncode) == (f"job {first} cancelled\n", 1)
     assert some.stderr.splitlines() == [
         f"error: job {second} is cancelled.",
