@@ -15,6 +15,6 @@ BoolColumn = Bools
 
 
 def scalar_type(annotation: Any) -> Any:
-    """The type of the elements of an annotated array; NumPy 2.5 names it directly, earlier ones in a dtype."""
+    """The type of the elements of an annotated array: NumPy 2.5 names it, earlier ones name its dtype."""
     last = get_args(annotation)[-1]
     return (get_args(last) or (last,))[0]
