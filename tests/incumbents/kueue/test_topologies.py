@@ -179,7 +179,7 @@ def attached(preference: str) -> dict[str, Any]:
 
     quota = {"name": "a100", "resources": [{"name": gpu, "nominalQuota": 16}]}
     groups = [{"coveredResources": [gpu], "flavors": [quota]}]
-    counts = {"valuesPerLevel": [{"individual": {"prefix": "b", "roots": ["1x"]}}]}
+    counts: dict[str, Any] = {"valuesPerLevel": [{"individual": {"prefix": "b", "roots": ["1x"]}}]}
     counts |= {"domainCount": 1, "podCounts": {"individual": [1]}}
     racks = {"levels": [{"nodeLabel": level} for level in LEVELS]}
     queue = {"namespaceSelector": {}, "resourceGroups": groups}
