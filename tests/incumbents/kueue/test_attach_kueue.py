@@ -363,7 +363,9 @@ def test_objects_that_refer_to_nothing_are_said_and_others_told() -> None:
     assert told.keys() == {"vision/lost", "vision/off", "vision/train-1"}
     said = " ".join(follower.remarks)
     assert "Workload vision/future: version 'v7' of Kueue's API is not known" in said
-    assert "Workload vision/half: Expected 'array', got 'str' - at 'podSets': it is left out" in said
+    assert (
+        "Workload vision/half: Expected 'array', got 'str' - at 'podSets': it is left out" in said
+    )
     assert "Workload vision has no metadata.name" in said
     assert "Workload vision/odd: 'many' is no quantity of nvidia.com/gpu" in said
     known = {job.key: job for job in follower.snapshot.jobs}
