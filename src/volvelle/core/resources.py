@@ -1,5 +1,6 @@
 """Nodes and their GPUs, by name, as policies and placements see them."""
 
+from collections.abc import Mapping
 from typing import NamedTuple
 
 import numpy as np
@@ -27,6 +28,7 @@ class _Layout(NamedTuple):
     """(levels, nodes): the number of each node's domain, the largest domains first."""
     largest_domains: tuple[int, ...]
     """By level: GPUs of the largest domain."""
+    slowdowns: Mapping[str, FloatColumn]
 
 
 class Resources:
@@ -101,6 +103,11 @@ class Resources:
     def slot_node(self) -> IntColumn:
         """The node of each slot."""
         return self._layout.slot_node
+
+    @property
+    def slowdowns(self) -> Mapping[str, FloatColumn]:
+        """The slowdown of each slot by variability class; 1 where its node names none."""
+        return self._layout.slowdowns
 
     def change(self, name: str, node_state: NodeState, node: Node | None) -> None:
         """Node ``name`` is in ``node_state`` now; ``node`` describes it where it is new."""
@@ -290,7 +297,18 @@ def _laid_out(
         int(gpus.max(initial=1)),
         domains,
         tuple(int(np.bincount(there, gpus, 1).max(initial=1)) for there in domains),
+        _slowdowns(nodes),
     )
+
+
+def _slowdowns(nodes: tuple[Node, ...]) -> dict[str, FloatColumn]:
+    classes = sorted({name for node in nodes for name, _ in node.slowdowns})
+    return {
+        name: np.concatenate(
+            [np.array(dict(node.slowdowns).get(name, (1.0,) * node.gpus)) for node in nodes]
+        )
+        for name in classes
+    }
 
 
 def first_changes_to_up(cluster: Cluster) -> set[str]:

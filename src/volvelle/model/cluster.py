@@ -206,6 +206,13 @@ def check_cluster(cluster: Cluster, place: str) -> None:
                 f"{place}: node {node.name!r} has {node.gpus} GPUs but its bandwidth_gbps is not "
                 f"{node.gpus} x {node.gpus}"
             )
+        for name, slowdowns in node.slowdowns:
+            if len(slowdowns) != node.gpus:
+                raise Problem(
+                    f"{place}: node {node.name!r} has {node.gpus} GPUs but {len(slowdowns)} slowdowns of "
+                    f"variability class {name!r}",
+                    mend="write one for each GPU",
+                )
     for change in cluster.changes:
         if change.node not in names:
             raise Problem(

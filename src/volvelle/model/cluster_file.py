@@ -49,6 +49,7 @@ class _NodeGroup(_Strict):
     bandwidth_gbps: tuple[tuple[float, ...], ...] | None = None
     labels: Annotated[tuple[str, ...], AfterValidator(_labels)] = ()
     domains: dict[str, str] = {}
+    slowdowns: dict[str, tuple[Annotated[float, Field(gt=0)], ...]] = {}
 
 
 class _PoolEntry(_Strict):
@@ -200,4 +201,6 @@ def _group_nodes(group: _NodeGroup) -> list[Node]:
         if group.count == 1
         else [f"{group.name}-{i:0{len(str(group.count - 1))}d}" for i in range(group.count)]
     )
-    return [Node(name, **group.model_dump(exclude={"name", "count", "domains"})) for name in names]
+    described = group.model_dump(exclude={"name", "count", "domains"})
+    described["slowdowns"] = tuple(sorted(group.slowdowns.items()))
+    return [Node(name, **described) for name in names]

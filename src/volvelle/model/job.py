@@ -167,6 +167,8 @@ class JobSpec(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         "longer iterations for each node beyond the fewest, as a share",
         column="declared_spread_slowdown", cell=", as its user declares it", key="spread_slowdown",
         bounds={"ge": 0, "le": 1000})] = 0.0
+    variability: Annotated[str, Attribute(
+        "variability class: which slowdowns of the nodes' GPUs it meets", need=True)] = ""
     sensitivity: Annotated[Sensitivity | None, Attribute(
         "its profile over CPUs and memory per GPU, as its user declares it",
         column="declared_sensitivity")] = None

@@ -27,6 +27,7 @@ class Node(msgspec.Struct, frozen=True):
 
     labels: sorted, each ``NAME`` or ``NAME=VALUE``, as `read_labels` gives them. domain: where it stands, by
     the cluster's levels (`Level`), or empty. Nodes of one domain have all names up to its level.
+    slowdowns: by variability class, for each GPU, the time of an iteration over that on a typical GPU.
     """
 
     name: str
@@ -37,6 +38,7 @@ class Node(msgspec.Struct, frozen=True):
     bandwidth_gbps: tuple[tuple[float, ...], ...] | None = None
     labels: tuple[str, ...] = ()
     domain: tuple[str, ...] = ()
+    slowdowns: tuple[tuple[str, tuple[float, ...]], ...] = ()
 
     @property
     def kind(self) -> NodeKind:

@@ -152,6 +152,7 @@ class Lives:
         nodes, share = len(there) or 1, 1.0
         if holding.slots and truth.spread_slowdown:
             share = 1.0 / (1.0 + truth.spread_slowdown * self._nodes_too_many(there, holding.gpus))
+        share /= max(self.ledger.slowdowns(holding), default=1.0)
         now = begin
         while now < end:
             reached = work * (1 + 1e-12)  # a boundary that rounding left a hair ahead

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from volvelle.core.decision import Decision
 from volvelle.core.events import Event, JobFailed
-from volvelle.core.facets import PlacesBatches
+from volvelle.core.facets import PlacesAllAnew, PlacesBatches
 from volvelle.core.log import EachMoment
 from volvelle.core.parts import Placement, placements
 from volvelle.core.resources import Resources
@@ -86,7 +86,9 @@ class Moves(EachMoment):
 
 
 def _moves(placement: Placement) -> bool:
-    return isinstance(placement, PlacesBatches) and placement.moves
+    return isinstance(placement, PlacesAllAnew) or (
+        isinstance(placement, PlacesBatches) and placement.moves
+    )
 
 
 @placement_promises.promise(lambda placement: placement.names_gpus and not _moves(placement))

@@ -128,7 +128,8 @@ class Kueue(Policy):
         if self._own is not None:
             if self._books is None:
                 site = self._own.site.settled()
-                self._books = Books(site, dict.fromkeys(site.flavors, 1), unit=1.0)
+                places = self._own.places and self._own.places.fork()
+                self._books = Books(site, dict.fromkeys(site.flavors, 1), places=places, unit=1.0)
             return self._books
         if self._books is None or (nodes > self._nodes and not self.site):
             kinds, places = view.resources.kinds, None
@@ -160,10 +161,13 @@ def _follow(view: View, books: Books, request: TopologyRequest, own: Own | None)
     """Let jobs enter and leave, start and stop in the books as they did in the core."""
     jobs, resources, places = view.jobs, view.resources, books.places
     largest = int(resources.node_gpus.max())
-    if places is not None:
+    if places is not None and own is None:
         up = resources.schedulable.tolist()
-        for name, at in resources.index.items():
-            places.gpus[name] = resources.nodes[at].gpus * 1000 if up[at] else 0
+        sizes = {
+            name: resources.nodes[at].gpus * 1000 * up[at] for name, at in resources.index.items()
+        }
+        if places.resize(sizes):
+            books.queues.stir_all()
     numbers = jobs.number.astype(np.int64).tolist()
     for number in sorted(books.jobs.keys() - set(numbers)):
         books.leave(number)
