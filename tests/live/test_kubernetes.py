@@ -170,7 +170,7 @@ def test_objects_that_are_not_as_expected_stop_no_jobs(
     harness: KubernetesHarness, capfd: pytest.CaptureFixture[str]
 ) -> None:
     kubelet = harness.cluster.kubelets[harness.nodes[1]]
-    kubelet.broken = 0.5  # type: ignore[assignment]
+    kubelet.broken = 0.5
     harness.start("iterations=2")
     assert harness.end().outcome is Outcome.FINISHED
     said = capfd.readouterr().err

@@ -32,7 +32,7 @@ NEW, ASKED, STOPS_NONE = range(3)
 """How far a line of the main pass has come: Python was asked and keeps nothing; there are no victims."""
 
 ASKS_FIRST, STARTS, MAY_STOP = range(3)
-"""What Python does with a line of the main pass: it is asked what keeps it, starts it, looks for victims."""
+"""The work of Python on a line of the main pass: what keeps the job, its start, its victims."""
 
 
 class Lines(NamedTuple):

@@ -58,7 +58,7 @@ def main() -> None:
         f"Sia-Philly workloads 1 to {options.workloads}, {NODES * GPUS} GPUs in nodes of {GPUS}, FIFO, "
         "moves cost nothing"
     )
-    report = Report("philly", "Variability-aware placement", Given(options.out, setting))
+    report = Report("variability", "Variability-aware placement", Given(options.out, setting))
     jct = {
         (factor, name, number): _mean_jct(folder, number, placement, factor, options.jobs)
         for factor in factors
