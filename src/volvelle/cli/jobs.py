@@ -145,7 +145,7 @@ def _history_heads(now: "datetime", rows: list[Row]) -> list[Head]:
 def _format_period(job: Row, since: str, until: str) -> str:
     from volvelle.model.units import format_duration
 
-    return "-" if job[until] is None else format_duration(max(job[until] - job[since], 0.0))
+    return "-" if job[until] is None else format_duration(round(max(job[until] - job[since], 0.0)))
 
 
 def why(which: Which, output: options.Output = Form.TABLE) -> None:
