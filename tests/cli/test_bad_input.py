@@ -83,10 +83,15 @@ def test_an_unknown_key_of_a_config_is_named_with_the_nearest(volvelle: Volvelle
     assert "exp.toml: unknown key 'policis' (did you mean 'policies'?)" in ran.err
 
 
-def test_a_job_that_is_no_number_is_answered_with_the_mend(volvelle: Volvelle) -> None:
-    ran = volvelle("cancel", "abc")
-    assert ran.status == 2
-    assert "'abc' is no job: write its number" in " ".join(ran.err.replace("│", " ").split())
+def test_a_command_of_another_name_leads_to_ours(volvelle: Volvelle) -> None:
+    for name, said in (
+        ("what-if", "See: volvelle why JOB, submit --dry-run"),
+        ("squeue", "See: volvelle queue"),
+        ("cancl", "Did you mean 'cancel'?"),
+    ):
+        ran = volvelle(name)
+        assert ran.status == 2
+        assert said in " ".join(ran.err.replace("│", " ").split())
 
 
 def test_a_duration_that_contradicts_start_and_end_is_remarked_on(volvelle: Volvelle) -> None:

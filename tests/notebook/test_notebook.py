@@ -139,7 +139,7 @@ def test_columns_are_those_of_the_files(compared: Comparison) -> None:
     pyarrow = pytest.importorskip("pyarrow", reason="Arrow needs the extra 'notebook'")
     runs, jobs = pyarrow.table(compared), pyarrow.table(compared["fifo"])
     assert runs.column("jct:mean").to_pylist() == as_columns(compared.grid.tidy())["jct:mean"]
-    assert jobs.num_rows == 40
+    assert jobs.num_rows == len(compared["fifo"].jobs) == 40
     assert jobs.column("jct").to_pylist() == compared["fifo"].outcomes.jct.tolist()
 
 
@@ -155,7 +155,16 @@ def test_without_pyarrow_it_is_said_what_is_missing(
 
 
 def test_one_policy_may_be_named_without_a_list(trace: Path) -> None:
-    assert list(vv.compare(trace, "1x8", policies="srsf", workers=1)) == ["recorded", "srsf"]
+    assert list(vv.compare(trace, "1x8", "srsf", workers=1)) == ["recorded", "srsf"]
+
+
+def test_what_is_not_there_is_named_with_the_nearest() -> None:
+    with pytest.raises(
+        AttributeError, match=r"no attribute 'smulate' \(did you mean 'simulate'\?\)"
+    ):
+        vv.smulate  # noqa: B018
+    with pytest.raises(vv.Problem, match=r"it is a generator\. Say generate\('demo:jobs=5'\)"):
+        vv.simulate("demo:jobs=5", "1x8", "srsf")
 
 
 def test_simulate_takes_the_keys_of_an_experiment_file(tmp_path: Path) -> None:

@@ -44,6 +44,7 @@ TABULATED = Features(
     failures=False,
     amounts=False,
     sharing=False,
+    uneven=False,
     dependencies=True,
     limits=True,
 )

@@ -10,13 +10,13 @@ from typing import Any
 
 import msgspec
 
-from volvelle.model.node import FailureProcess, Node, NodeChange, NodeKind, NodeState
+from volvelle.model.node import FailureProcess, Level, Node, NodeChange, NodeKind, NodeState
 from volvelle.model.pool import Pool, Profiling
 from volvelle.model.problems import Problem
 from volvelle.model.toml import read_toml
 
 __all__ = [
-    "Cluster", "FailureProcess", "Node", "NodeChange", "NodeState", "Pool", "Profiling",
+    "Cluster", "FailureProcess", "Level", "Node", "NodeChange", "NodeState", "Pool", "Profiling",
     "check_cluster", "cluster_from", "parse_cluster", "read_cluster",
 ]  # fmt: skip
 
@@ -24,6 +24,7 @@ __all__ = [
 class Cluster(msgspec.Struct, frozen=True):
     """Nodes, pools, what is known to happen to the nodes, and those on which jobs are profiled first.
 
+    levels: of the nodes' domains, the largest first.
     ``Cluster("8x8:a100")`` is what `parse_cluster` makes of the text.
     """
 
@@ -32,6 +33,7 @@ class Cluster(msgspec.Struct, frozen=True):
     changes: tuple[NodeChange, ...] = ()
     failures: FailureProcess | None = None
     profiling: Profiling | None = None
+    levels: tuple[Level, ...] = ()
 
     def __post_init__(self) -> None:
         """Nodes may be written in the short form. Raises `Problem`."""
@@ -204,6 +206,13 @@ def check_cluster(cluster: Cluster, place: str) -> None:
                 f"{place}: node {node.name!r} has {node.gpus} GPUs but its bandwidth_gbps is not "
                 f"{node.gpus} x {node.gpus}"
             )
+        for name, slowdowns in node.slowdowns:
+            if len(slowdowns) != node.gpus:
+                raise Problem(
+                    f"{place}: node {node.name!r} has {node.gpus} GPUs but {len(slowdowns)} slowdowns of "
+                    f"variability class {name!r}",
+                    mend="write one for each GPU",
+                )
     for change in cluster.changes:
         if change.node not in names:
             raise Problem(

@@ -36,8 +36,8 @@ Part = Any
 def simulate(
     jobs: Jobs | Path | str | HasArrow,
     cluster: Cluster | Path | str | None = None,
-    *,
     policy: Part = "fifo",
+    *,
     out: Path | str | None = None,
     journal: bool = True,
     progress: Callable[[Progress], None] | None = None,
@@ -66,8 +66,8 @@ def simulate(
 def compare(
     jobs: Jobs | Path | str | HasArrow,
     cluster: Cluster | Path | str | None = None,
-    *,
     policies: Sequence[Part] | Part = (),
+    *,
     price: float | None = None,
     out: Path | str | None = None,
     workers: int | None = None,

@@ -9,7 +9,9 @@ from typer.testing import CliRunner
 
 from volvelle.cli.main import app
 from volvelle.core.composition import WrittenComposition
-from volvelle.incumbents.kueue.api import read
+from volvelle.incumbents.kueue.api import KINDS, read
+from volvelle.incumbents.kueue.attach import Reader
+from volvelle.incumbents.kueue.forecast import foresee
 from volvelle.incumbents.kueue.pods import TopologyRequest
 from volvelle.incumbents.kueue.topology import Tree, place
 from volvelle.metrics.outcomes import Outcomes
@@ -35,7 +37,7 @@ def tree() -> Tree:
 
 
 def placed(room: dict[str, int], count: int, **request: Any) -> dict[str, int]:
-    return place(tree(), room, count, TopologyRequest(**request))
+    return place(tree(), tree().totals(room), count, TopologyRequest(**request))
 
 
 @pytest.fixture
@@ -143,3 +145,74 @@ def test_a_site_without_topology_is_refused(site: str) -> None:
     Path(site).write_text(text)
     with pytest.raises(Problem, match="flavour a100 has no topology"):
         ran(site, "required=rack", job("a", 0.0, 1))
+
+
+# ---------------------------------------------------------------------- attached
+
+
+def attached(preference: str) -> dict[str, Any]:
+    """A poll: two racks of two nodes of four GPUs, a workload in each; a gang of two nodes waits."""
+    gpu, noon = "nvidia.com/gpu", "2026-11-01T12:00:00Z"
+
+    def kube(kind: str, name: str, spec: Any = None, **rest: Any) -> Any:
+        metadata = {"name": name, "creationTimestamp": noon} | rest.pop("metadata", {})
+        return {"kind": kind, "metadata": metadata, "spec": spec or {}} | rest
+
+    def workload(name: str, pods: int, assigned: Any, **asked: Any) -> Any:
+        containers = [{"resources": {"requests": {gpu: 4}}}]
+        set_ = {
+            "count": pods,
+            "topologyRequest": asked,
+            "template": {"spec": {"containers": containers}},
+        }
+        usage = {"flavors": {gpu: "a100"}, "resourceUsage": {gpu: 4 * pods}, "count": pods}
+        usage |= {"topologyAssignment": {"levels": [LEVELS[2]]} | (assigned or {})}
+        reserved = {"type": "QuotaReserved", "status": "True", "lastTransitionTime": noon}
+        status = {
+            "conditions": [reserved],
+            "admission": {"clusterQueue": "all", "podSetAssignments": [usage]},
+        }
+        spec = {"queueName": "gpus", "podSets": [set_]}
+        return kube(
+            "Workload", name, spec, metadata={"namespace": "n"}, status=status if assigned else {}
+        )
+
+    quota = {"name": "a100", "resources": [{"name": gpu, "nominalQuota": 16}]}
+    groups = [{"coveredResources": [gpu], "flavors": [quota]}]
+    domain = {"individual": {"prefix": "b", "roots": ["1x"]}}
+    counts: dict[str, Any] = {
+        "domainCount": 1,
+        "podCounts": {"individual": [1]},
+        "valuesPerLevel": [domain],
+    }
+    racks = {"levels": [{"nodeLabel": level} for level in LEVELS]}
+    queue = {"namespaceSelector": {}, "resourceGroups": groups}
+    found = [
+        kube("Topology", "racks", racks),
+        kube("ResourceFlavor", "a100", {"topologyName": "racks"}),
+        kube("ClusterQueue", "all", queue),
+        kube("LocalQueue", "gpus", {"clusterQueue": "all"}, metadata={"namespace": "n"}),
+        *(
+            kube("Node", name, metadata={"labels": LABELS[name]}, status={"capacity": {gpu: 4}})
+            for name in ("a1x", "a1y", "b1x", "b1y")
+        ),
+        workload("long", 1, {"domains": [{"values": ["a1x"], "count": 1}]}),
+        workload("short", 1, {"slices": [counts]}),
+        workload("gang", 2, None, **{preference: "rack"}),
+    ]
+    return {kind: [one for one in found if one["kind"] == kind] for kind in KINDS}
+
+
+@pytest.mark.parametrize(("preference", "seconds"), [("required", 600.0), ("preferred", 1.0)])
+def test_an_attached_gang_waits_for_the_rack_that_it_requires(
+    preference: str, seconds: float
+) -> None:
+    reader, now = Reader(), 1793534400.0
+    snapshot = reader.snapshot(attached(preference), now)
+    site = reader.site(attached(preference)).at(snapshot)
+    assert not any("topolog" in one for one in site.remarks)
+    lasting = {"n/long": 3600.0, "n/short": 600.0, "n/gang": 60.0}
+    expected = foresee(site, snapshot, lasting)["n/gang"]
+    assert expected.start == pytest.approx(now + seconds, abs=2.0)
+    if preference == "required":
+        assert "2 pods of 4 GPUs that have to be in one rack: 1 fit into the freest" in expected.why

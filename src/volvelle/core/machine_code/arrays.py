@@ -11,12 +11,13 @@ import struct
 import time
 from collections.abc import Callable, Iterator
 from functools import cache
-from typing import Any, get_args
+from typing import Any
 
 import numpy as np
 
 from volvelle.core.machine_code.kinds import Arguments, Array, NoCompiler, OtherKind
 from volvelle.core.machine_code.loading import Loaded, is_kept, loaded, raise_from
+from volvelle.model.arrays import scalar_type
 
 _FROM_BUFFER = ctypes.pythonapi.PyByteArray_FromStringAndSize
 _FROM_BUFFER.restype, _FROM_BUFFER.argtypes = ctypes.py_object, (ctypes.c_ssize_t, ctypes.c_ssize_t)
@@ -107,7 +108,7 @@ def _kind(loop: Any, annotation: Any, value: Any) -> Any:
         if not isinstance(value, np.ndarray):
             return type(value).__name__
     else:
-        (wanted,) = get_args(get_args(annotation)[1])
+        wanted = scalar_type(annotation)
         if not isinstance(value, np.ndarray) or value.dtype != wanted:
             raise TypeError(
                 f"{loop.__qualname__} takes an array of {wanted.__name__}, not {value!r}"

@@ -20,7 +20,7 @@ from msgspec.structs import replace as changed_struct
 
 from volvelle.incumbents.kueue.amounts import Quantity, amount, is_gpu
 from volvelle.incumbents.kueue.attached_jobs import AttachedSite, Snapshot
-from volvelle.incumbents.kueue.objects import Quotas, ResourceFlavor, ResourceQuota
+from volvelle.incumbents.kueue.objects import Quotas, ResourceQuota
 from volvelle.incumbents.kueue.site import Site
 from volvelle.model.problems import Problem, nearest
 
@@ -56,7 +56,7 @@ def examples(site: AttachedSite) -> Iterator[tuple[str, str]]:
     for cohort, flavor, quota in islice(_gpu_quotas(site.site.cohorts.values()), 1):
         of = f"flavor={flavor} resource={quota.name}"
         yield "A cohort's quota", f"Cohort={cohort.name} nominalQuota=16 {of}"
-    for name in islice((one.name for one in flavors if _nodes_of(site.site, one)), 1):
+    for name in islice((one.name for one in flavors if site.site.nodes_of(one)), 1):
         yield "A node more", f"ResourceFlavor={name} nodes=+1"
         yield "A node less", f"ResourceFlavor={name} nodes=-1"
 
@@ -74,11 +74,6 @@ def _quotas(owner: Quotas) -> Iterator[tuple[str, ResourceQuota]]:
         for flavor in group.flavors:
             for quota in flavor.resources:
                 yield flavor.name, quota
-
-
-def _nodes_of(site: Site, flavor: ResourceFlavor) -> int:
-    """The number of known nodes of a flavour."""
-    return sum(flavor.node_labels.items() <= node.labels.items() for node in site.nodes.values())
 
 
 def _changed(site: Site, written: str) -> Site:
@@ -158,7 +153,7 @@ def _with_nodes(site: Site, name: str, fields: Mapping[str, str], written: str) 
     """A site in whose quotas of a flavour more or fewer nodes count."""
     if name not in site.flavors:
         raise Problem(f"there is no ResourceFlavor {name!r}{nearest(name, site.flavors)}")
-    nodes = _nodes_of(site, site.flavors[name])
+    nodes = len(site.nodes_of(site.flavors[name]))
     more = fields.get("nodes", "")
     if not re.fullmatch(r"[+-]?\d+", more) or len(fields) != 1:
         raise Problem(

@@ -4,6 +4,8 @@ import math
 from collections import defaultdict
 from statistics import median
 
+import numpy as np
+
 from volvelle.incumbents.slurm.fair_share import FairShare, Weights
 from volvelle.incumbents.slurm.policy import Past
 from volvelle.incumbents.slurm.site import Job, Site, Snapshot
@@ -56,15 +58,10 @@ def _moments(site: Site, job: Job, now: float, weights: Weights) -> list[float]:
     if len(job.partitions) > 1 or job.accrue >= now - weights.period:
         return []
     users = sum(1 for one in site.associations if one.user)
-    without = weights.priority(
-        age=0.0,
-        fair_share=0.0,
-        nodes=job.asked.get("node", job.least_nodes),
-        cpus=job.asked.get("cpu", job.cpus),
-        partition=partition,
-        qos=qos,
-        nice=job.nice,
-    )
+    nodes, cpus = job.asked.get("node", job.least_nodes), job.asked.get("cpu", job.cpus)
+    standing = np.array([weights.standing(nodes, cpus, partition, qos)]).T
+    none = np.zeros(1)
+    without = float(weights.priorities(none, none, standing, np.array([job.nice]))[0])
     found = []
     for rank in range(users + 1):
         share = weights.fair_share * rank / users if users else 0.0

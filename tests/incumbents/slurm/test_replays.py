@@ -1,0 +1,60 @@
+"""A trace under a site's rules: what passes leave out changes no decision."""
+
+from pathlib import Path
+
+import msgspec
+import numpy as np
+import pytest
+
+from volvelle.core.composition import WrittenComposition
+from volvelle.core.decision import encode_array
+from volvelle.incumbents.slurm import passes
+from volvelle.model.cluster import parse_cluster
+from volvelle.model.job import Job
+from volvelle.simulate.run import Setting, simulate
+from volvelle.workload.generators import make_generator
+from volvelle.workload.workload import Workload
+
+CONFIGURATION = """ClusterName=lab
+SchedulerParameters=bf_max_job_test=40,bf_max_job_user=9
+PriorityType=priority/multifactor
+PriorityWeightAge=1000
+PriorityWeightQOS=3000
+PreemptType=preempt/qos
+PreemptMode=REQUEUE
+SelectTypeParameters=CR_CPU_MEMORY
+NodeName=node-[0-3] CPUs=64 RealMemory=512000 Gres=gpu:8
+PartitionName=all Nodes=ALL Default=YES
+PartitionName=some Nodes=node-[0-1] PriorityTier=2
+"""
+QOS = """Name|Priority|Preempt|PreemptMode|GrpTRES|MaxTRESPU|MaxJobsPU
+low|0||requeue||gres/gpu=12|
+normal|10||cluster|gres/gpu=24||6
+high|100|low|cluster|||
+"""
+
+
+def journal(folder: Path, workload: Workload) -> list[bytes]:
+    composition = WrittenComposition(f"slurm:site={folder}", placement="consolidated")
+    setting = Setting(cluster=parse_cluster("4x8"), composition=composition)
+    run = simulate(workload, setting, journal=True)
+    assert run.journal is not None
+    return [msgspec.json.encode(entry, enc_hook=encode_array) for entry in run.journal.entries]
+
+
+def test_a_backfill_pass_that_ends_early_starts_what_a_whole_one_starts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "slurm.conf").write_text(CONFIGURATION)
+    (tmp_path / "qos.txt").write_text(QOS)
+    rng = np.random.default_rng(5)
+    made = make_generator("demo", {"jobs": 60, "gpus": 32, "load": 3.0}).generate(rng)
+    jobs = []
+    for job in made.jobs:
+        queues = (("all",), ("some",), ("some", "all"))[int(rng.integers(3))]
+        qos = str(rng.choice(["low", "normal", "high"]))
+        jobs.append(Job(msgspec.structs.replace(job.spec, qos=qos, queues=queues), job.truth))
+    workload = Workload(tuple(jobs))
+    short = journal(tmp_path, workload)
+    monkeypatch.setattr(passes, "last_that_fits", lambda ground, lines, *_: len(lines.rows) - 1)
+    assert journal(tmp_path, workload) == short
