@@ -117,7 +117,11 @@ class OnKubernetes(DialIn):
             listed, _ = api.listed("api/v1/nodes", **selector)
         api.close()
         levels = tuple(Level(name) for name in self.levels.split("+") if name)
-        found = [node_of(each, self.resource, (level.name for level in levels)) for each in listed]
+        names = [level.name for level in levels]
+        try:
+            found = [node_of(each, self.resource, names) for each in listed]
+        except (ValueError, LookupError) as error:
+            raise Problem(f"a Node of the Kubernetes cluster cannot be read: {error}") from None
         nodes = tuple(sorted((node for node in found if node.gpus), key=lambda node: node.name))
         if not nodes:
             raise Problem(
