@@ -134,7 +134,8 @@ class Controller:
 
     def states(self, numbers: Ints) -> Ints:
         """The states of jobs."""
-        self._note(UNKNOWN, *numbers[numbers >= len(self._states)].tolist())
+        if len(numbers) and (most := int(numbers.max())) >= len(self._states):
+            self._note(UNKNOWN, most)
         return self._states[numbers]
 
     def _note(self, state: int, *numbers: int) -> None:
