@@ -48,6 +48,7 @@ class OnKubernetes(Backend):
         for link in self._proxy.links.values():
             link.target = "127.0.0.1", self._port
         self._threads: list[threading.Thread] = []
+        self._disturbed = False
 
     def prepare(self, folder: Path) -> None:
         """Start the cluster; its pods have their folders in ``folder``."""
@@ -100,7 +101,7 @@ class OnKubernetes(Backend):
         return super().disconnect(self.nodes[0])
 
     def disturb(self, rng: random.Random) -> InjectedFault:
-        """One of the faults that only a Kubernetes cluster has."""
+        """One of the faults that only a Kubernetes cluster has; the first of a run is a second server."""
         kinds = (
             self._lose_watches,
             self._delete_a_pod,
@@ -108,7 +109,10 @@ class OnKubernetes(Backend):
             self._silence_a_node,
             self._start_a_second_server,
         )
-        return rng.choices(kinds, (3, 3, 3, 3, 2))[0](rng)
+        if not self._disturbed:
+            self._disturbed = True
+            return self._start_a_second_server(rng)
+        return rng.choices(kinds, (3, 3, 3, 3, 1))[0](rng)
 
     def _lose_watches(self, rng: random.Random) -> InjectedFault:
         """The server forgets all events, and ends all connections."""

@@ -179,8 +179,12 @@ def attached(preference: str) -> dict[str, Any]:
 
     quota = {"name": "a100", "resources": [{"name": gpu, "nominalQuota": 16}]}
     groups = [{"coveredResources": [gpu], "flavors": [quota]}]
-    counts = {"valuesPerLevel": [{"individual": {"prefix": "b", "roots": ["1x"]}}]}
-    counts |= {"domainCount": 1, "podCounts": {"individual": [1]}}
+    domain = {"individual": {"prefix": "b", "roots": ["1x"]}}
+    counts: dict[str, Any] = {
+        "domainCount": 1,
+        "podCounts": {"individual": [1]},
+        "valuesPerLevel": [domain],
+    }
     racks = {"levels": [{"nodeLabel": level} for level in LEVELS]}
     queue = {"namespaceSelector": {}, "resourceGroups": groups}
     found = [

@@ -48,7 +48,7 @@ def test_a_backfill_pass_that_ends_early_starts_what_a_whole_one_starts(
     (tmp_path / "slurm.conf").write_text(CONFIGURATION)
     (tmp_path / "qos.txt").write_text(QOS)
     rng = np.random.default_rng(5)
-    made = make_generator("demo", {"jobs": 60, "gpus": 32, "load": 1.3}).generate(rng)
+    made = make_generator("demo", {"jobs": 60, "gpus": 32, "load": 3.0}).generate(rng)
     jobs = []
     for job in made.jobs:
         queues = (("all",), ("some",), ("some", "all"))[int(rng.integers(3))]

@@ -151,7 +151,10 @@ def kept(document: Mapping[str, Any], kind: str) -> dict[str, Any]:
         found["metadata"]["ownerReferences"] = [_part(one, ("kind", "name")) for one in owners]
     if kind == "Workload":
         found["spec"] = dict(found.get("spec") or {})
-        found["spec"]["podSets"] = [_pod_set(one) for one in found["spec"].get("podSets") or []]
+        try:
+            found["spec"]["podSets"] = [_pod_set(one) for one in found["spec"].get("podSets") or []]
+        except (AttributeError, TypeError):
+            found["spec"]["podSets"] = "not as Kueue has them"
     elif kind == "Node":
         status = found.pop("status", None) or {}
         found["spec"] = _part(found.get("spec") or {}, ("taints", "unschedulable"))

@@ -228,9 +228,11 @@ def _nodes(view: View, books: Books) -> NDArray[np.int64]:
 def _placed(view: View, books: Books) -> tuple[FloatColumn, FloatColumn]:
     """GPUs of each job and the kind of its nodes, in the order in which they were admitted.
 
-    Where nodes are gone, the workloads that were admitted last lose theirs, if they may be stopped.
+    Where nodes are gone, the workloads that were admitted last lose theirs, if they may be stopped. Quotas of
+    the cluster's pools, which the site does not know, hold as well.
     """
-    row_of, left = view.jobs.row_of, view.capacity.copy()
+    row_of, left, quota = view.jobs.row_of, view.capacity.copy(), [*view.quota.tolist(), INFINITY]
+    pools = view.jobs.column("pool").astype(np.int64)
     gpus, types = np.zeros(len(view.jobs)), np.full(len(view.jobs), -1.0)
     if books.unit:
         rows = [row_of[number] for number in books.held]
@@ -246,7 +248,9 @@ def _placed(view: View, books: Books) -> tuple[FloatColumn, FloatColumn]:
         kinds = [one.kind] if one.kind >= 0 else range(len(left))
         will_do = books.kinds_for(number) if one.kind < 0 else 1 << one.kind
         kind = next((k for k in kinds if will_do >> k & 1 and left[k] >= one.gpus), -1)
+        kind = kind if quota[pools[row]] >= one.gpus else -1
         if kind >= 0:
+            quota[pools[row]] -= one.gpus
             left[kind] -= one.gpus
             gpus[row], types[row] = one.gpus, kind
         if kind != one.kind:

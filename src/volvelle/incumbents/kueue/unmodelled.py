@@ -31,13 +31,13 @@ _FIELDS: dict[str, list[tuple[str, Has]]] = {
     "Workload": [
         (
             "slices of pods in a topology",
-            lambda o: any(_slices(p.get("topologyRequest") or {}) for p in o.get("podSets") or []),
+            lambda o: any(_slices(p.get("topologyRequest") or {}) for p in _pod_sets(o)),
         ),
         (
             "claims of devices (DRA)",
             lambda o: any(
                 ((p.get("template") or {}).get("spec") or {}).get("resourceClaims")
-                for p in o.get("podSets") or []
+                for p in _pod_sets(o)
             ),
         ),
     ],
@@ -54,7 +54,7 @@ _IN_TRACES: dict[str, list[tuple[str, Has]]] = {
     "Workload": [
         (
             "the level that it requires or prefers itself",
-            lambda o: any(p.get("topologyRequest") for p in o.get("podSets") or []),
+            lambda o: any(p.get("topologyRequest") for p in _pod_sets(o)),
         )
     ],
 }
@@ -66,6 +66,10 @@ _SETTINGS = {
     "admissionFairSharing": "usage of the past does not order workloads",
     "quotaCheckStrategy": "resources that a queue does not name are refused",
 }
+
+
+def _pod_sets(spec: dict[str, Any]) -> list[dict[str, Any]]:
+    return [one for one in spec.get("podSets") or [] if isinstance(one, dict)]
 
 
 def _slices(request: dict[str, Any]) -> bool:

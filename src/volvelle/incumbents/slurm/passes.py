@@ -197,7 +197,8 @@ def backfill_pass(controller: Controller) -> None:
     lines = _lines(controller, rows)
     ground = rules.demands.ground
     numbers = np.array([controller.now, *rules.backfill])
-    plan = new_plan(numbers, controller.reserved, len(lines.rows))
+    kinds = len(ground.demands) * len(rules.classes)
+    plan = new_plan(numbers, controller.reserved, len(lines.rows), kinds)
     chosen = np.zeros(len(controller.up), dtype=np.bool_)
     at, late, running = 0, FOREVER, None
     while True:
@@ -213,7 +214,7 @@ def backfill_pass(controller: Controller) -> None:
         late = FOREVER
         if _start(controller, controller.place_of[int(lines.rows[at])], chosen):
             _note_start(lines, at)
-            running = None
+            plan.latest[:], running = -1, None
             at += 1
         else:
             late = controller.now + rules.resolution

@@ -28,6 +28,7 @@ from volvelle.incumbents.slurm.queue import (
     LIMIT,
     PARTITION,
     RESERVATION,
+    RESERVED,
     USER,
 )
 from volvelle.incumbents.slurm.shapes import CPUS, GPUS, MEMORY
@@ -62,7 +63,8 @@ class Plan(NamedTuple):
     """Slots: where each begins, and which nodes are kept in it, as sets of `WORD` nodes a word.
 
     order: the rows of ``kept`` and ``points`` by time. points: nodes kept for no time at all. covers: unions
-    of slots. sizes: how many slots there are.
+    of slots. sizes: how many slots there are. passed: by line, where too few nodes are left in all slots
+    before. alike: the line before of the same demand and class; latest: by these, the last line.
     """
 
     numbers: Floats
@@ -72,10 +74,13 @@ class Plan(NamedTuple):
     points: Ints
     covers: Ints
     sizes: Ints
+    passed: Floats
+    alike: Ints
+    latest: Ints
 
 
-def new_plan(numbers: Floats, reserved: Reserved, lines: int) -> Plan:
-    """An empty plan with room for so many lines."""
+def new_plan(numbers: Floats, reserved: Reserved, lines: int, kinds: int) -> Plan:
+    """An empty plan with room for so many lines of so many demands and classes."""
     nodes, now = reserved.nodes.shape[1], float(numbers[NOW])
     bounds = np.unique(np.concatenate([reserved.begins, reserved.ends]))
     times = np.concatenate([[now], bounds[bounds > now]])
@@ -89,6 +94,9 @@ def new_plan(numbers: Floats, reserved: Reserved, lines: int) -> Plan:
         np.zeros(sets, dtype=np.int64),
         np.zeros(sets, dtype=np.int64),
         np.array([len(times)]),
+        np.zeros(lines),
+        np.zeros(lines, dtype=np.int64),
+        np.full(kinds, -1),
     )
     plan.times[: len(times)] = times
     return plan
@@ -142,7 +150,7 @@ def next_start(
             tested += 1
         lines.users[user] += 1
         lines.partitions[partition] += 1
-        start = _earliest(ground, table, row, running, reserved, plan, chosen)
+        start = _earliest(ground, lines, line, running, reserved, plan, chosen)
         if start > now:
             _keep(lines, plan, line, start, chosen)
         elif limit > 0:
@@ -226,20 +234,21 @@ def _slot_at(plan: Plan, time: float) -> int:
 @kernel
 def _earliest(
     ground: Ground,
-    table: Floats,
-    row: int,
+    lines: Lines,
+    line: int,
     running: Running,
     reserved: Reserved,
     plan: Plan,
     chosen: Bools,
 ) -> float:
-    """When a job could start, by limits and beside the plan, on ``chosen``; infinite: at no time.
+    """When the job of a line could start, by limits and beside the plan, on ``chosen``; infinite: never.
 
     At each slot the job looks at nodes that are kept for nobody from there to its limit's end. Free
     resources on them when the next slot begins, by limits, have to suffice; then `_will_run` says whether
     they do. Slots at which too few of all nodes could serve the job are passed over.
     """
     held, times, order, size = running.held, plan.times, plan.order, plan.sizes[0]
+    table, row = lines.table, lines.rows[line]
     demand, limit, of = int(table[row, DEMAND]), table[row, LIMIT], int(table[row, CLASS])
     nodes, words = len(running.up), plan.kept.shape[1]
     usable, all_nodes = np.zeros(nodes, dtype=np.bool_), np.ones(nodes, dtype=np.bool_)
@@ -247,10 +256,15 @@ def _earliest(
     for share in range(held.shape[1]):
         if running.gone[of, share]:
             _release(held, share, free)
+    share, turn = 0, _first_slot(lines, line, running, plan)
+    while 0 < turn < size and share < held.shape[1] and held[END, share] <= times[turn]:
+        if not running.gone[of, share]:
+            _release(held, share, free)
+        share += 1
     fill_tasks(ground, demand, free, all_nodes, tasks)
     able, rest = _words(tasks > 0.0), np.zeros(words, dtype=np.int64)
-    share, turn, behind = 0, 0, 0
-    for slot in range(size):
+    behind = turn
+    for slot in range(turn, size):
         at = times[slot]
         end, later = at + limit, times[slot + 1] if slot + 1 < size else NEVER
         while share < held.shape[1] and held[END, share] <= later:
@@ -281,11 +295,39 @@ def _earliest(
         take_reserved(reserved, int(table[row, RESERVATION]), at, end, usable)
         if not suffices(ground, demand, free, tasks, usable):
             continue
+        plan.passed[line] = min(plan.passed[line], at)
         found = _will_run(ground, demand, of, running, plan, usable, later, chosen)
         start = max(found, at)
         if start < NEVER and start <= later and not _overlaps(plan, start, start + limit, chosen):
             return float(start)
     return NEVER
+
+
+@kernel
+def _first_slot(lines: Lines, line: int, running: Running, plan: Plan) -> int:
+    """The first slot in which enough nodes may be left to a line, by lines before it.
+
+    In slots in which too few were left to the like job of a line before, no more are left to one that runs as
+    long or longer: what is kept only grows.
+    """
+    table, row = lines.table, lines.rows[line]
+    if table[row, RESERVED] != 0.0:
+        return 0
+    kind = int(table[row, DEMAND]) * len(running.gone) + int(table[row, CLASS])
+    before, bound = plan.latest[kind], plan.times[0]
+    plan.passed[line], plan.alike[line], plan.latest[kind] = NEVER, before, line
+    while before >= 0:
+        if table[lines.rows[before], LIMIT] <= table[row, LIMIT]:
+            bound = max(bound, plan.passed[before])
+        before = plan.alike[before]
+    low, high = 0, plan.sizes[0]
+    while low < high:
+        middle = (low + high) // 2
+        if plan.times[middle] < bound:
+            low = middle + 1
+        else:
+            high = middle
+    return low
 
 
 @kernel
