@@ -56,7 +56,7 @@ from volvelle.live.nodes.executors.kubernetes_logs import PodKeys, PodLogs
 from volvelle.live.nodes.executors.kubernetes_nodes import NodeStates, node_of
 from volvelle.live.nodes.executors.kubernetes_template import read_template
 from volvelle.live.nodes.node_logs import NodeLogs
-from volvelle.model.cluster import Cluster
+from volvelle.model.cluster import Cluster, Level
 from volvelle.model.node import Node
 from volvelle.model.problems import Problem
 from volvelle.model.validation import Seconds
@@ -91,6 +91,10 @@ class OnKubernetes(DialIn):
     )
     resource: str = Field("nvidia.com/gpu", description="the resource that GPUs are")
     nodes: str = Field("", description="label selector of the nodes that are used; default: all")
+    levels: str = Field(
+        "",
+        description="labels of nodes that are levels, the largest first, parted by +: block+rack",
+    )
     kubeconfig: str = Field("", description="of the API server; default: as kubectl finds it")
     context: str = Field("", description="context of the kubeconfig; default: the current one")
     authority: str = Field(
@@ -112,14 +116,19 @@ class OnKubernetes(DialIn):
             selector = {"labelSelector": self.nodes} if self.nodes else {}
             listed, _ = api.listed("api/v1/nodes", **selector)
         api.close()
-        found = [node_of(each, self.resource) for each in listed]
+        levels = tuple(Level(name) for name in self.levels.split("+") if name)
+        names = [level.name for level in levels]
+        try:
+            found = [node_of(each, self.resource, names) for each in listed]
+        except (ValueError, LookupError) as error:
+            raise Problem(f"a Node of the Kubernetes cluster cannot be read: {error}") from None
         nodes = tuple(sorted((node for node in found if node.gpus), key=lambda node: node.name))
         if not nodes:
             raise Problem(
                 f"no node of the Kubernetes cluster has {self.resource}",
                 mend="install the device plugin, or name another resource or other nodes",
             )
-        return Cluster(nodes)
+        return Cluster(nodes, levels=levels)
 
     def open(self, context: ExecutorContext, report: Callable[[Report], None]) -> OpenExecutor:
         """Take the lease, find what runs, and listen for pods. Raises `Problem`."""
