@@ -233,6 +233,10 @@ class JobSpec(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         )
 
 
+_BESIDE_NONE: dict[str, AnyThroughput] = {}
+"""Of all jobs that share no GPUs: a dictionary for each would be a tenth of a job's memory."""
+
+
 class Truth(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """The facts that only a world knows: how much work there is and how fast it really goes.
 
@@ -255,7 +259,8 @@ class Truth(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     sensitivity: Annotated[Sensitivity | None, Attribute(
         "its profile over CPUs and memory per GPU")] = None
     beside: Annotated[dict[str, AnyThroughput], Attribute(
-        "its throughput models while it shares its GPUs, by the other job's name")] = {}
+        "its throughput models while it shares its GPUs, by the other job's name"
+    )] = msgspec.field(default_factory=lambda: _BESIDE_NONE)
     # fmt: on
 
     def rate(

@@ -86,7 +86,7 @@ def compare(
     there, source = cluster_of(cluster, given), given.source
     several = isinstance(policies, Iterable) and not isinstance(policies, str)
     named = [*policies] if several else [policies]
-    chosen = named or chosen_policies(len(source.workload))
+    chosen = named or chosen_policies(source.workload)
     experiment = experiment_of(settings, chosen, out)
     with ExitStack() as stack:
         directory = experiment.out

@@ -58,7 +58,7 @@ def served_on(gpu_type: int, order: Ints, out: Floats) -> Ints:
     return mine
 
 
-@compiled_later
+@kernel
 def may_grow(matrix: Floats, row: int, gpus: Floats, left: Floats) -> bool:
     """Whether the job in ``row`` can use one GPU more and its pool has one left."""
     pool = int(matrix[POOL, row])

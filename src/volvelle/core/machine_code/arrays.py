@@ -29,11 +29,15 @@ _PLAIN = (np.ndarray, int, float, bool)
 
 INTERPRETED_SECONDS = 1.0
 """CPU seconds for which a loop that is compiled later is interpreted where no object file has it: about what
-compiling it costs."""
+compiling it costs, Numba's import among it."""
+
+
+TIMED = 16
+"""Of so many calls of an interpreted loop one is timed, and stands for all."""
 
 
 INTERPRETED_NUMBERS = 20_000
-"""Numbers in its arrays above which it is compiled at once: columns of some 350 jobs."""
+"""Numbers in one of its arrays above which it is compiled at once: columns of some 350 jobs."""
 
 
 class Calls:
@@ -49,7 +53,7 @@ class Calls:
         self._annotations = annotations
         self._flat = any(hasattr(kind, "_fields") for kind in annotations)
         self._latest: dict[tuple[type, ...], Callable[..., Any]] = {}
-        self._seconds = 0.0
+        self._seconds, self._timed = 0.0, -1
 
     def __call__(self, *given: Any) -> Any:
         """The result of the loop."""
@@ -73,15 +77,19 @@ class Calls:
         return call(*given)
 
     def _interpreted(self, *given: Any) -> Any:
-        if sum(getattr(value, "size", 0) for value in given) > INTERPRETED_NUMBERS:
-            self._patience = 0.0
-            self._latest.clear()
-            return self(*given)
+        for value in given:
+            if getattr(value, "size", 0) > INTERPRETED_NUMBERS:
+                self._patience = 0.0
+                self._latest.clear()
+                return self(*given)
+        self._timed = (self._timed + 1) % TIMED
+        if self._timed:
+            return self._loop(*given)
         began = time.thread_time()
         try:
             return self._loop(*given)
         finally:
-            self._seconds += time.thread_time() - began
+            self._seconds += TIMED * (time.thread_time() - began)
             if self._seconds >= self._patience:
                 self._latest.clear()
 
