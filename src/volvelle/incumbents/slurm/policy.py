@@ -24,12 +24,13 @@ class Past(NamedTuple):
     """The knowledge of the time before a policy's first pass.
 
     until: when the first pass may happen. calculated: when priorities were worked out last. usage: of
-    associations at that time, by (account, user).
+    associations at that time, by (account, user). since: what jobs that have ended used after it.
     """
 
     until: float
     calculated: float
     usage: Mapping[tuple[str, str], float]
+    since: Mapping[tuple[str, str], float] = {}
 
 
 NO_GPUS = "(no GPUs)"
@@ -103,7 +104,7 @@ class Slurm(Policy):
         numbers, held = view.jobs.number.astype(np.int64), view.jobs.held
         self._follow(view, controller, place, numbers, held)
         if past is not None and view.now >= past.until:
-            controller.begin(past.calculated, past.usage)
+            controller.begin(past.calculated, past.usage, past.since)
             self._past = past = None
         if past is None:
             controller.recalculate()
