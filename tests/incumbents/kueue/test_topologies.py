@@ -14,6 +14,7 @@ from volvelle.incumbents.kueue.attach import Reader
 from volvelle.incumbents.kueue.forecast import foresee
 from volvelle.incumbents.kueue.pods import TopologyRequest
 from volvelle.incumbents.kueue.topology import Tree, place
+from volvelle.incumbents.kueue.what_if import changed
 from volvelle.metrics.outcomes import Outcomes
 from volvelle.model.cluster import Cluster
 from volvelle.model.job import Job, JobSpec, Truth
@@ -216,3 +217,6 @@ def test_an_attached_gang_waits_for_the_rack_that_it_requires(
     assert expected.start == pytest.approx(now + seconds, abs=2.0)
     if preference == "required":
         assert "2 pods of 4 GPUs that have to be in one rack: 1 fit into the freest" in expected.why
+        more, _ = changed(site, snapshot, ["ResourceFlavor=a100 nodes=+2"])
+        joined = foresee(more, snapshot, lasting)["n/gang"]
+        assert joined.start == pytest.approx(now + 1.0, abs=2.0), "nodes join the last one's rack"
