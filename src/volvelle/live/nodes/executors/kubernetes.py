@@ -314,9 +314,7 @@ class _KubernetesJobs:
                     self._say(
                         "another server holds the Lease 'volvelle': nothing is done from here"
                     )
-            except (
-                Exception
-            ) as error:  # whatever it was, jobs are still looked after in the next step
+            except Exception as error:  # jobs are looked after in the next step, too
                 self._say(_sentence(error))
                 pause = min(pause, _RETRY_SECONDS)
             if last:
@@ -353,11 +351,8 @@ class _KubernetesJobs:
             except OSError:
                 raise
             except Exception as error:
-                if getattr(error, "code", 0) not in (
-                    404,
-                    409,
-                ):  # else it has changed: seen in the next step
-                    failed = error
+                changed = isinstance(error, ApiRefusal) and error.code in (404, 409)
+                failed = failed if changed else error  # what has changed is seen in the next step
             if repeats and attempt.over is not None and not attempt.forgotten:
                 self._report(attempt.over)
             if attempt.gone_for_good:
