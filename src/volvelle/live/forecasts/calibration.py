@@ -2,7 +2,8 @@
 
 Both are calibrated by `volvelle.estimate.told.ToldTimes` at a job's first forecast, and anew when the job
 starts or is stopped. In between what remains counts as often as then. P50 of a finish is no later than a
-guarantee that the forecast keeps, and a start is no later than P50 of the finish.
+guarantee that the forecast keeps. A start is no earlier than P50 of the end that lets the job in, and leaves
+half of its run before P50 of its finish: medians that are learned apart contradict each other without that.
 """
 
 import threading
@@ -63,7 +64,19 @@ class CalibratedTimes(NamedTuple):
             p50 = min(p50, finish_by)
         return self._replace(p50=p50, start=None if self.start is None else min(self.start, p50))
 
+    def with_room(self, now: float, start: float | None, finish: float) -> Self:
+        """The same with a start that leaves `_LEAST_RUN` of the run before P50.
 
+        start, finish: as forecast; the run is as much shorter as P50 is sooner than the finish.
+        """
+        if self.p50 is None or self.start is None or start is None or not now < start < finish:
+            return self
+        run = (finish - start) * min(1.0, (self.p50 - now) / (finish - now))
+        latest = self.p50 - _LEAST_RUN * run
+        return self if self.start <= latest else self._replace(start=latest)
+
+
+_LEAST_RUN = 0.5
 UNKNOWN = CalibratedTimes(None, None, prior=False)
 """Times of a job that is not forecast to finish."""
 
@@ -143,6 +156,8 @@ class ForecastCalibration:
                 elif number in starts:
                     self._starts.tell(number, now, observed, starts[number] - now)
             found = self._again(now, [n for n in finishes if n in self._told], starts, finishes)
+        _start_after_ends(found, starts, finishes)
+        found = {n: each.with_room(now, starts.get(n), finishes[n]) for n, each in found.items()}
         promises = scheduler.promises
         return {n: each.under(promises.get(n), finishes[n]) for n, each in found.items()}, first
 
@@ -156,9 +171,11 @@ class ForecastCalibration:
         with self._lock:
             observed, seconds, limit = self._asked(scheduler, number, finish)
             told = self._told.ask(now, observed, seconds, limit)
+            begins = start
             if start is not None and start > now:
-                start = now + self._starts.ask(now, observed, start - now).p50
-        return CalibratedTimes(now + told.p50, now + told.p90, told.prior, start)
+                begins = now + self._starts.ask(now, observed, start - now).p50
+        times = CalibratedTimes(now + told.p50, now + told.p90, told.prior, begins)
+        return times.with_room(now, start, finish)
 
     def again(
         self, number: int, now: float, start: float, finish: float | None
@@ -168,6 +185,7 @@ class ForecastCalibration:
             if finish is None or number not in self._told:
                 return start, finish
             times = self._again(now, [number], {number: start}, {number: finish})[number]
+        times = times.with_room(now, start, finish)
         p50 = times.p50
         return (start if p50 is None or times.start is None else min(times.start, p50)), p50
 
@@ -218,6 +236,21 @@ class ForecastCalibration:
             insort(self._arrivals, submitted)
         del self._arrivals[: bisect_left(self._arrivals, now - ARRIVALS_SECONDS)]
         return len(self._arrivals)
+
+
+def _start_after_ends(
+    found: dict[int, CalibratedTimes], starts: Mapping[int, float], finishes: Mapping[int, float]
+) -> None:
+    """Let no job start before P50 of an end at which its start is forecast."""
+    ends: dict[float, float] = {}
+    for number, each in found.items():
+        if each.p50 is not None:
+            at = finishes[number]
+            ends[at] = min(each.p50, ends.get(at, each.p50))
+    for number, each in found.items():
+        let_in = ends.get(starts[number]) if number in starts else None
+        if let_in is not None and each.start is not None and each.start < let_in:
+            found[number] = each._replace(start=let_in)
 
 
 class _Crowd(NamedTuple):
