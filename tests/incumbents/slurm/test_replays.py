@@ -1,6 +1,7 @@
 """A trace under a site's rules: what passes leave out changes no decision."""
 
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -79,7 +80,7 @@ def test_throttles_and_licences_of_sacct_bind_in_a_replay(tmp_path: Path) -> Non
     specs = [JobSpec(id=one, submit_time=0.0) for one in ("11", "12", "13", "21", "22", "31")]
     workload = Workload(tuple(Job(spec, Truth(work=100.0)) for spec in specs))
 
-    def starts(policy: str) -> list[float]:
+    def starts(policy: str) -> Any:
         composition = WrittenComposition(policy, placement="consolidated")
         run = simulate(workload, Setting(cluster=parse_cluster("4x8"), composition=composition))
         return run.outcomes.first_start.tolist()

@@ -124,9 +124,9 @@ def job_of_spec(spec: JobSpec, rules: Rules, said: Job | None = None) -> Job:
         per_node=gpus if evenly else {},
         per_job={} if evenly else gpus,
         exclusive=spec.exclusive,
-        array=said and said.array,
-        task=said and said.task,
-        throttle=said and said.throttle,
+        array=said.array if said else None,
+        task=said.task if said else None,
+        throttle=said.throttle if said else None,
         licences={name: n for name, n in said.licences.items() if name in site.licences}
         if said
         else {},
