@@ -52,6 +52,9 @@ def test_what_is_missing_is_named(volvelle: Volvelle, trace: Path) -> None:
             "unknown metric 'jtc' (did you mean 'jct'?)",
         ),
         (["simulate", trace, "-c", "8y8"], "cannot read '8y8' as a cluster"),
+        (["compare", trace, "-c", "8y8", "-p", "srff"], "as a cluster; unknown policy 'srff'"),
+        (["list", "policis"], "there is no kind 'policis' (did you mean 'policies'?)"),
+        (["simulate", trace, "-c", "1x8", "-p", "fifo:x=1"], "Its keys are round, preemptive"),
         (["simulate", trace, "-c", "99999999x8"], "'99999999x8' has more than 1,000,000 nodes"),
     ):
         ran = volvelle(*arguments)

@@ -90,3 +90,6 @@ def test_a_domain_of_a_level_that_is_not_declared_is_refused() -> None:
     document = {"levels": [{"name": "rack"}], "nodes": [{"gpus": 4, "domains": {"rak": "1"}}]}
     with pytest.raises(Problem, match=r"level 'rak'.*did you mean 'rack'"):
         cluster_from(document, "here")
+    document = {"levels": [{"name": "rack"}, {"name": "rack"}], "nodes": [{"gpus": 4}]}
+    with pytest.raises(Problem, match="two levels are called 'rack'"):
+        cluster_from(document, "here")

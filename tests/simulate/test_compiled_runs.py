@@ -44,7 +44,6 @@ TABULATED = Features(
     failures=False,
     amounts=False,
     sharing=False,
-    uneven=False,
     dependencies=True,
     limits=True,
 )

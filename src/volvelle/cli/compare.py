@@ -135,7 +135,7 @@ def _compare(
     from volvelle.cli.reading import read_workloads, remark_on_record
     from volvelle.notebook.runs import make_comparison, planned_runs
 
-    cluster = experiment.read_cluster()
+    cluster = experiment.checked_cluster()
     experiment.runs(cluster)  # mistakes are told before a long trace is read
     sources = read_workloads(experiment, cluster)
     experiment = _with_chosen(experiment, next(iter(sources.values())).workload)

@@ -185,6 +185,8 @@ def check_cluster(cluster: Cluster, place: str) -> None:
     pools = [pool.name for pool in cluster.pools]
     if twice := _first_repeated(pools):
         raise Problem(f"{place}: two pools are called {twice!r}", mend="give each its own name")
+    if twice := _first_repeated([level.name for level in cluster.levels]):
+        raise Problem(f"{place}: two levels are called {twice!r}", mend="give each its own name")
     if cluster.gpus == 0:
         raise Problem(f"{place}: the cluster has no GPUs", mend="give a node gpus = 1 or more")
     if len(cluster.kinds) > MOST_KINDS:

@@ -22,7 +22,7 @@ from volvelle.core.fronts import resolved, seen_from
 from volvelle.metrics.outcomes import RECORDED
 from volvelle.model.cluster import Cluster, cluster_from, parse_cluster
 from volvelle.model.power import Power, read_power
-from volvelle.model.problems import Problem
+from volvelle.model.problems import Problem, together
 from volvelle.model.toml import read_toml
 from volvelle.model.validation import describe_validation
 from volvelle.simulate.experiment_file import SINGULAR, ExperimentFile
@@ -87,6 +87,23 @@ class Experiment(ExperimentFile):
             return read_cluster_table(path)
         return parse_cluster(self.cluster)
 
+    def checked_cluster(self) -> Cluster:
+        """The cluster. Raises `Problem` with all that is wrong with it and with the names of parts."""
+        wrong: list[Problem] = []
+        for part, several in SINGULAR.items():
+            for written in getattr(self, several) if several in _PARTS else ():
+                try:
+                    WrittenComposition(**{part: resolved(written)}).build()
+                except Problem as problem:
+                    wrong.append(problem)
+        try:
+            cluster = self.read_cluster()
+        except Problem as problem:
+            wrong.insert(0, problem)
+        if wrong:
+            raise together(wrong)
+        return cluster
+
     def _without_cluster(self) -> Problem:
         """A cluster is missing, one like the trace's own is proposed; and a map where the trace needs one."""
         line, unread = "", None
@@ -105,7 +122,7 @@ class Experiment(ExperimentFile):
                 options=f"{unread.options} {line}" if line else "",
                 usage=True,
             )
-        mend = f"say {line}, a cluster like the trace's own" if line else "say --cluster 120x8"
+        mend = f"say {line}, a cluster like the trace's own" if line else "say --cluster 8x8"
         return Problem("no cluster is given", mend=mend, options=line, usage=True)
 
     def _read(self, options: str = "", read: Read | None = None) -> Source:

@@ -44,7 +44,9 @@ def gpus_are_distinct_of_the_type_and_on_nodes_that_take_jobs(placement: str) ->
         audited(scenario.under(policy, placement))
 
     under = st.sampled_from(["srtf", "fifo-skip", "las:round=30"])
-    on_random(40, check, scenario=scenarios(replace(EVERYTHING, levels=True)), policy=under)
+    on_random(
+        40, check, scenario=scenarios(replace(EVERYTHING, levels=True, uneven=True)), policy=under
+    )
 
 
 @placement_promises.promise(_names_gpus)

@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from typer.testing import CliRunner
 
@@ -13,7 +14,8 @@ from volvelle.incumbents.kueue.api import KINDS, read
 from volvelle.incumbents.kueue.attach import Reader
 from volvelle.incumbents.kueue.forecast import foresee
 from volvelle.incumbents.kueue.pods import TopologyRequest
-from volvelle.incumbents.kueue.topology import Tree, place
+from volvelle.incumbents.kueue.topology import Places, Tree, place
+from volvelle.incumbents.kueue.what_if import changed
 from volvelle.metrics.outcomes import Outcomes
 from volvelle.model.cluster import Cluster
 from volvelle.model.job import Job, JobSpec, Truth
@@ -65,6 +67,17 @@ def test_a_preferred_level_gives_way_to_larger_domains_and_at_last_to_several(
 
 def test_pods_that_say_nothing_go_where_least_is_free(room: dict[str, int]) -> None:
     assert placed(room, 3) == {"b1x": 2, "b1y": 1}
+
+
+def test_what_is_free_of_domains_follows_what_is_taken() -> None:
+    places = Places({"a": tree()}, dict.fromkeys(LABELS, 0), dict.fromkeys(LABELS, 8))
+    rng = np.random.default_rng(0)
+    for _ in range(50):
+        name, gpus = str(rng.choice(list(LABELS))), int(rng.integers(1, 9))
+        for size in (1, 2, 3):
+            free = {one: max(8 - places.taken.get(one, 0), 0) // size for one in LABELS}
+            assert places.room("a", 0, size) == tree().totals(free)
+        places.take({name: gpus}, 1 if rng.random() < 0.5 else -1)
 
 
 def test_an_unknown_level_holds_no_pods(room: dict[str, int]) -> None:
@@ -216,3 +229,6 @@ def test_an_attached_gang_waits_for_the_rack_that_it_requires(
     assert expected.start == pytest.approx(now + seconds, abs=2.0)
     if preference == "required":
         assert "2 pods of 4 GPUs that have to be in one rack: 1 fit into the freest" in expected.why
+        more, _ = changed(site, snapshot, ["ResourceFlavor=a100 nodes=+2"])
+        joined = foresee(more, snapshot, lasting)["n/gang"]
+        assert joined.start == pytest.approx(now + 1.0, abs=2.0), "nodes join the last one's rack"

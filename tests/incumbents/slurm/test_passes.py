@@ -8,6 +8,7 @@ import pytest
 from volvelle.incumbents.slurm.controller import REQUEUE_HOLD, Controller
 from volvelle.incumbents.slurm.entries import Entry
 from volvelle.incumbents.slurm.passes import backfill_pass, in_question, main_pass
+from volvelle.incumbents.slurm.past import past_of
 from volvelle.incumbents.slurm.reasons import explained
 from volvelle.incumbents.slurm.records import dependencies, entry_of
 from volvelle.incumbents.slurm.rules import Rules
@@ -21,6 +22,7 @@ from volvelle.incumbents.slurm.site import (
     Qos,
     Reservation,
     Site,
+    Snapshot,
 )
 from volvelle.model.problems import Problem
 
@@ -370,3 +372,29 @@ def test_a_job_of_a_trace_was_accepted_when_it_came() -> None:
     controller.enter(one, accepted=True)
     main_pass(controller, 100)
     assert started(controller) == ["1"]
+
+
+def test_jobs_that_ended_since_priorities_were_worked_out_count_the_next_time() -> None:
+    """Multifactor Priority Plugin: usage is added when a job ends, and at each ``PriorityCalcPeriod``."""
+    users = tuple(Association("lab", user, parent="lab") for user in ("u", "v"))
+    keys = {
+        "PriorityType": "priority/multifactor",
+        "PriorityWeightFairshare": "1000",
+        "PriorityCalcPeriod": "1",
+    }
+    site = site_of(1, associations=(Association("lab", parent="root"), *users), keys=keys)
+    whose: dict[str, Any] = {"account": "lab", "state": "COMPLETED"}
+    ended = (
+        job(1, user="u", start=0.0, end=50.0, held={"cpu": 1.0}, **whose),
+        job(2, user="v", start=100.0, end=190.0, held={"cpu": 1.0}, **whose),
+    )
+    past = past_of(site, Snapshot(200.0, ended))
+    assert past.calculated == 170.0
+    controller = controller_of(site, now=200.0)
+    controller.begin(past.calculated, past.usage, past.since)
+    before = controller.fair.usage["lab", "v"]
+    assert before == pytest.approx(90.0, rel=0.01), "20 s of it after 170 s"
+    assert controller.factors["lab", "u"] > 0.0
+    controller.now = 231.0
+    controller.recalculate()
+    assert controller.fair.usage["lab", "v"] == pytest.approx(before, rel=0.01)

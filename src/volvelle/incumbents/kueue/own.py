@@ -56,12 +56,13 @@ def _places_of(site: Site) -> Places | None:
     """The nodes of flavours with a topology, all of one kind; None where no such node is known."""
     trees = {}
     for flavor in site.flavors.values():
-        topology = site.topologies.get(flavor.topology_name)
-        labels = {node.name: node.labels for node in site.nodes_of(flavor)}
-        if topology is not None and (tree := Tree.of(topology, labels)).nodes:
-            trees[flavor.name] = tree
+        if (topology := site.topologies.get(flavor.topology_name)) is not None:
+            labels = {node.name: node.labels for node in site.nodes_of(flavor)}
+            trees[flavor.name] = Tree.of(topology, labels)
+    if not any(tree.nodes for tree in trees.values()):
+        return None
     gpus = {name: 0 if node.unschedulable else node.gpus for name, node in site.nodes.items()}
-    return Places(trees, dict.fromkeys(gpus, 0), gpus) if trees else None
+    return Places(trees, dict.fromkeys(gpus, 0), gpus)
 
 
 def _assigned(workload: Workload, places: Places) -> dict[str, int]:

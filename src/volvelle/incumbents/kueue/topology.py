@@ -116,6 +116,9 @@ def _fewest(
     return {}
 
 
+_Asked = tuple[str, int, int]
+
+
 @dataclass
 class Places:
     """The nodes of flavours that have a topology, with what is taken of their GPUs."""
@@ -127,12 +130,14 @@ class Places:
     gpus: dict[str, int]
     """Of each node, in thousandths; 0 of a node that takes no pods."""
     taken: dict[str, int] = field(default_factory=dict)
-    _room: dict[tuple[str, int, int], dict[Domain, int]] = field(default_factory=dict)
+    _room: dict[_Asked, dict[Domain, int]] = field(default_factory=dict)
     """Pods that fit, by domain, of each flavour, kind and size that was asked for."""
+    _whole: dict[_Asked, dict[Domain, int]] = field(default_factory=dict)
+    """The same as if nothing ran."""
 
     def fork(self) -> "Places":
         """The same nodes, of which nothing is taken."""
-        return Places(self.trees, self.kinds, self.gpus)
+        return Places(self.trees, self.kinds, self.gpus, _whole=self._whole)
 
     def find(
         self,
@@ -151,7 +156,7 @@ class Places:
         tree = self.trees[flavor]
         for kind in sorted({self.kinds[name] for name in tree.nodes}):
             if bits >> kind & 1:
-                total = self._empty(flavor, kind, size) if empty else self.room(flavor, kind, size)
+                total = (self.whole if empty else self.room)(flavor, kind, size)
                 if found := place(tree, total, pods, request):
                     return {name: each * size for name, each in found.items()}
         return {}
@@ -159,11 +164,17 @@ class Places:
     def room(self, flavor: str, kind: int, size: int) -> Mapping[Domain, int]:
         """Pods of a size that fit, by domain, on a flavour's nodes of a kind."""
         if (flavor, kind, size) not in self._room:
-            self._room[flavor, kind, size] = self._empty(flavor, kind, size, self.taken)
+            self._room[flavor, kind, size] = self._totals(flavor, kind, size, self.taken)
         return self._room[flavor, kind, size]
 
-    def _empty(
-        self, flavor: str, kind: int, size: int, taken: Mapping[str, int] = {}
+    def whole(self, flavor: str, kind: int, size: int) -> Mapping[Domain, int]:
+        """The same as if nothing ran."""
+        if (flavor, kind, size) not in self._whole:
+            self._whole[flavor, kind, size] = self._totals(flavor, kind, size, {})
+        return self._whole[flavor, kind, size]
+
+    def _totals(
+        self, flavor: str, kind: int, size: int, taken: Mapping[str, int]
     ) -> dict[Domain, int]:
         tree = self.trees[flavor]
         return tree.totals(
@@ -195,8 +206,7 @@ class Places:
     def resize(self, gpus: dict[str, int]) -> bool:
         """Let nodes have so many GPUs, in thousandths. Returns whether they had other numbers."""
         if changed := gpus != self.gpus:
-            self.gpus = gpus
-            self._room.clear()
+            self.gpus, self._room, self._whole = gpus, {}, {}
         return changed
 
     def assigned(self, flavor: str, size: int, assignment: TopologyAssignment) -> dict[str, int]:

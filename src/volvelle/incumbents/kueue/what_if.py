@@ -150,22 +150,26 @@ def _with_limit(one: QuotasT, field: str, value: str, of: tuple[str, str], writt
 
 
 def _with_nodes(site: Site, name: str, fields: Mapping[str, str], written: str) -> Site:
-    """A site in whose quotas of a flavour more or fewer nodes count."""
+    """A site with more or fewer nodes of a flavour, and quotas to match; nodes join where the last one is."""
     if name not in site.flavors:
         raise Problem(f"there is no ResourceFlavor {name!r}{nearest(name, site.flavors)}")
-    nodes = len(site.nodes_of(site.flavors[name]))
+    there = site.nodes_of(site.flavors[name])
     more = fields.get("nodes", "")
     if not re.fullmatch(r"[+-]?\d+", more) or len(fields) != 1:
         raise Problem(
             f"{written!r} is no change of nodes", mend="write nodes=+2, nodes=-1 or nodes=12"
         )
-    if not nodes:
+    if not there:
         raise Problem(
             f"no node of flavour {name} is known",
             mend="let the service account list nodes, or change nominalQuota",
         )
-    after = max(nodes + int(more), 0) if more[0] in "+-" else int(more)
-    share = after / nodes
+    after = max(len(there) + int(more), 0) if more[0] in "+-" else int(more)
+    share = after / len(there)
+    gone = {node.name for node in there[after:]}
+    nodes = {key: node for key, node in site.nodes.items() if node.name not in gone}
+    for at in range(len(there), after):
+        nodes[f"{name}+{at}"] = changed_struct(there[-1], name=f"{name}+{at}")
 
     def scaled(quota: ResourceQuota) -> ResourceQuota:
         def times(one: Quantity | None) -> Quantity | None:
@@ -184,7 +188,7 @@ def _with_nodes(site: Site, name: str, fields: Mapping[str, str], written: str) 
             for key, one in known.items()
         }
 
-    return replace(site, queues=all_of(site.queues), cohorts=all_of(site.cohorts))
+    return replace(site, nodes=nodes, queues=all_of(site.queues), cohorts=all_of(site.cohorts))
 
 
 def _each_quota(

@@ -134,7 +134,8 @@ class Controller:
 
     def states(self, numbers: Ints) -> Ints:
         """The states of jobs."""
-        self._note(UNKNOWN, *numbers[numbers >= len(self._states)].tolist())
+        if len(numbers) and (most := int(numbers.max())) >= len(self._states):
+            self._note(UNKNOWN, most)
         return self._states[numbers]
 
     def _note(self, state: int, *numbers: int) -> None:
@@ -320,12 +321,19 @@ class Controller:
 
     # ------------------------------------------------------------------ priorities
 
-    def begin(self, calculated: float, usage: Mapping[tuple[str, str], float]) -> None:
-        """The past is told: priorities were worked out last at ``calculated``, when usage was this."""
+    def begin(
+        self,
+        calculated: float,
+        usage: Mapping[tuple[str, str], float],
+        since: Mapping[tuple[str, str], float],
+    ) -> None:
+        """The past is told: usage when priorities were worked out last, and what ended jobs used since."""
         self.calculated = calculated
         self.fair.usage.clear()
         self.fair.usage.update(usage)
         self.factors, self._shares = self.fair.factors(), np.zeros(0)
+        for who, amount in since.items():
+            self.fair.usage[who] = self.fair.usage.get(who, 0.0) + amount
         for entry in self.running.values():
             entry.counted = max(entry.start, calculated)
 

@@ -26,7 +26,7 @@ from volvelle.incumbents.slurm.lines import (
     last_that_fits,
     next_in_order,
 )
-from volvelle.incumbents.slurm.planning import Running, new_plan, next_start
+from volvelle.incumbents.slurm.planning import Plan, Running, new_plan, next_start
 from volvelle.incumbents.slurm.preemption import mode_of, stoppable, stops_by_class, victims_of
 from volvelle.incumbents.slurm.queue import (
     ASKS,
@@ -77,7 +77,7 @@ def in_question(controller: Controller) -> Ints:
     """Rows of the jobs that come into question now, the first to be served first (``sort_job_queue``)."""
     queue, rules = controller.queue, controller.rules
     table, order = queue.table, queue.order
-    for row in order[table[order, WATCHED] > 0.0].tolist():
+    for row in order[table[order, WATCHED] > 0.0].tolist() if queue.watched else ():
         entry = controller.place_of[row].entry
         controller.say(entry, controller.waits_for(entry))
     rows = np.empty_like(order)
@@ -198,23 +198,26 @@ def backfill_pass(controller: Controller) -> None:
     ground = rules.demands.ground
     numbers = np.array([controller.now, *rules.backfill])
     kinds = len(ground.demands) * len(rules.classes)
-    plan = new_plan(numbers, controller.reserved, len(lines.rows), kinds)
+    plan: Plan | None = None
     chosen = np.zeros(len(controller.up), dtype=np.bool_)
     at, late, running = 0, FOREVER, None
     while True:
-        if running is None:
+        if running is None or plan is None:
             _keep_back(controller, lines, at)
             last = last_that_fits(ground, lines, controller.free, controller.up, rules.may_stop, at)
             if last < 0:
                 break
             running = _running(controller)
+            if plan is None:
+                plan = new_plan(numbers, controller.reserved, len(lines.rows), kinds)
+            plan.latest[:] = -1
         at = next_start(ground, lines, running, controller.reserved, plan, chosen, at, last, late)
         if at < 0:
             break
         late = FOREVER
         if _start(controller, controller.place_of[int(lines.rows[at])], chosen):
             _note_start(lines, at)
-            plan.latest[:], running = -1, None
+            running = None
             at += 1
         else:
             late = controller.now + rules.resolution

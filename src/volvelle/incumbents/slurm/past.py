@@ -20,7 +20,20 @@ def past_of(site: Site, snapshot: Snapshot) -> Past:
         for one in site.associations
         if one.user and one.usage is not None
     }
-    return Past(now, calculated, told or _used(site, snapshot, calculated))
+    if told:
+        return Past(now, calculated, told)
+    return Past(now, calculated, _used(site, snapshot, calculated), _since(snapshot, calculated))
+
+
+def _since(snapshot: Snapshot, calculated: float) -> dict[tuple[str, str], float]:
+    """CPU-seconds after ``calculated`` of the jobs that have ended."""
+    used: dict[tuple[str, str], float] = defaultdict(float)
+    for job in snapshot.jobs:
+        if job.start is None or job.end is None or job.pending or job.running:
+            continue
+        seconds = min(job.end, snapshot.time) - max(job.start, calculated)
+        used[job.account, job.user] += job.held.get("cpu", job.cpus) * max(seconds, 0.0)
+    return used
 
 
 def _used(site: Site, snapshot: Snapshot, now: float) -> dict[tuple[str, str], float]:

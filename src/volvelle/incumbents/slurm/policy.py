@@ -10,7 +10,7 @@ from volvelle.core.policy import Allocation, Policy, policies
 from volvelle.core.state import Reason
 from volvelle.core.view import View
 from volvelle.incumbents.slurm.controller import RUNS, UNKNOWN, WAITS, Controller
-from volvelle.incumbents.slurm.files import site_of
+from volvelle.incumbents.slurm.files import requests_at, site_of
 from volvelle.incumbents.slurm.passes import next_due, run_due
 from volvelle.incumbents.slurm.reasons import explained
 from volvelle.incumbents.slurm.records import dependencies, entry_of, job_of_spec, on_nodes
@@ -24,12 +24,13 @@ class Past(NamedTuple):
     """The knowledge of the time before a policy's first pass.
 
     until: when the first pass may happen. calculated: when priorities were worked out last. usage: of
-    associations at that time, by (account, user).
+    associations at that time, by (account, user). since: what jobs that have ended used after it.
     """
 
     until: float
     calculated: float
     usage: Mapping[tuple[str, str], float]
+    since: Mapping[tuple[str, str], float] = {}
 
 
 NO_GPUS = "(no GPUs)"
@@ -51,6 +52,12 @@ class Slurm(Policy):
         "",
         description="the site: site.toml, slurm.conf or a folder of what Slurm's commands say;"
         " empty: one partition, first come",
+    )
+
+    jobs: str = Field(
+        "",
+        description="a table of sacct with JobIDRaw, JobID, ReqTRES and SubmitLine: throttles of arrays and"
+        " licences of a trace's jobs",
     )
 
     _rules: Rules | None = PrivateAttr(None)
@@ -103,7 +110,7 @@ class Slurm(Policy):
         numbers, held = view.jobs.number.astype(np.int64), view.jobs.held
         self._follow(view, controller, place, numbers, held)
         if past is not None and view.now >= past.until:
-            controller.begin(past.calculated, past.usage)
+            controller.begin(past.calculated, past.usage, past.since)
             self._past = past = None
         if past is None:
             controller.recalculate()
@@ -145,6 +152,7 @@ class Slurm(Policy):
         moved = np.flatnonzero((states == UNKNOWN) | (known & ((states == RUNS) != (held > 0.0))))
         if not len(moved):
             return
+        said = requests_at(self.jobs) if self.jobs else {}
         kinds, node_types = jobs.column("types").astype(np.int64), resources.node_type[place]
         for row in moved.tolist():
             number = int(numbers[row])
@@ -152,7 +160,7 @@ class Slurm(Policy):
             if entry is None:
                 spec = view.spec(number)
                 recorded = self._records.get(spec.id)
-                job = recorded or job_of_spec(spec, rules)
+                job = recorded or job_of_spec(spec, rules, said.get(spec.id))
                 entry = entry_of(number, job, rules, view.now, dependencies(job, self._records))
                 entry.allowed = (kinds[row] >> node_types) & 1 == 1
                 controller.enter(entry, accepted=recorded is None)

@@ -51,6 +51,8 @@ class Queue:
 
     def __post_init__(self) -> None:
         self.table: Floats = np.zeros((len(self.reasons), COLUMNS))
+        self.watched = False
+        """Whether there was any job whose coming into question Python has to watch."""
         used = {row for rows in self.rows.values() for row in rows}
         self._unused = [row for row in range(len(self.reasons)) if row not in used]
 
@@ -78,6 +80,7 @@ class Queue:
         """Note the columns of a place."""
         self.table[row] = columns
         self.latest = max(self.latest, columns[ELIGIBLE])
+        self.watched = self.watched or columns[WATCHED] > 0.0
 
     def drop(self, number: int) -> tuple[int, ...]:
         """Forget the places of a job, which does not wait; their rows."""

@@ -117,7 +117,11 @@ class OnKubernetes(DialIn):
             listed, _ = api.listed("api/v1/nodes", **selector)
         api.close()
         levels = tuple(Level(name) for name in self.levels.split("+") if name)
-        found = [node_of(each, self.resource, (level.name for level in levels)) for each in listed]
+        names = [level.name for level in levels]
+        try:
+            found = [node_of(each, self.resource, names) for each in listed]
+        except (ValueError, LookupError) as error:
+            raise Problem(f"a Node of the Kubernetes cluster cannot be read: {error}") from None
         nodes = tuple(sorted((node for node in found if node.gpus), key=lambda node: node.name))
         if not nodes:
             raise Problem(
@@ -310,9 +314,7 @@ class _KubernetesJobs:
                     self._say(
                         "another server holds the Lease 'volvelle': nothing is done from here"
                     )
-            except (
-                Exception
-            ) as error:  # whatever it was, jobs are still looked after in the next step
+            except Exception as error:  # jobs are looked after in the next step, too
                 self._say(_sentence(error))
                 pause = min(pause, _RETRY_SECONDS)
             if last:
@@ -349,11 +351,8 @@ class _KubernetesJobs:
             except OSError:
                 raise
             except Exception as error:
-                if getattr(error, "code", 0) not in (
-                    404,
-                    409,
-                ):  # else it has changed: seen in the next step
-                    failed = error
+                changed = isinstance(error, ApiRefusal) and error.code in (404, 409)
+                failed = failed if changed else error  # what has changed is seen in the next step
             if repeats and attempt.over is not None and not attempt.forgotten:
                 self._report(attempt.over)
             if attempt.gone_for_good:
