@@ -25,7 +25,7 @@ from volvelle.core.state import INFINITY
 from volvelle.model.arrays import Floats
 from volvelle.model.tolerances import SAME_MOMENT, WHOLE_ROUND
 from volvelle.policies.claims import by_number
-from volvelle.policies.growth import count_up_to, then_by
+from volvelle.policies.growth import count_down_to, count_up_to, then_by
 from volvelle.systems.tiresias.policy import Tiresias
 from volvelle.systems.tiresias.queues import (
     LIMITS,
@@ -183,7 +183,7 @@ def indices_of_samples(service: Floats, memory: Floats) -> Floats:
         if first == count:
             continue
         age = np.floor(samples[first]) - 1.0
-        alive = _count_down_to(samples, first, age)
+        alive = count_down_to(samples, first, age)
         late = count_up_to(samples, count, age + quantum)
         if age + quantum > samples[-1] - 1.0:
             late = count - 1
@@ -195,16 +195,6 @@ def indices_of_samples(service: Floats, memory: Floats) -> Floats:
         else:
             index[row] = np.inf if chance > 0.0 else np.nan
     return index
-
-
-@kernel
-def _count_down_to(ascending: Floats, count: int, limit: float) -> int:
-    """As `count_up_to`, quickly where few of the first ``count`` numbers are greater."""
-    step = 1
-    while step <= count and ascending[count - step] > limit:
-        step *= 2
-    low = max(count - step, 0)
-    return low + count_up_to(ascending[low:], count - low, limit)
 
 
 @kernel
