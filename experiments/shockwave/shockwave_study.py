@@ -245,6 +245,28 @@ def records(case: str, runs: Mapping[str, Measured]) -> list[tuple[object, ...]]
     ]
 
 
+DRAWS = 5
+
+
+def draws(given: Options) -> range:
+    """Seeds of as many draws as a study has, of two at a small size."""
+    return range(1, 1 + (2 if given.jobs else DRAWS))
+
+
+def mean(runs: Sequence[Mapping[str, Measured]]) -> dict[str, Measured]:
+    """Figures of several draws on average, with the rho of all their jobs."""
+    figures = Measured._fields[: Measured._fields.index("rho")]
+    return {
+        name: first._replace(
+            rho=np.concatenate([one[name].rho for one in runs]),
+            **{
+                each: float(np.mean([getattr(one[name], each) for one in runs])) for each in figures
+            },
+        )
+        for name, first in runs[0].items()
+    }
+
+
 def variants(
     name: str, title: str, given: Options, cases: Sequence[Case]
 ) -> tuple[Report, list[dict[str, Measured]]]:

@@ -47,6 +47,7 @@ class KubernetesApi:
             from lightkube.config.client_adapter import Client, ConnectionParams  # noqa: PLC0415
             from lightkube.config.kubeconfig import KubeConfig  # noqa: PLC0415
             from lightkube.core.exceptions import ConfigError  # noqa: PLC0415
+            from yaml import YAMLError  # noqa: PLC0415 - of lightkube
         except ImportError:
             raise Problem(
                 "for a Kubernetes cluster the package lightkube is needed",
@@ -55,7 +56,7 @@ class KubernetesApi:
             ) from None
         self._errors = httpx2.HTTPError
         self._silence = httpx2.Timeout(_TIMEOUT_SECONDS, read=_SILENCE_SECONDS)
-        where = kubeconfig or "KUBECONFIG, ~/.kube/config or this pod's account"
+        said, where = "", kubeconfig or "KUBECONFIG, ~/.kube/config or this pod's account"
         try:
             read = KubeConfig.from_file(kubeconfig) if kubeconfig else KubeConfig.from_env()
             config = read.get(context or None)
@@ -63,11 +64,16 @@ class KubernetesApi:
                 raise ValueError("it has no context")
             parameters = ConnectionParams(timeout=httpx2.Timeout(_TIMEOUT_SECONDS))
             self._client = Client(config, parameters)
-        except (ConfigError, OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        except (ConfigError, OSError, ValueError, YAMLError) as error:
+            said = " ".join(str(error).split())
+        except (LookupError, TypeError, AttributeError) as error:
+            missing = f" without {error}" if isinstance(error, LookupError) else ""
+            said = f"it is no whole kubeconfig{missing}"
+        if said:
             raise Problem(
-                f"no Kubernetes API server is found by {where}: {error}",
+                f"no Kubernetes API server is found by {where}: {said}",
                 mend="name a kubeconfig file, and a context of it",
-            ) from None
+            )
         self.namespace: str = config.namespace
         self.url: str = config.cluster.server
 
@@ -284,6 +290,9 @@ class Watched:
                 self.problem = str(error)
             except OSError as error:
                 self.problem = str(error)
+            except Exception as error:  # an object that is none: all are read again
+                self._version = ""
+                self.problem = f"{self._path} cannot be read: {type(error).__name__}: {error}"
             else:
                 continue
             self._closing.wait(retry)
