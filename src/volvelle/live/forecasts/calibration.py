@@ -6,6 +6,7 @@ guarantee that the forecast keeps. A start is no earlier than P50 of the end tha
 half of its run before P50 of its finish: medians that are learned apart contradict each other without that.
 """
 
+import math
 import threading
 from bisect import bisect_left, insort
 from collections.abc import Iterable, Mapping, Sequence
@@ -20,7 +21,9 @@ from volvelle.core.scheduler_state import SchedulerState
 from volvelle.estimate.likeness import ARRIVALS_SECONDS, Observed, believed_service
 from volvelle.estimate.told import AT_ONCE_SECONDS, ToldTimes
 from volvelle.live.scheduler_queries import declarations, holds_gpus, unheld_job_numbers
+from volvelle.model.arrays import FloatColumn
 from volvelle.model.job import JobSpec
+from volvelle.model.tolerances import SAME_MOMENT
 
 
 class PastForecast(NamedTuple):
@@ -64,19 +67,9 @@ class CalibratedTimes(NamedTuple):
             p50 = min(p50, finish_by)
         return self._replace(p50=p50, start=None if self.start is None else min(self.start, p50))
 
-    def with_room(self, now: float, start: float | None, finish: float) -> Self:
-        """The same with a start that leaves `_LEAST_RUN` of the run before P50.
-
-        start, finish: as forecast; the run is as much shorter as P50 is sooner than the finish.
-        """
-        if self.p50 is None or self.start is None or start is None or not now < start < finish:
-            return self
-        run = (finish - start) * min(1.0, (self.p50 - now) / (finish - now))
-        latest = self.p50 - _LEAST_RUN * run
-        return self if self.start <= latest else self._replace(start=latest)
-
 
 _LEAST_RUN = 0.5
+"""Share of its run that a start leaves before P50 of the finish."""
 UNKNOWN = CalibratedTimes(None, None, prior=False)
 """Times of a job that is not forecast to finish."""
 
@@ -156,8 +149,6 @@ class ForecastCalibration:
                 elif number in starts:
                     self._starts.tell(number, now, observed, starts[number] - now)
             found = self._again(now, [n for n in finishes if n in self._told], starts, finishes)
-        _start_after_ends(found, starts, finishes)
-        found = {n: each.with_room(now, starts.get(n), finishes[n]) for n, each in found.items()}
         promises = scheduler.promises
         return {n: each.under(promises.get(n), finishes[n]) for n, each in found.items()}, first
 
@@ -171,11 +162,11 @@ class ForecastCalibration:
         with self._lock:
             observed, seconds, limit = self._asked(scheduler, number, finish)
             told = self._told.ask(now, observed, seconds, limit)
-            begins = start
             if start is not None and start > now:
                 begins = now + self._starts.ask(now, observed, start - now).p50
-        times = CalibratedTimes(now + told.p50, now + told.p90, told.prior, begins)
-        return times.with_room(now, start, finish)
+                one = (np.array([each]) for each in (start, finish, begins, now + told.p50))
+                start = float(_in_order(now, *one)[0])
+        return CalibratedTimes(now + told.p50, now + told.p90, told.prior, start)
 
     def again(
         self, number: int, now: float, start: float, finish: float | None
@@ -185,7 +176,6 @@ class ForecastCalibration:
             if finish is None or number not in self._told:
                 return start, finish
             times = self._again(now, [number], {number: start}, {number: finish})[number]
-        times = times.with_room(now, start, finish)
         p50 = times.p50
         return (start if p50 is None or times.start is None else min(times.start, p50)), p50
 
@@ -197,14 +187,21 @@ class ForecastCalibration:
         finishes: Mapping[int, float],
     ) -> dict[int, CalibratedTimes]:
         """Times of jobs that were told before, by the scores of then."""
-        p50, p90 = self._told.again(numbers, np.array([finishes[n] - now for n in numbers]))
-        wait = [n for n in numbers if n in self._starts and n in starts]
-        begins, _ = self._starts.again(wait, np.array([starts[n] - now for n in wait]))
-        started = {**starts, **dict(zip(wait, (now + begins).tolist(), strict=True))}
-        times = zip((now + p50).tolist(), (now + p90).tolist(), strict=True)
+        if not numbers:
+            return {}
+        finish = np.array([finishes[n] for n in numbers])
+        start = np.array([starts.get(n, math.nan) for n in numbers])
+        p50, p90 = self._told.again(numbers, finish - now)
+        wait = [at for at, n in enumerate(numbers) if n in self._starts and n in starts]
+        begins = start.copy()
+        begins[wait] = now + self._starts.again([numbers[at] for at in wait], start[wait] - now)[0]
+        begins = _in_order(now, start, finish, begins, now + p50)
+        times = zip(
+            numbers, (now + p50).tolist(), (now + p90).tolist(), begins.tolist(), strict=True
+        )
         return {
-            n: CalibratedTimes(*both, self._told.prior, started.get(n))
-            for n, both in zip(numbers, times, strict=True)
+            n: CalibratedTimes(half, most, self._told.prior, begin if n in starts else None)
+            for n, half, most, begin in times
         }
 
     def share_within(
@@ -238,19 +235,21 @@ class ForecastCalibration:
         return len(self._arrivals)
 
 
-def _start_after_ends(
-    found: dict[int, CalibratedTimes], starts: Mapping[int, float], finishes: Mapping[int, float]
-) -> None:
-    """Let no job start before P50 of an end at which its start is forecast."""
-    ends: dict[float, float] = {}
-    for number, each in found.items():
-        if each.p50 is not None:
-            at = finishes[number]
-            ends[at] = min(each.p50, ends.get(at, each.p50))
-    for number, each in found.items():
-        let_in = ends.get(starts[number]) if number in starts else None
-        if let_in is not None and each.start is not None and each.start < let_in:
-            found[number] = each._replace(start=let_in)
+def _in_order(
+    now: float, start: FloatColumn, finish: FloatColumn, told: FloatColumn, p50: FloatColumn
+) -> FloatColumn:
+    """Starts as they are told, after P50 of an end at the forecast start and in time for the run.
+
+    start, finish: as forecast, of all jobs; NaN for an unknown start. The run is as much shorter than
+    forecast as P50 is sooner than the finish.
+    """
+    order = np.lexsort((p50, finish))
+    at = np.minimum(np.searchsorted(finish[order], start), len(order) - 1)
+    let_in = np.where(finish[order[at]] == start, p50[order[at]], -np.inf)
+    ahead = np.maximum(finish - now, SAME_MOMENT)
+    run = (finish - start) * np.minimum(1.0, (p50 - now) / ahead)
+    found = np.minimum(np.maximum(told, let_in), p50 - _LEAST_RUN * run)
+    return np.where(start > now, found, told)
 
 
 class _Crowd(NamedTuple):
