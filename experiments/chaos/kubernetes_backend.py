@@ -25,6 +25,7 @@ _ENDS_OF_A_SECOND_SERVER = {
     "another server runs jobs": "second server refused",
     "the Kubernetes API at": "second server found that the API did not answer",
     "(a fault)": "second server was refused by the API",
+    "disk is full": "second server found its disk full",
 }
 
 
@@ -174,7 +175,7 @@ class OnKubernetes(Backend):
         for _ in range(_STARTS_OF_A_SECOND_SERVER):
             what = self._run_a_second_server()
             self.injected[what] += 1
-            if what in ("second server refused", "second server while the first was away"):
+            if what in ("second server refused", "second server not refused within 90 s"):
                 return
 
     def _run_a_second_server(self) -> str:
@@ -198,7 +199,7 @@ class OnKubernetes(Backend):
                 if said in ran.stderr:
                     what = meant
         except subprocess.TimeoutExpired:
-            what = "second server while the first was away"
+            what = "second server not refused within 90 s"
         return what
 
     def remove_node(self, node: str) -> None:

@@ -156,6 +156,6 @@ def dangling(site: Site) -> Iterator[str]:
         if f"{one.namespace}/{one.queue_name}" not in site.local_queues
     )
     for name, count in lost.items():
-        space, _, queue = name.partition("/")
-        missing = f"LocalQueue {name}, which is not there" if queue else f"no LocalQueue in {space}"
+        space, _, named = name.partition("/")
+        missing = f"LocalQueue {name}, which is not there" if named else f"no LocalQueue in {space}"
         yield f"{count} workloads name {missing}: they wait for good"
