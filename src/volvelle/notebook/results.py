@@ -52,7 +52,7 @@ COLUMNS = (
 
 @dataclass(frozen=True, repr=False)
 class JobsOfRun(Columnar):
-    """What became of the jobs of a run: the columns of jobs.csv."""
+    """The jobs of a run and their outcomes: the columns of jobs.csv."""
 
     outcomes: Outcomes
 

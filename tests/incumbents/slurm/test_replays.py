@@ -9,7 +9,7 @@ import pytest
 
 from volvelle.core.composition import WrittenComposition
 from volvelle.core.decision import encode_array
-from volvelle.incumbents.slurm import passes
+from volvelle.incumbents.slurm import passes, planning
 from volvelle.model.cluster import parse_cluster
 from volvelle.model.job import Job, JobSpec, Truth
 from volvelle.model.problems import Problem
@@ -59,6 +59,8 @@ def test_a_backfill_pass_that_ends_early_starts_what_a_whole_one_starts(
     workload = Workload(tuple(jobs))
     short = journal(tmp_path, workload)
     monkeypatch.setattr(passes, "last_that_fits", lambda ground, lines, *_: len(lines.rows) - 1)
+    monkeypatch.setattr(passes, "next_start", planning.next_start.py_func)
+    monkeypatch.setattr(planning, "_may_start", lambda *_: True)
     assert journal(tmp_path, workload) == short
 
 
@@ -83,7 +85,8 @@ def test_throttles_and_licences_of_sacct_bind_in_a_replay(tmp_path: Path) -> Non
     def starts(policy: str) -> Any:
         composition = WrittenComposition(policy, placement="consolidated")
         run = simulate(workload, Setting(cluster=parse_cluster("4x8"), composition=composition))
-        return run.outcomes.first_start.tolist()
+        started: list[float] = run.outcomes.first_start.tolist()
+        return started
 
     assert starts(f"slurm:site={tmp_path}") == [0.0] * 6
     found = starts(f"slurm:site={tmp_path},jobs={requests}")

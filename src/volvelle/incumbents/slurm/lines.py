@@ -180,7 +180,7 @@ def last_that_fits(
     limit, are said to wait for it.
     """
     table, none = lines.table, len(ground.demands)
-    tasks, fits = np.zeros(len(up)), np.full((2, none), -1)
+    tasks, fits, last = np.zeros(len(up)), np.full((2, none), -1), -1
     for line in range(len(lines.rows) - 1, at - 1, -1):
         if lines.state[line] != 0:
             continue
@@ -188,6 +188,8 @@ def last_that_fits(
         demand, limit = int(table[row, DEMAND]), lines.limits[int(table[row, GROUP])]
         if limit < 0:
             lines.reasons[int(table[row, JOB])] = -limit
+            continue
+        if limit == 0 and last >= 0:
             continue
         stops = 1 if may_stop[int(table[row, CLASS])] else 0
         if fits[stops, demand] < 0:
@@ -197,6 +199,7 @@ def last_that_fits(
         if fits[stops, demand] == 0:
             continue
         if limit == 0:
-            return line
-        lines.reasons[int(table[row, JOB])] = limit
-    return -1
+            last = line
+        else:
+            lines.reasons[int(table[row, JOB])] = limit
+    return last

@@ -211,7 +211,10 @@ def backfill_pass(controller: Controller) -> None:
             if plan is None:
                 plan = new_plan(numbers, controller.reserved, len(lines.rows), kinds)
             plan.latest[:] = -1
-        at = next_start(ground, lines, running, controller.reserved, plan, chosen, at, last, late)
+        at = next_start(
+            *(ground, lines, running, controller.reserved, plan, rules.may_stop, chosen),
+            *(at, last, late),
+        )
         if at < 0:
             break
         late = FOREVER

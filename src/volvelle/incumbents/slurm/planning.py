@@ -109,6 +109,7 @@ def next_start(
     running: Running,
     reserved: Reserved,
     plan: Plan,
+    may_stop: Bools,
     chosen: Bools,
     at: int,
     last: int,
@@ -116,24 +117,29 @@ def next_start(
 ) -> int:
     """The next line, from ``at`` to ``last``, of a job that may start now, on ``chosen``; -1: none is left.
 
-    Lines before it are planned. late: when the job in line ``at``, which did not start on ``chosen`` after
-    all, is planned to start; infinite where that line is new.
+    Lines before it are planned, as long as there is one behind them that may start beside them. may_stop:
+    classes of jobs that may stop others. late: when the job in line ``at``, which did not start on ``chosen``
+    after all, is planned to start; infinite where that line is new.
     """
     numbers, table = plan.numbers, lines.table
     now = numbers[NOW]
     if late < NEVER:
         _keep(lines, plan, at, late, chosen)
         at += 1
-    tested = 0
+    tested, grown = 0, True
     for job in range(len(lines.tested)):
         tested += int(lines.tested[job])
     for line in range(at, last + 1):
+        while grown and last >= line:
+            grown = not _may_start(ground, lines, last, running, plan, may_stop)
+            last -= int(grown)
+        if line > last:
+            break
         row = lines.rows[line]
         job, limit = int(table[row, JOB]), lines.limits[int(table[row, GROUP])]
         if lines.state[line] != 0:
             continue
         if limit < 0:
-            lines.reasons[job] = -limit
             continue
         if tested >= numbers[DEPTH] and not lines.tested[job]:
             break
@@ -153,11 +159,34 @@ def next_start(
         start = _earliest(ground, lines, line, running, reserved, plan, chosen)
         if start > now:
             _keep(lines, plan, line, start, chosen)
-        elif limit > 0:
-            lines.reasons[job] = limit
-        else:
+            grown = True
+        elif limit == 0:
             return line
     return -1
+
+
+@kernel
+def _may_start(
+    ground: Ground, lines: Lines, line: int, running: Running, plan: Plan, may_stop: Bools
+) -> bool:
+    """Whether nothing is known to keep a line's job from starting now: its limit, or what is kept so far."""
+    table, row = lines.table, lines.rows[line]
+    if lines.state[line] != 0 or lines.limits[int(table[row, GROUP])] != 0:
+        return False
+    if may_stop[int(table[row, CLASS])]:
+        return True
+    demand, end = int(table[row, DEMAND]), plan.numbers[NOW] + table[row, LIMIT]
+    kept = np.zeros(plan.kept.shape[1], dtype=np.int64)
+    for slot in range(plan.sizes[0]):
+        if slot > 0 and plan.times[slot] >= end:
+            break
+        for word in range(len(kept)):
+            kept[word] |= plan.kept[plan.order[slot], word]
+    tasks, usable = np.zeros(len(running.up)), np.zeros(len(running.up), dtype=np.bool_)
+    for node in range(len(usable)):
+        usable[node] = running.up[node] and (kept[node // WORD] >> (node % WORD)) & 1 == 0
+    fill_tasks(ground, demand, running.free, usable, tasks)
+    return suffices(ground, demand, running.free, tasks, usable)
 
 
 @kernel
