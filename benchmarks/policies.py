@@ -36,7 +36,7 @@ from volvelle.core.policy import policies
 from volvelle.model.cluster import parse_cluster
 from volvelle.model.problems import Problem
 from volvelle.simulate.run import Setting, simulate
-from volvelle.systems.pollux import policy as pollux
+from volvelle.systems.pollux.search import search
 from volvelle.workload.generators import make_generator
 from volvelle.workload.workload import Workload
 
@@ -105,7 +105,7 @@ def solving() -> Iterator[list[float]]:
 
     with (
         patch.object(Highs, "run", timed(Highs.run)),
-        patch.object(pollux, "search", timed(pollux.search)),
+        patch("volvelle.systems.pollux.policy.search", timed(search)),
     ):
         yield seconds
 

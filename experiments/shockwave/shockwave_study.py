@@ -20,7 +20,7 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -256,15 +256,14 @@ def draws(given: Options) -> range:
 def mean(runs: Sequence[Mapping[str, Measured]]) -> dict[str, Measured]:
     """Figures of several draws on average, with the rho of all their jobs."""
     figures = Measured._fields[: Measured._fields.index("rho")]
-    return {
-        name: first._replace(
-            rho=np.concatenate([one[name].rho for one in runs]),
-            **{
-                each: float(np.mean([getattr(one[name], each) for one in runs])) for each in figures
-            },
-        )
-        for name, first in runs[0].items()
-    }
+    found = {}
+    for name, first in runs[0].items():
+        draws = [one[name] for one in runs]
+        means: dict[str, Any] = {
+            each: float(np.mean([getattr(one, each) for one in draws])) for each in figures
+        }
+        found[name] = first._replace(rho=np.concatenate([one.rho for one in draws]), **means)
+    return found
 
 
 def variants(

@@ -56,7 +56,7 @@ class KubernetesApi:
             ) from None
         self._errors = httpx2.HTTPError
         self._silence = httpx2.Timeout(_TIMEOUT_SECONDS, read=_SILENCE_SECONDS)
-        said, where = "", kubeconfig or "KUBECONFIG, ~/.kube/config or this pod's account"
+        where = kubeconfig or "KUBECONFIG, ~/.kube/config or this pod's account"
         try:
             read = KubeConfig.from_file(kubeconfig) if kubeconfig else KubeConfig.from_env()
             config = read.get(context or None)
@@ -65,15 +65,10 @@ class KubernetesApi:
             parameters = ConnectionParams(timeout=httpx2.Timeout(_TIMEOUT_SECONDS))
             self._client = Client(config, parameters)
         except (ConfigError, OSError, ValueError, YAMLError) as error:
-            said = " ".join(str(error).split())
+            raise _not_found(where, " ".join(str(error).split())) from None
         except (LookupError, TypeError, AttributeError) as error:
             missing = f" without {error}" if isinstance(error, LookupError) else ""
-            said = f"it is no whole kubeconfig{missing}"
-        if said:
-            raise Problem(
-                f"no Kubernetes API server is found by {where}: {said}",
-                mend="name a kubeconfig file, and a context of it",
-            )
+            raise _not_found(where, f"it is no whole kubeconfig{missing}") from None
         self.namespace: str = config.namespace
         self.url: str = config.cluster.server
 
@@ -176,6 +171,13 @@ class KubernetesApi:
 
 class _Absent(ApiRefusal):
     """404."""
+
+
+def _not_found(where: str, why: str) -> Problem:
+    return Problem(
+        f"no Kubernetes API server is found by {where}: {why}",
+        mend="name a kubeconfig file, and a context of it",
+    )
 
 
 def _refusal(code: int, content: bytes) -> ApiRefusal:

@@ -85,7 +85,8 @@ def test_throttles_and_licences_of_sacct_bind_in_a_replay(tmp_path: Path) -> Non
     def starts(policy: str) -> Any:
         composition = WrittenComposition(policy, placement="consolidated")
         run = simulate(workload, Setting(cluster=parse_cluster("4x8"), composition=composition))
-        return run.outcomes.first_start.tolist()
+        started: list[float] = run.outcomes.first_start.tolist()
+        return started
 
     assert starts(f"slurm:site={tmp_path}") == [0.0] * 6
     found = starts(f"slurm:site={tmp_path},jobs={requests}")

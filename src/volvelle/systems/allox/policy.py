@@ -104,7 +104,7 @@ def heads(work: Floats, rates: Floats, free: Ints) -> Ints:
         return head
     alike = (free > 0).sum() == 1
     if alike and jobs <= gpus:  # the head of a queue for each
-        gpu_type = np.argmax(free)
+        gpu_type = int(np.argmax(free))
         for job in range(jobs):
             if rates[gpu_type, job] > 0.0:
                 head[job] = gpu_type
