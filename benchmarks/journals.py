@@ -228,10 +228,11 @@ def digest(scenario: Scenario, policy: str) -> str:
 
 
 def _without_specs(entry: Entry) -> bytes:
-    """An entry but for what submitted jobs are: a job of this file, which may have more attributes here."""
+    """An entry but for what jobs and nodes are: those of this file, which may have more attributes here."""
     said = msgspec.json.decode(msgspec.json.encode(entry, enc_hook=encode_array))
     for event in said["events"]:
         event.pop("spec", None)
+        event.pop("node", None)
     return msgspec.json.encode(said)
 
 

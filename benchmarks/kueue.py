@@ -15,6 +15,7 @@ from measure import peak_megabytes
 from volvelle.incumbents.attach.session import Replay
 from volvelle.incumbents.kueue.api import KINDS
 from volvelle.incumbents.kueue.attach import incumbent
+from volvelle.incumbents.kueue.topology import HOST
 
 QUEUES, RUNNING, WAITING = 500, 2000, 8000
 GPU = "nvidia.com/gpu"
@@ -77,6 +78,24 @@ def workload(number: int, queue: str, gpus: int, *, runs: bool) -> Object:
     }
 
 
+def in_racks(seen: dict[str, list[Object]]) -> dict[str, list[Object]]:
+    """The same on 1,000 nodes of eight GPUs in racks of 16, of which each workload prefers one."""
+    levels = [{"nodeLabel": "rack"}, {"nodeLabel": HOST}]
+    seen["Topology"] = [{"kind": "Topology", "metadata": {"name": "t"}, "spec": {"levels": levels}}]
+    seen["ResourceFlavor"][0]["spec"]["topologyName"] = "t"
+    for at in range(RUNNING // 2):
+        metadata = {"name": f"n{at:04}", "labels": {"rack": f"r{at // 16:02}"}}
+        seen["Node"].append(
+            {"kind": "Node", "metadata": metadata, "status": {"capacity": {GPU: 8}}}
+        )
+    for number, one in enumerate(seen["Workload"]):
+        one["spec"]["podSets"][0]["topologyRequest"] = {"preferred": "rack"}
+        for assigned in (one["status"].get("admission") or {}).get("podSetAssignments", ()):
+            domain = {"values": [f"n{number // 2:04}"], "count": 1}
+            assigned["topologyAssignment"] = {"levels": [HOST], "domains": [domain]}
+    return seen
+
+
 def tell(name: str, polls: int, seen: dict[str, list[Object]]) -> None:
     """Print what each poll costs."""
     leads = Replay(incumbent())
@@ -103,9 +122,11 @@ def main() -> None:
     polls = parser.parse_args().polls
     tell("nothing waits (baseline)", polls, objects(50, 0, preempts=False))
     tell("50 cohorts", polls, objects(50, WAITING, preempts=False))
+    tell("50 cohorts, in racks", polls, in_racks(objects(50, WAITING, preempts=False)))
     tell("50 cohorts, preemption", polls, objects(50, WAITING, preempts=True))
     tell("one cohort", polls, objects(1, WAITING, preempts=False))
     tell("one cohort, preemption", polls, objects(1, WAITING, preempts=True))
+    tell("the same in racks", polls, in_racks(objects(1, WAITING, preempts=True)))
 
 
 if __name__ == "__main__":

@@ -1,10 +1,10 @@
 """What an event costs under every policy: python benchmarks/policies.py [POLICY ...] [--against CHECKOUT]
 
 Every registered policy, as compiled runs have it, on one workload of 20,000 jobs on 128 GPUs at a load of
-0.9: CPU microseconds of the simulation proper for each event, the least of several runs, those inside HiGHS,
-the peak memory of its process, and whether the goal is met: 5 times the time inside, where programs are
-solved, or 15 us. A policy that would take longer than --seconds a run, by what 1,000 jobs take, gets fewer
-jobs, which the row says; policies that miss the goal are listed below with why. Nodes have CPUs and memory
+0.9: CPU microseconds of the simulation proper for each event, the least of several runs, those inside its
+solver (HiGHS, or Pollux' genetic search), the peak memory of its process, and the limit: 5 times the time
+inside, or 15 us. A policy that would take longer than --seconds a run, by what 1,000 jobs take, gets fewer
+jobs, which the row says; policies that miss their limit are listed below with why. Nodes have CPUs and memory
 where a policy divides them. --against runs another
 checkout (a folder with ``src/volvelle`` or a revision) on the same jobs, turn about (A B A B), each run in a
 process of its own.
@@ -36,6 +36,7 @@ from volvelle.core.policy import policies
 from volvelle.model.cluster import parse_cluster
 from volvelle.model.problems import Problem
 from volvelle.simulate.run import Setting, simulate
+from volvelle.systems.pollux.search import search
 from volvelle.workload.generators import make_generator
 from volvelle.workload.workload import Workload
 
@@ -64,7 +65,7 @@ def measure(policy: str, placement: str, generator: str, jobs: int, seconds: flo
         nodes = [replace(node, cpus=24.0, memory_gb=500.0) for node in cluster.nodes]
         cluster = replace(cluster, nodes=tuple(nodes))
     setting = Setting(cluster=cluster, composition=composition)
-    pilot = Workload(workload.jobs[:PILOT], workload.name)
+    pilot = Workload(workload.jobs[: min(PILOT, jobs or PILOT)], workload.name)
     for _ in range(2):  # the first compiles what was never compiled
         run = simulate(pilot, setting, compiled=True)
     if not jobs:
@@ -89,17 +90,23 @@ def measure(policy: str, placement: str, generator: str, jobs: int, seconds: flo
 
 @contextmanager
 def solving() -> Iterator[list[float]]:
-    """CPU seconds inside HiGHS, so far."""
-    seconds, run = [0.0], Highs.run
+    """CPU seconds inside solvers, so far."""
+    seconds = [0.0]
 
-    def timed(solver: Highs) -> Any:
-        began = time.process_time()
-        try:
-            return run(solver)
-        finally:
-            seconds[0] += time.process_time() - began
+    def timed(solve: Any) -> Any:
+        def call(*given: Any) -> Any:
+            began = time.process_time()
+            try:
+                return solve(*given)
+            finally:
+                seconds[0] += time.process_time() - began
 
-    with patch.object(Highs, "run", timed):
+        return call
+
+    with (
+        patch.object(Highs, "run", timed(Highs.run)),
+        patch("volvelle.systems.pollux.policy.search", timed(search)),
+    ):
         yield seconds
 
 
@@ -158,7 +165,7 @@ def printed(one: Measured) -> str:
     return f"{one['cost']:9.1f} us {solver} {one['peak']:5.0f} MB"
 
 
-def goal(one: Measured) -> float:
+def limit_of(one: Measured) -> float:
     """Microseconds an event that are to be enough."""
     return max(GOAL, TIMES_INSIDE * float(one.get("inside", 0.0)))
 
@@ -200,11 +207,11 @@ def main() -> None:
                     line += "" if same else ", other outcomes"
             if here.get("jobs", JOBS) != JOBS:
                 line += f"  ({here['jobs']:,} jobs)"
-            met = here.get("cost", np.inf) <= goal(here)
-            print(line if met else f"{line}  goal {goal(here):.0f} us", flush=True)
-            if not met:
+            missed = here.get("cost", np.inf) > limit_of(here)
+            print(f"{line}  (limit {limit_of(here):.0f}){'  MISSED' * missed}", flush=True)
+            if missed:
                 slow.append(f"{policy:22}{printed(here)}: {here.get('why', 'no figure')}")
-    print(f"\nthat miss the goal: {len(slow)}")
+    print(f"\nthat miss their limit: {len(slow)}")
     print("\n".join(slow))
 
 

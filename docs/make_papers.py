@@ -14,7 +14,7 @@ ROOT = Path(__file__).resolve().parent.parent
 FOLDER = ROOT / "docs" / "papers"
 MADE = "<!-- Made by docs/make_papers.py; change experiments/*/paper.toml, then run it again. -->"
 
-HEAD = """# Five papers, and what is seen here
+HEAD = """# Papers, and what is seen here
 
 Each page has a paper's idea, what of it is built where, and every figure and table with its command, its
 time, its pictures and its claims. *Holds* is what the study decided when it ran; where a claim does not hold,

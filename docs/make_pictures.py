@@ -48,8 +48,8 @@ VIEWS = (
 )
 SHOWN = {"dashboard-overview": "svg.load .was", "dashboard-job": "svg.load .band"}
 """What is awaited of pages that ask for more once they are open."""
-USERS = ("dana", "kim", "lee")
-NAMES = ("bert", "resnet50", "gpt-small", "t5", "whisper")
+BUSY_SECONDS = 120.0
+"""After which jobs of the demo ran, run and wait."""
 
 
 def main() -> None:
@@ -106,12 +106,12 @@ def attached(folder: Path) -> None:
 
 @contextmanager
 def _busy_server(folder: Path) -> Iterator[tuple[str, str, int]]:
-    """A server of four nodes on which jobs of three users ran, run and wait.
+    """A server on which jobs of three users ran, run and wait (``volvelle serve --demo``).
 
     Its URL, a token, and the number of a job that waits for another.
     """
     volvelle = Path(sys.executable).with_name("volvelle")
-    command = [str(volvelle), "serve", "--cluster", "4x8", "--policy", "srsf", "--port", "0"]
+    command = [str(volvelle), "serve", "--demo", "--port", "0"]
     server = subprocess.Popen(
         [*command, "--folder", str(folder / "serve")], stdout=subprocess.DEVNULL
     )
@@ -124,38 +124,28 @@ def _busy_server(folder: Path) -> Iterator[tuple[str, str, int]]:
         subprocess.run(
             [volvelle, *SEARCH, "--out", folder / "serve" / "fronts" / "week"], check=True
         )
-        numbers = _submit_jobs(url, root)
-        time.sleep(90.0)
-        yield url, root, numbers[-1]
+        time.sleep(BUSY_SECONDS)
         with httpx.Client(base_url=url, headers=_bearer(root), timeout=30.0) as client:
-            for number in numbers:
-                client.post(f"/v1/jobs/{number}/cancel")
+            yield url, root, _submit_last(client)
+            for job in client.get("/v1/jobs").json()["jobs"]:
+                client.post(f"/v1/jobs/{job['number']}/cancel")
         time.sleep(5.0)
     finally:
         server.terminate()
         server.wait()
 
 
-def _submit_jobs(url: str, root: str) -> list[int]:
-    """Sixty jobs of one to sixteen GPUs, which sleep for half a minute to ten."""
-    numbers: list[int] = []
-    with httpx.Client(base_url=url, timeout=30.0) as client:
-        for user in USERS:
-            made = client.post("/v1/tokens", json={"user": user}, headers=_bearer(root)).json()
-            for at in range(20):
-                seconds = 10 * (1 + 7 * at % 13) if at % 5 else 600
-                job = {
-                    "name": NAMES[(at + len(user)) % len(NAMES)], "gpus": 2 ** (at % 5),
-                    "command": ["sleep", str(seconds)], "estimate": seconds,
-                }  # fmt: skip
-                answer = client.post("/v1/jobs", json=job, headers=_bearer(made["token"]))
-                numbers += answer.json()["numbers"]
-        last = {
-            "name": "evaluate", "command": ["sleep", "60"], "estimate": "1m", "time_limit": "10m",
-            "after": [f"{numbers[-1]}:any"], "deadline": {"kind": "soft", "within": "2h"},
-        }  # fmt: skip
-        answer = client.post("/v1/jobs", json=last, headers=_bearer(root))
-    return numbers + list(answer.json()["numbers"])
+def _submit_last(client: httpx.Client) -> int:
+    """The number of a job that waits for the end of another, the last in the queue."""
+    active = client.get("/v1/jobs").json()["jobs"]
+    waiting = [job for job in active if job["state"] == "waiting"]
+    last = max(waiting, key=lambda job: job["predicted_start"] or 0.0)["number"]
+    job = {
+        "name": "evaluate", "command": ["sleep", "60"], "estimate": "1m", "time_limit": "10m",
+        "after": [f"{last}:any"], "deadline": {"kind": "soft", "within": "2h"},
+    }  # fmt: skip
+    number: int = client.post("/v1/jobs", json=job).json()["numbers"][0]
+    return number
 
 
 def _bearer(token: str) -> dict[str, str]:

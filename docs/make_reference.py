@@ -11,7 +11,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any, get_args, get_type_hints
 
 import python_api
 import typer
@@ -28,6 +28,8 @@ from volvelle.live.config import ServeConfig
 from volvelle.live.http.app import create_routes
 from volvelle.live.job_request import JobRequest
 from volvelle.metrics.outcomes import Outcomes
+from volvelle.model.job import JobSpec, Truth
+from volvelle.model.job_schema import fields_of
 from volvelle.model.overheads import Overheads
 from volvelle.model.units import format_duration
 from volvelle.simulate.experiment import Experiment
@@ -113,7 +115,8 @@ COMMANDS = """Results go to standard output, progress and remarks to standard er
 0 done, 1 failed, 2 misused, 130 interrupted. Durations are seconds or `90m`, `4h30m`, `14d`,
 `D-HH:MM:SS`."""
 
-OWN_PARTS = """The columns that parts of your own are given: jobs in a policy's
+OWN_PARTS = """What parts of your own are given: the declaration of a job (`volvelle.model.job`) in an
+[admission rule or a reader](../how-to/plug-in-a-package.md), jobs in a policy's
 [kernel](../how-to/write-a-policy.md#a-decision-that-is-compiled), and outcomes of jobs in a
 [metric](../how-to/plug-in-a-package.md#a-metric)."""
 
@@ -245,7 +248,29 @@ def _columns() -> Iterator[str]:
     yield from ("", f"Units after the last colon of a mapped column: {units}.")
 
 
+def _job(struct: type[JobSpec] | type[Truth]) -> Iterator[str]:
+    yield from (f"## {struct.__name__}", "", _markdown(inspect.getdoc(struct) or ""), "")
+    kinds = {
+        name: kind.__name__
+        if isinstance(kind, type)
+        else re.sub(r"\b[a-z_.]+\.(?=[A-Z])", "", str(kind))
+        for name, kind in get_type_hints(struct).items()
+    }
+    rows = (
+        (
+            f"`{one.name}`",
+            f"`{kinds[one.name]}`".replace("|", "\\|"),
+            one.about.meaning,
+        )
+        for one in fields_of(struct)
+    )
+    yield from _table(("field", "type", "meaning"), rows)
+    yield ""
+
+
 def _own_parts() -> Iterator[str]:
+    yield from _job(JobSpec)
+    yield from _job(Truth)
     said = re.findall(
         r"^    (\w+): \(?\s*Floats\s*(?:# (.*))?$", inspect.getsource(Jobs), re.MULTILINE
     )

@@ -20,7 +20,7 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -243,6 +243,27 @@ def records(case: str, runs: Mapping[str, Measured]) -> list[tuple[object, ...]]
         (case, name, repr(one.makespan), repr(one.worst), repr(one.jct), repr(one.unfair))
         for name, one in runs.items()
     ]
+
+
+DRAWS = 5
+
+
+def draws(given: Options) -> range:
+    """Seeds of as many draws as a study has, of two at a small size."""
+    return range(1, 1 + (2 if given.jobs else DRAWS))
+
+
+def mean(runs: Sequence[Mapping[str, Measured]]) -> dict[str, Measured]:
+    """Figures of several draws on average, with the rho of all their jobs."""
+    figures = Measured._fields[: Measured._fields.index("rho")]
+    found = {}
+    for name, first in runs[0].items():
+        draws = [one[name] for one in runs]
+        means: dict[str, Any] = {
+            each: float(np.mean([getattr(one, each) for one in draws])) for each in figures
+        }
+        found[name] = first._replace(rho=np.concatenate([one.rho for one in draws]), **means)
+    return found
 
 
 def variants(

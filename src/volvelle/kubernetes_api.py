@@ -47,6 +47,7 @@ class KubernetesApi:
             from lightkube.config.client_adapter import Client, ConnectionParams  # noqa: PLC0415
             from lightkube.config.kubeconfig import KubeConfig  # noqa: PLC0415
             from lightkube.core.exceptions import ConfigError  # noqa: PLC0415
+            from yaml import YAMLError  # noqa: PLC0415 - of lightkube
         except ImportError:
             raise Problem(
                 "for a Kubernetes cluster the package lightkube is needed",
@@ -63,11 +64,11 @@ class KubernetesApi:
                 raise ValueError("it has no context")
             parameters = ConnectionParams(timeout=httpx2.Timeout(_TIMEOUT_SECONDS))
             self._client = Client(config, parameters)
-        except (ConfigError, OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-            raise Problem(
-                f"no Kubernetes API server is found by {where}: {error}",
-                mend="name a kubeconfig file, and a context of it",
-            ) from None
+        except (ConfigError, OSError, ValueError, YAMLError) as error:
+            raise _not_found(where, " ".join(str(error).split())) from None
+        except (LookupError, TypeError, AttributeError) as error:
+            missing = f" without {error}" if isinstance(error, LookupError) else ""
+            raise _not_found(where, f"it is no whole kubeconfig{missing}") from None
         self.namespace: str = config.namespace
         self.url: str = config.cluster.server
 
@@ -170,6 +171,13 @@ class KubernetesApi:
 
 class _Absent(ApiRefusal):
     """404."""
+
+
+def _not_found(where: str, why: str) -> Problem:
+    return Problem(
+        f"no Kubernetes API server is found by {where}: {why}",
+        mend="name a kubeconfig file, and a context of it",
+    )
 
 
 def _refusal(code: int, content: bytes) -> ApiRefusal:
@@ -284,6 +292,9 @@ class Watched:
                 self.problem = str(error)
             except OSError as error:
                 self.problem = str(error)
+            except Exception as error:  # an object that is none: all are read again
+                self._version = ""
+                self.problem = f"{self._path} cannot be read: {type(error).__name__}: {error}"
             else:
                 continue
             self._closing.wait(retry)

@@ -52,6 +52,9 @@ def test_what_is_missing_is_named(volvelle: Volvelle, trace: Path) -> None:
             "unknown metric 'jtc' (did you mean 'jct'?)",
         ),
         (["simulate", trace, "-c", "8y8"], "cannot read '8y8' as a cluster"),
+        (["compare", trace, "-c", "8y8", "-p", "srff"], "as a cluster; unknown policy 'srff'"),
+        (["list", "policis"], "there is no kind 'policis' (did you mean 'policies'?)"),
+        (["simulate", trace, "-c", "1x8", "-p", "fifo:x=1"], "Its keys are round, preemptive"),
         (["simulate", trace, "-c", "99999999x8"], "'99999999x8' has more than 1,000,000 nodes"),
     ):
         ran = volvelle(*arguments)
@@ -83,10 +86,15 @@ def test_an_unknown_key_of_a_config_is_named_with_the_nearest(volvelle: Volvelle
     assert "exp.toml: unknown key 'policis' (did you mean 'policies'?)" in ran.err
 
 
-def test_a_job_that_is_no_number_is_answered_with_the_mend(volvelle: Volvelle) -> None:
-    ran = volvelle("cancel", "abc")
-    assert ran.status == 2
-    assert "'abc' is no job: write its number" in " ".join(ran.err.replace("│", " ").split())
+def test_a_command_of_another_name_leads_to_ours(volvelle: Volvelle) -> None:
+    for name, said in (
+        ("what-if", "See: volvelle why JOB, submit --dry-run"),
+        ("squeue", "See: volvelle queue"),
+        ("cancl", "Did you mean 'cancel'?"),
+    ):
+        ran = volvelle(name)
+        assert ran.status == 2
+        assert said in " ".join(ran.err.replace("│", " ").split())
 
 
 def test_a_duration_that_contradicts_start_and_end_is_remarked_on(volvelle: Volvelle) -> None:

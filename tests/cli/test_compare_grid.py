@@ -80,6 +80,17 @@ def test_the_same_jobs_come_at_every_rate(volvelle: Volvelle) -> None:
     assert slow.workload.submit_times == pytest.approx(2 * fast.workload.submit_times)
 
 
+def test_jobs_are_placed_on_nodes_that_fail_unless_a_placement_is_chosen() -> None:
+    failing = {"nodes": [{"gpus": 8}], "failures": {"mtbf": "3d", "mttr": "1h"}}
+    given = {"generate": "demo", "cluster": failing}
+    experiment = Experiment.of(None, given)
+    [run] = experiment.runs(experiment.read_cluster())
+    assert run.setting.composition.placement == "consolidated"
+    counted = Experiment.of(None, given | {"placements": ["none"]})
+    with pytest.raises(Problem, match="nodes of this cluster change, and placement 'none'"):
+        counted.runs(counted.read_cluster())
+
+
 def test_a_trace_is_submitted_anew_at_each_rate(trace: Path) -> None:
     experiment = Experiment.of(
         None, {"trace": str(trace), "cluster": "1x8", "jobs_per_hour": 6, "seeds": list(range(200))}

@@ -86,6 +86,7 @@ def test_every_command_explains_itself(volvelle: Volvelle, command: list[str]) -
 )  # fmt: skip
 def test_lists_name_what_there_is(volvelle: Volvelle, kind: str, known: str) -> None:
     assert known in volvelle("list", kind).out
+    assert volvelle("list", known).out == volvelle("list", kind, known).out
     listed = json.loads(volvelle("list", kind, "-o", "json").out)
     assert known in [one["name"] for one in listed]
     assert all(one["summary"] for one in listed)

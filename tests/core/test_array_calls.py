@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from volvelle.core.compiled import compiled, compiled_later
 from volvelle.core.machine_code import arrays, files
 from volvelle.core.machine_code.kinds import NoCompiler
+from volvelle.model.arrays import scalar_type
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -157,3 +158,8 @@ def test_a_loop_that_is_compiled_later_is_compiled_at_once_for_many_numbers(
     for many, kept in ((3, 0), (arrays.INTERPRETED_NUMBERS + 1, 1)):
         np.testing.assert_array_equal(sixths(np.ones(many)), np.ones(many) / 6.0)
         assert len(list(tmp_path.iterdir())) == kept
+
+
+@pytest.mark.parametrize("annotation", [Floats, np.dtype[np.float64], list[np.float64]])
+def test_the_type_of_elements_is_found_whether_numpy_names_a_dtype_or_not(annotation: Any) -> None:
+    assert scalar_type(annotation) is np.float64

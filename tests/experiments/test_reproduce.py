@@ -185,6 +185,23 @@ def test_exactness_needs_reference_results(tmp_path: Path) -> None:
     assert f"no results of reference simulators in {tmp_path}" in said
 
 
+def test_exactness_counts_file_by_file_and_shows_what_failed(tmp_path: Path) -> None:
+    (tmp_path / "golden").mkdir()
+    (tmp_path / "tests" / "golden").mkdir(parents=True)
+    shutil.copytree(ROOT / "experiments" / "pal", tmp_path / "experiments" / "pal")
+    shutil.copy(ROOT / "experiments" / "seconds.csv", tmp_path / "experiments")
+    (tmp_path / "tests" / "golden" / "test_one.py").write_text(
+        "import pytest\n"
+        "def test_equal(): pass\n"
+        "def test_other(): assert 1 == 2\n"
+        "def test_lacking(): pytest.skip('no golden/one')\n"
+    )
+    status, said = reproduce("exactness", "--studies", str(tmp_path), "--data", str(tmp_path))
+    assert (status, said.partition(" (")[0]) == (1, "one: 1 failed, 1 passed, 1 skipped")
+    assert "  SKIPPED [1] tests/golden/test_one.py:4: no golden/one" in said
+    assert "assert 1 == 2" in said
+
+
 def test_the_inputs_that_were_studied_are_those_beside_the_repository(shared: Path) -> None:
     for name, trace in fetching.published_traces().items():
         for file in trace.files:

@@ -136,8 +136,8 @@ def test_max_min_treats_most_jobs_as_the_simulator_does(folder: Path) -> None:
     [
         (SIMULATOR, 0.021),
         ("reallocate=1920", 0.050),
-        ("by_type=true", 0.037),
-        ("round=360", 0.068),
+        pytest.param("by_type=true", 0.037, marks=pytest.mark.slow),
+        pytest.param("round=360", 0.068, marks=pytest.mark.slow),
     ],
 )
 def test_jobs_that_share_gpus_are_through_earlier(folder: Path, ways: str, shorter: float) -> None:
@@ -157,7 +157,13 @@ def test_jobs_that_share_gpus_are_through_earlier(folder: Path, ways: str, short
         (f"gavel-las:{SIMULATOR}", "max_min_fairness_perf", 1.00, 1.00),
         ("gavel-las", "max_min_fairness_perf", 1.14, 1.11),
         (f"gavel-las:space_sharing=true,{SIMULATOR}", "max_min_fairness_packed", 1.06, 1.03),
-        ("gavel-las:space_sharing=true", "max_min_fairness_packed", 3.08, 1.12),
+        pytest.param(
+            "gavel-las:space_sharing=true",
+            "max_min_fairness_packed",
+            3.08,
+            1.12,
+            marks=pytest.mark.slow,
+        ),
         (f"gavel-ftf:{SIMULATOR}", "finish_time_fairness_perf", 1.00, 1.00),
         ("gavel-ftf", "finish_time_fairness_perf", 2.16, 1.07),
     ],

@@ -35,7 +35,7 @@ def setting(case: str, policy: str) -> Setting:
     "case",
     [
         "themis1_n100",
-        "gavel_g16_n200",
+        pytest.param("gavel_g16_n200", marks=pytest.mark.slow),
         pytest.param("t0e4a51_g16_n200", marks=pytest.mark.slow),
         pytest.param("tee9e8c_n200", marks=pytest.mark.slow),
     ],

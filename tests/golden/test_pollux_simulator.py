@@ -44,6 +44,7 @@ AUTHORS_MEAN_JCT = 2446.13125
 """Of Pollux on workload 6, as its README says; its random numbers differ from run to run."""
 
 
+@pytest.mark.slow
 def test_pollux_is_within_five_percent_of_its_authors(shared: Path, tmp_path: Path) -> None:
     outcomes = outcomes_of(shared, tmp_path, "pollux")
     assert np.isfinite(outcomes.finish).all()

@@ -41,7 +41,7 @@ class Kubelet:
     folder: Path
     labels: dict[str, str] = field(default_factory=dict)
     contact: bool = True
-    broken: int = 0
+    broken: float = 0
     """GPUs that are not healthy."""
     pulls: Callable[[str], bool] = lambda image: True
     """Whether an image can be pulled."""

@@ -9,6 +9,7 @@ from fake_api_server import READ_ONLY, FakeApiServer, User
 from waiting import until
 
 from volvelle.kubernetes_api import ApiRefusal, KubernetesApi, Watched, as_problem
+from volvelle.model.problems import Problem
 
 PODS = "api/v1/namespaces/default/pods"
 
@@ -104,3 +105,20 @@ def test_a_patch_is_of_the_kind_that_it_looks_like(server: FakeApiServer, tmp_pa
     assert api.get(f"{PODS}/one")["metadata"]["labels"] == {"a": "b"}
     api.delete(f"{PODS}/one")
     api.delete(f"{PODS}/one")  # it is gone already
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("a: [", "while parsing a flow node"),
+        ("", "it is no whole kubeconfig"),
+        (
+            "current-context: x\ncontexts: [{name: x, context: {cluster: y, user: z}}]",
+            "it is no whole kubeconfig without 'clusters'",
+        ),
+    ],
+)
+def test_what_is_no_kubeconfig_is_said(tmp_path: Path, text: str, said: str) -> None:
+    (tmp_path / "config").write_text(text)
+    with pytest.raises(Problem, match=rf"no Kubernetes API server is found by .*config: {said}"):
+        KubernetesApi(str(tmp_path / "config"))

@@ -133,6 +133,25 @@ def test_a_job_that_is_cancelled_is_not_learned_from() -> None:
     assert calibration.ask(scheduler, 0, 90.0, 100.0) == before
 
 
+@pytest.mark.parametrize(("started", "told_start"), [(0.3, 100.0), (89.0, 150.0)])
+def test_a_start_follows_the_end_that_lets_it_in_and_leaves_room_for_the_run(
+    started: float, told_start: float
+) -> None:
+    """Ends came as forecast; starts that were forecast after 3 s came a tenth or thirty times as late."""
+    scheduler, calibration = scheduler_of(None, None), ForecastCalibration()
+    calibration.replay(
+        each._replace(
+            ended=each.finish, start=each.submitted + 3.0, started=each.submitted + started
+        )
+        for each in past(1.0)
+    )
+    both = Forecast(finish={0: 100.0, 1: 200.0}, upcoming={0: 0.0, 1: 100.0})
+    told, _ = calibration.tell(scheduler, {0: 0.0, 1: 0.0}, both)
+    assert told[0].p50 == pytest.approx(100.0, rel=0.05)
+    assert told[1].p50 == pytest.approx(200.0, rel=0.05)
+    assert told[1].start == pytest.approx(told_start, rel=0.05)
+
+
 def test_starts_are_learned_from_when_jobs_start() -> None:
     """Jobs that say 100 s and run for 10 wait a tenth of what is forecast, of one or two before them."""
     calibration, scheduler = ForecastCalibration(), scheduler_of(None)

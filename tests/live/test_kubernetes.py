@@ -166,6 +166,17 @@ def test_a_node_with_fewer_gpus_than_it_had_says_so(harness: KubernetesHarness) 
     until(lambda: harness.since(NodeCondition)[-1].problem == "")
 
 
+def test_objects_that_are_not_as_expected_stop_no_jobs(
+    harness: KubernetesHarness, capfd: pytest.CaptureFixture[str]
+) -> None:
+    kubelet = harness.cluster.kubelets[harness.nodes[1]]
+    kubelet.broken = 0.5
+    harness.start("iterations=2")
+    assert harness.end().outcome is Outcome.FINISHED
+    said = capfd.readouterr().err
+    assert "an object of the Kubernetes API is not as expected" in said and "ValueError" in said
+
+
 def test_unequal_parts_run_in_equal_pods(harness: KubernetesHarness) -> None:
     words = ("sh", "-c", "echo $VOLVELLE_NODE $VOLVELLE_NODES $VOLVELLE_GPUS > $VOLVELLE_NODE_RANK")
     grants = (Grant(harness.nodes[0], (0, 1)), Grant(harness.nodes[1], (1,)))
@@ -361,16 +372,19 @@ def test_an_api_that_does_not_answer_is_named(server: FakeApiServer, tmp_path: P
 
 
 def test_nodes_are_found_with_their_gpus(server: FakeApiServer, tmp_path: Path) -> None:
-    executor = executors.make(f"kubernetes:kubeconfig={server.kubeconfig(tmp_path)}")
+    words = f"kubeconfig={server.kubeconfig(tmp_path)},levels=rack"
+    executor = executors.make(f"kubernetes:{words}")
     server.store.create(server.store.kind("nodes"), {"metadata": {"name": "new"}})
     with pytest.raises(Problem, match="no node of the Kubernetes cluster has nvidia"):
         executor.discover_cluster()
     store = server.store
     for name, gpus in (("b", 4), ("a", 2), ("without", 0)):
-        labels = {"nvidia.com/gpu.product": "NVIDIA-A100-SXM4-80GB"}
+        labels = {"nvidia.com/gpu.product": "NVIDIA-A100-SXM4-80GB", "rack": f"r-{name}"}
         node = {"metadata": {"name": name, "labels": labels}}
         store.create(store.kind("nodes"), node | {"status": {"capacity": {RESOURCE: str(gpus)}}})
     found = executor.discover_cluster()
     assert found is not None
     assert [(node.name, node.gpus) for node in found.nodes] == [("a", 2), ("b", 4)]
     assert {node.gpu_type for node in found.nodes} == {"nvidia-a100-sxm4-80gb"}
+    assert [node.domain for node in found.nodes] == [("r-a",), ("r-b",)]
+    assert [level.name for level in found.levels] == ["rack"]

@@ -100,6 +100,8 @@ def test_slowdown_over_nodes_is_what_was_measured_and_units_are_not_mixed() -> N
     assert declared(spread, gpus=4.0).spread_slowdown == 1.0
     assert declared(spread, gpus=4.0).estimate_seconds == 250.0, "on the fewest nodes"
     assert declared(spread, gpus=4.0, spread_slowdown=0.5).spread_slowdown == 0.5
+    over_racks = [measured(4.0, 4), measured(2.0, 4, nodes=2, nodes_apart=3.0)]
+    assert declared(over_racks, gpus=4.0).spread_slowdown == 0.25, "racks count as nodes"
     mixed = [measured(4.0, 4), measured(0.1, 2, epochs=True, total=10.0)]
     assert declared(mixed, gpus=4.0).estimate_seconds == pytest.approx(50.0)
 

@@ -1,5 +1,6 @@
 """``volvelle serve`` as a process, and the commands of its users beside it."""
 
+import csv
 import importlib
 import json
 import os
@@ -120,7 +121,17 @@ def test_a_waiting_job_is_changed_and_a_running_one_put_back(
     monkeypatch.chdir(server)
     first, second = (
         volvelle(
-            server, "submit", "--gpus", "4", "--estimate", "1h", "--", "sleep", "60"
+            server,
+            "submit",
+            "--name",
+            "rest",
+            "--gpus",
+            "4",
+            "--estimate",
+            "1h",
+            "--",
+            "sleep",
+            "60",
         ).stdout.split()[1]
         for _ in range(2)
     )
@@ -135,8 +146,12 @@ def test_a_waiting_job_is_changed_and_a_running_one_put_back(
     nothing = volvelle(server, "change", first)
     assert "nothing changes: give --retries, --estimate" in nothing.stderr
     until(lambda: volvelle(server, "requeue", first).returncode == 0, "the job put back")
+    several = volvelle(server, "cancel", "rest")
+    assert several.returncode == 2
+    assert f"2 jobs are called 'rest': {first} (" in several.stderr
+    assert "there is no job 'rset' (did you mean 'rest'?)" in volvelle(server, "why", "rset").stderr
     assert volvelle(server, "cancel", second).returncode == 0
-    some = volvelle(server, "cancel", second, "99999", first)
+    some = volvelle(server, "cancel", second, "99999", "rest")
     assert (some.stdout, some.returncode) == (f"job {first} cancelled\n", 1)
     assert some.stderr.splitlines() == [
         f"error: job {second} is cancelled.",
@@ -253,10 +268,9 @@ def test_a_command_pasted_with_serve_waits_for_its_process(tmp_path: Path) -> No
     assert ApiClient.find({"VOLVELLE_TOKEN": "x"}, tmp_path).url == "http://127.0.0.1:1"
 
 
-def test_the_next_line_of_the_banner_works_whatever_the_folder_is_called(tmp_path: Path) -> None:
-    config = tmp_path / "cluster.toml"
-    config.write_text('cluster = "1x1"\nfolder = "srv"\nlisten = { port = 0 }\n')
-    command = [sys.executable, "-m", "volvelle.cli.main", "serve", "--config", str(config)]
+def test_the_next_line_of_the_banner_of_a_demo_works_and_its_users_submit(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "volvelle.cli.main", "serve", "--demo", "--port", "0"]
+    command += ["--cluster", "1x2"]
     with subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, text=True) as process:
         try:
             assert process.stdout is not None
@@ -266,6 +280,15 @@ def test_the_next_line_of_the_banner_works_whatever_the_folder_is_called(tmp_pat
             name, _, value = variable.partition("=")
             ran = volvelle(tmp_path, "submit", "--gpus", "1", "--", "true", **{name: value})
             assert (ran.returncode, ran.stderr) == (0, "")
+
+            def users() -> set[str]:
+                rows = volvelle(tmp_path, "queue", "-o", "csv", **{name: value}).stdout
+                return {row["user"] for row in csv.DictReader(rows.splitlines())}
+
+            until(lambda: users() >= {"dana", "kim", "lee"}, "the users' jobs")
+            queue = volvelle(tmp_path, "queue", "-s", "running", "-o", "csv", **{name: value})
+            running = [row["number"] for row in csv.DictReader(queue.stdout.splitlines())]
+            volvelle(tmp_path, "cancel", *running, **{name: value})
         finally:
             process.terminate()
 

@@ -256,7 +256,7 @@ def test_a_first_forecast_is_shown_after_a_crash_until_the_next_one(
     store = Store.open(str(tmp_path / "store.db"))
     store.jobs.write_first_forecasts(
         [
-            FirstForecast(1, now + 900.0, now + 1000.0, now + 1100.0),
+            FirstForecast(1, now + 900.0, now + 1000.0, now + 1100.0, start=now + 400.0),
             FirstForecast(2, now - 2.0, now - 2.0, now - 1.0),
         ]
     )
@@ -264,6 +264,6 @@ def test_a_first_forecast_is_shown_after_a_crash_until_the_next_one(
     harness.controller = open_controller(tmp_path, harness.fake_cluster, harness.header)
     jobs = harness.controller.status.jobs
     assert (jobs[1].predicted_p50, jobs[1].predicted_p90) == (now + 1000.0, now + 1100.0)
-    assert jobs[1].first_p50 == now + 1000.0
+    assert (jobs[1].predicted_start, jobs[1].first_p50) == (now + 400.0, now + 1000.0)
     assert (jobs[2].predicted_p50, jobs[2].first_p50) == (None, now - 2.0)
     harness.close()

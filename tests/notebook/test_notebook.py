@@ -8,23 +8,29 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
+from msgspec.structs import replace
 
 from volvelle.cli.main import main
+from volvelle.core.composition import WrittenComposition
 from volvelle.core.order_policy import order
-from volvelle.core.policy import policies
 from volvelle.live.http.client import ApiClient
 from volvelle.live.status.view import JobStatusView
 from volvelle.model.cluster import parse_cluster
+from volvelle.model.job import Job
 from volvelle.model.problems import Problem
-from volvelle.notebook.chosen import MANY_JOBS, chosen_policies
+from volvelle.notebook.chosen import ELASTIC_POLICIES, MANY_JOBS, chosen_policies
 from volvelle.notebook.jobs import Jobs
 from volvelle.notebook.records import Rows
 from volvelle.notebook.results import Comparison
 from volvelle.notebook.server import Server
 from volvelle.policies.orders import LeastAttainedService
 from volvelle.report.table import as_columns
+from volvelle.simulate.run import Setting, simulate
 from volvelle.simulate.run_directory import read_outcomes, read_record
+from volvelle.workload.generators import make_generator
+from volvelle.workload.workload import Workload
 
 vv: Any = importlib.import_module("volvelle")
 
@@ -58,20 +64,30 @@ def test_importing_it_imports_nothing_else() -> None:
 
 
 @pytest.mark.parametrize("name", ["read", "generate", "simulate", "compare", "tune", "connect"])
-def test_all_but_jobs_and_cluster_is_said_by_name(name: str) -> None:
+def test_all_but_jobs_cluster_and_policies_is_said_by_name(name: str) -> None:
     _, *others = inspect.signature(getattr(vv, name)).parameters.values()
     if others and name in ("simulate", "compare", "tune"):
-        assert others.pop(0).name == "cluster"
+        assert [others.pop(0).name, others.pop(0).name[:5]] == ["cluster", "polic"]
     assert {one.kind for one in others} <= {
         inspect.Parameter.KEYWORD_ONLY,
         inspect.Parameter.VAR_KEYWORD,
     }
 
 
-def test_only_quick_policies_are_chosen_for_many_jobs() -> None:
-    few, many = chosen_policies(MANY_JOBS - 1), chosen_policies(MANY_JOBS)
-    assert set(many) < set(few)
-    assert {policies.make(name).label for name in few} == set(few)
+def test_policies_are_chosen_by_the_jobs() -> None:
+    """Only quick ones for many jobs; those that let jobs grow where some can, since they decide as others."""
+    gangs = make_generator("demo", {"jobs": 60, "gpus": 16}).generate(np.random.default_rng(0))
+    first = gangs.jobs[0]
+    grows = Job(replace(first.spec, min_gpus=1.0, max_gpus=8.0), first.truth)
+    few, elastic = chosen_policies(gangs), chosen_policies(Workload([*gangs.jobs, grows]))
+    assert set(few) == set(elastic) - ELASTIC_POLICIES < set(elastic)
+    assert set(chosen_policies(Workload([gangs.jobs[0]] * MANY_JOBS))) < set(few)
+    finish = {}
+    for name in elastic:
+        setting = Setting(cluster=parse_cluster("2x8"), composition=WrittenComposition(name))
+        finish[name] = simulate(gangs, setting).outcomes.finish.tolist()
+    assert finish["max-min"] == finish["fifo-skip"]
+    assert finish["afs-l"] == finish["srtf"]
 
 
 def test_compare_is_the_command(
@@ -123,7 +139,7 @@ def test_columns_are_those_of_the_files(compared: Comparison) -> None:
     pyarrow = pytest.importorskip("pyarrow", reason="Arrow needs the extra 'notebook'")
     runs, jobs = pyarrow.table(compared), pyarrow.table(compared["fifo"])
     assert runs.column("jct:mean").to_pylist() == as_columns(compared.grid.tidy())["jct:mean"]
-    assert jobs.num_rows == 40
+    assert jobs.num_rows == len(compared["fifo"].jobs) == 40
     assert jobs.column("jct").to_pylist() == compared["fifo"].outcomes.jct.tolist()
 
 
@@ -139,7 +155,16 @@ def test_without_pyarrow_it_is_said_what_is_missing(
 
 
 def test_one_policy_may_be_named_without_a_list(trace: Path) -> None:
-    assert list(vv.compare(trace, "1x8", policies="srsf", workers=1)) == ["recorded", "srsf"]
+    assert list(vv.compare(trace, "1x8", "srsf", workers=1)) == ["recorded", "srsf"]
+
+
+def test_what_is_not_there_is_named_with_the_nearest() -> None:
+    with pytest.raises(
+        AttributeError, match=r"no attribute 'smulate' \(did you mean 'simulate'\?\)"
+    ):
+        vv.smulate  # noqa: B018
+    with pytest.raises(vv.Problem, match=r"it is a generator\. Say generate\('demo:jobs=5'\)"):
+        vv.simulate("demo:jobs=5", "1x8", "srsf")
 
 
 def test_simulate_takes_the_keys_of_an_experiment_file(tmp_path: Path) -> None:
@@ -162,11 +187,6 @@ def test_connect_names_the_server_or_says_that_there_is_none(
     monkeypatch.delenv("VOLVELLE_SERVER", raising=False)
     with pytest.raises(Problem, match="no server is known"):
         vv.connect()
-
-
-def test_fewer_policies_are_compared_unasked_where_jobs_are_many() -> None:
-    few, many = chosen_policies(100), chosen_policies(MANY_JOBS)
-    assert set(many) < set(few) <= set(policies.all())
 
 
 def test_a_token_is_not_shown() -> None:

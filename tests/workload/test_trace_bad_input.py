@@ -88,11 +88,13 @@ def test_a_quoted_cell_may_hold_commas_quotes_and_lines(tmp_path: Path) -> None:
     assert "line 4" in report_of(workload).examples["unreadable submit_time"][0]
 
 
-def test_bytes_that_are_not_utf8_are_replaced_and_counted(tmp_path: Path) -> None:
+def test_lines_that_are_not_utf8_are_read_as_spreadsheets_write_them_and_counted(
+    tmp_path: Path,
+) -> None:
     path = trace(tmp_path, "a,0,1,60,Ren\udce9\nb,1,1,60,Renée\n")
     workload = read_trace(path)
-    assert [job.spec.user for job in workload] == ["Ren\ufffd", "Renée"]
-    assert report_of(workload).repaired == {"not UTF-8: characters replaced": 1}
+    assert [job.spec.user for job in workload] == ["René", "Renée"]
+    assert report_of(workload).repaired == {"not UTF-8: read as Windows-1252": 1}
     with pytest.raises(Problem, match="line 2"):
         read_trace(path, strict=True)
 

@@ -134,6 +134,75 @@ def test_names_are_guessed_surest_first(names: str, line: str) -> None:
     assert suggested(names.split(",")) == f"--map {line}"
 
 
+@pytest.mark.parametrize(
+    ("names", "line"),
+    [
+        (
+            "Auftrag;Benutzer;Eingereicht am;Gestartet am;Beendet am;Anzahl GPUs;GPU-Typ;Zustand",
+            "'id=Auftrag,submit_time=Eingereicht am,gpus=Anzahl GPUs,start_time=Gestartet am,"
+            "end_time=Beendet am,user=Benutzer,gpu_type=GPU-Typ,state=Zustand'",
+        ),
+        (
+            "Identifiant;Utilisateur;Soumis le;Durée (min);Nombre de GPU;État",
+            "'id=Identifiant,submit_time=Soumis le,gpus=Nombre de GPU,duration=Durée (min):min,"
+            "user=Utilisateur,state=État'",
+        ),
+        (
+            "Trabajo;Usuario;Enviado;Duración (horas);Número de GPUs;Estado",
+            "'id=Trabajo,submit_time=Enviado,gpus=Número de GPUs,duration=Duración (horas):h,"
+            "user=Usuario,state=Estado'",
+        ),
+    ],
+)
+def test_names_of_other_languages_are_guessed(names: str, line: str) -> None:
+    assert suggested(names.split(";")) == f"--map {line}"
+
+
+STATES = """id,submit_time,gpus,start_time,end_time,Status
+1,0,1,0,60,COMPLETED
+2,0,1,0,60,FAILED
+3,0,1,0,60,CANCELLED by 1001
+4,0,1,0,60,Abgebrochen
+5,0,1,0,60,OUT_OF_MEMORY
+6,0,1,0,60,
+7,0,1,0,,läuft
+8,0,1,,,Pending
+"""
+
+
+def test_jobs_are_counted_by_state_and_chosen_by_it(tmp_path: Path) -> None:
+    path = tmp_path / "states.csv"
+    path.write_bytes(STATES.encode("cp1252"))
+    report = read_trace(path).report
+    assert report is not None
+    assert report.states == {
+        "completed": 1, "failed": 1, "cancelled": 2, "out_of_memory": 1, "": 1
+    }  # fmt: skip
+    assert report.dropped == {"still running": 1, "never ran": 1}
+    assert "6 jobs kept (cancelled 2, completed 1, failed 1, out_of_memory 1, no state 1)" in str(
+        report
+    )
+    chosen = read_trace(path, columns={"state": "Status:ok+out_of_memory"})
+    assert [job.spec.id for job in chosen] == ["1", "5"]
+    with pytest.raises(Problem, match=r"no row is in state 'fialed' \(did you mean 'failed'\?\)"):
+        read_trace(path, columns={"state": "Status:fialed+completed"})
+
+
+def test_all_that_is_wrong_with_a_map_is_said_at_once(tmp_path: Path) -> None:
+    path = tmp_path / "mine.csv"
+    path.write_text("Job,Submitted,GPUs,Hours\na,13.10.2026 08:00,1,2\n")
+    with pytest.raises(Problem) as raised:
+        read_trace(path, columns={"submit_time": "Submit", "foo": "Job", "gpus": "GPUs:x"})
+    said = str(raised.value)
+    assert "no column 'Submit'" in said
+    assert "no column 'foo' of ours" in said
+    assert "unknown unit 'x'" in said
+    assert "how long a job runs" in said
+    assert said.endswith(
+        "--map id=Job,submit_time=Submitted,gpus=GPUs,duration=Hours:h --dates '%d.%m.%Y %H:%M'."
+    )
+
+
 def test_milliseconds_are_suspected_where_times_are_impossible(tmp_path: Path) -> None:
     path = tmp_path / "epoch.csv"
     path.write_text("id,submit_time,gpus,duration\n1,1760000000000,1,60\n")

@@ -46,6 +46,39 @@ _MODULES: dict[str, str] = {
 Commands that published systems bring come after these.
 """
 
+_CALLED_ELSEWHERE: Mapping[str, str] = {
+    name: ours
+    for names, ours in (
+        (
+            "what-if whatif",
+            "why JOB, submit --dry-run, policy set --dry-run, attach what-if, or the dashboard",
+        ),
+        ("status jobs list-jobs ps top squeue", "queue"),
+        ("sbatch srun run", "submit, or simulate for a trace"),
+        ("scancel kill stop delete rm", "cancel JOB"),
+        ("sinfo node", "nodes"),
+        ("sacct past", "history"),
+        ("explain", "why JOB"),
+        ("pause suspend", "hold JOB"),
+        ("resume unhold continue", "release JOB"),
+        ("update edit priority", "change JOB"),
+        ("describe", "trace describe"),
+        ("convert", "trace convert"),
+        ("generate", "trace generate"),
+        ("fetch download", "trace fetch"),
+        ("drain", "nodes drain"),
+        ("import", "site import"),
+        ("policies formats metrics placements generators", "list"),
+        ("predict forecast", "submit --dry-run, or simulate --predict"),
+        ("start server up", "serve"),
+        ("worker", "agent"),
+        ("demo", "compare --demo"),
+        ("ui web", "dashboard for runs; serve prints the address of its own"),
+    )
+    for name in names.split()
+}
+"""Names that people bring, and the command to look at."""
+
 _SETTINGS: Mapping[str, dict[str, Any]] = {"submit": {"allow_interspersed_args": False}}
 
 
@@ -80,6 +113,13 @@ class Commands(TyperGroup):
     def __init__(self, **settings: Any) -> None:
         super().__init__(**settings)
         self.commands = _Loaded()
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """The command of a line; a name from elsewhere is answered with the one to look at."""
+        ours = _CALLED_ELSEWHERE.get(args[0])
+        if ours is not None and self.get_command(ctx, args[0]) is None:
+            ctx.fail(f"No such command {args[0]!r}. See: volvelle {ours}")
+        return super().resolve_command(ctx, args)
 
 
 class _Lazy(TyperCommand):

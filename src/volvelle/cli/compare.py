@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from volvelle.simulate.compare import ComparedRun
     from volvelle.simulate.experiment import Experiment, WorkloadKey
     from volvelle.simulate.sources import Source
+    from volvelle.workload.workload import Workload
 
 DEFAULT_OUT = Path("volvelle-compare")
 DEMO_OUT = Path("volvelle-demo")
@@ -80,7 +81,7 @@ def compare(
     )
 
 
-def _with_chosen(experiment: "Experiment", jobs: int) -> "Experiment":
+def _with_chosen(experiment: "Experiment", workload: "Workload") -> "Experiment":
     """The experiment; with a choice of policies, that is remarked on, where it names none."""
     from volvelle.cli.output import remark
     from volvelle.core.policy import policies
@@ -88,7 +89,7 @@ def _with_chosen(experiment: "Experiment", jobs: int) -> "Experiment":
 
     if "policies" in experiment.model_fields_set:
         return experiment
-    chosen = chosen_policies(jobs)
+    chosen = chosen_policies(workload)
     remark(
         f"{len(chosen)} of {len(policies.all())} policies are compared: those that need nothing but what "
         "every trace tells. Others are named with --policy, see: volvelle list policies"
@@ -134,10 +135,10 @@ def _compare(
     from volvelle.cli.reading import read_workloads, remark_on_record
     from volvelle.notebook.runs import make_comparison, planned_runs
 
-    cluster = experiment.read_cluster()
+    cluster = experiment.checked_cluster()
     experiment.runs(cluster)  # mistakes are told before a long trace is read
     sources = read_workloads(experiment, cluster)
-    experiment = _with_chosen(experiment, len(next(iter(sources.values())).workload))
+    experiment = _with_chosen(experiment, next(iter(sources.values())).workload)
     runs = planned_runs(experiment, cluster, sources)
     remark_on_record(sources[runs[0].workload].workload, cluster)
     remark_on_placements(run.setting.composition for run in runs if not run.is_recorded)

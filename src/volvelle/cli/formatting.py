@@ -100,7 +100,7 @@ def format_progress(job: Job) -> str:
 
 
 def format_forecast(forecast: dict[str, Any], now: datetime, *, estimated: bool = True) -> str:
-    """``starts about 14:20, finishes 19:05 (P50) to 20:40 (P90)``, as far as it is known.
+    """``starts about 14:20 (P50), finishes 19:05 (P50) to 20:40 (P90)``, as far as it is known.
 
     estimated: whether the job's user declared an estimate.
     """
@@ -110,7 +110,7 @@ def format_forecast(forecast: dict[str, Any], now: datetime, *, estimated: bool 
     parts = []
     if start is not None:
         soon = start - now.timestamp() < 1.0
-        parts.append("starts now" if soon else f"starts about {format_moment(start, now)}")
+        parts.append("starts now" if soon else f"starts about {format_moment(start, now)} (P50)")
     if p50 is not None:
         parts.append(f"finishes {format_moment(p50, now)} (P50)")
         if format_moment(p90, now) != format_moment(p50, now):

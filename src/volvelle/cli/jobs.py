@@ -12,7 +12,7 @@ import typer
 from volvelle.cli import options
 from volvelle.cli.options import Form
 from volvelle.cli.rows import Head, Row, show_rows, warn, watch_rows
-from volvelle.model.job_number import job_name, job_number
+from volvelle.model.job_number import full_name, job_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -28,15 +28,9 @@ _KEYS = (
 )  # fmt: skip
 
 
-def _name(job: Row) -> str:
-    """``sweep``, ``sweep[2]`` of an array."""
-    index = job["array_index"]
-    return str(job["name"]) if index is None else f"{job['name']}[{index}]"
-
-
 _JOB_HEADS = (
     Head("job", lambda job: job_name(job["number"]), right=True),
-    Head("name", _name),
+    Head("name", lambda job: full_name(job["name"], job["array_index"])),
     Head("user", lambda job: job["user"]),
     Head("GPUs", lambda job: f"{job['gpus']:g}", right=True),
     Head("state", lambda job: job["state"]),
@@ -44,17 +38,8 @@ _JOB_HEADS = (
 """The first columns of every list of jobs."""
 
 
-def _job(written: str) -> int:
-    try:
-        return job_number(written)
-    except ValueError as error:
-        raise typer.BadParameter(str(error)) from None
-
-
-_number = typer.Argument(metavar="JOB", help="The job's number.", parser=_job)
-_numbers = typer.Argument(metavar="JOB...", help="Numbers of jobs.", parser=_job)
-Number = Annotated[int, _number]
-Numbers = Annotated[list[int], _numbers]
+Which = Annotated[str, typer.Argument(metavar="JOB", help="The job's number or name.")]
+Several = Annotated[list[str], typer.Argument(metavar="JOB...", help="Numbers or names of jobs.")]
 User = Annotated[str | None, typer.Option("--user", "-u", help="Only jobs of this user.")]
 Watch = Annotated[bool, typer.Option("--watch", "-w", help="Refresh until Ctrl-C.")]
 
@@ -160,16 +145,16 @@ def _history_heads(now: "datetime", rows: list[Row]) -> list[Head]:
 def _format_period(job: Row, since: str, until: str) -> str:
     from volvelle.model.units import format_duration
 
-    return "-" if job[until] is None else format_duration(max(job[until] - job[since], 0.0))
+    return "-" if job[until] is None else format_duration(round(max(job[until] - job[since], 0.0)))
 
 
-def why(number: Number, output: options.Output = Form.TABLE) -> None:
+def why(which: Which, output: options.Output = Form.TABLE) -> None:
     """Why a job waits, or how it ended; and what would let it finish sooner.
 
     volvelle why 12
     """
     client = _client()
-    found = client.get(f"/v1/jobs/{number}/why")
+    found = client.get(f"/v1/jobs/{_number(client, which)}/why")
     if output is Form.JSON:
         print(json.dumps(found, indent=2, ensure_ascii=False))
         return
@@ -272,19 +257,19 @@ def _describe_change(change: Row, now: "datetime") -> str:
     return f"With {change['what']} it would start {when}{done}{sooner}."
 
 
-def cancel(numbers: Numbers) -> None:
+def cancel(jobs: Several) -> None:
     """End jobs for good."""
-    _change_each(numbers, "cancel", "cancelled")
+    _change_each(jobs, "cancel", "cancelled")
 
 
-def hold(numbers: Numbers) -> None:
+def hold(jobs: Several) -> None:
     """Keep jobs from running until they are released; running ones stop at a checkpoint."""
-    _change_each(numbers, "hold", "held")
+    _change_each(jobs, "hold", "held")
 
 
-def release(numbers: Numbers) -> None:
+def release(jobs: Several) -> None:
     """Let held jobs run again."""
-    _change_each(numbers, "release", "released")
+    _change_each(jobs, "release", "released")
 
 
 def _changeable() -> "Iterator[Parameter]":
@@ -297,7 +282,7 @@ def _changeable() -> "Iterator[Parameter]":
 
 
 @options.besides(_changeable)
-def change(numbers: Numbers, **declared: Any) -> None:
+def change(jobs: Several, **declared: Any) -> None:
     """Declare anew what waiting jobs declared, as their priority; ``none`` takes a time limit away.
 
     volvelle change 12 --priority 5 --time-limit 4h
@@ -311,29 +296,29 @@ def change(numbers: Numbers, **declared: Any) -> None:
         raise Problem(f"nothing changes: give {names}", usage=True)
     values = {key: None if value == "none" else value for key, value in given.items()}
     client = _client()
-    for number in numbers:
+    for number in _numbers(client, jobs):
         for notice in client.patch(f"/v1/jobs/{number}", values)["notices"]:
             remark(notice)
         print(f"job {number} changed")
 
 
-def requeue(numbers: Numbers) -> None:
+def requeue(jobs: Several) -> None:
     """Stop running jobs at a checkpoint and let them wait again, which costs them no retry."""
     client = _client()
-    for number in numbers:
+    for number in _numbers(client, jobs):
         attempt = client.get(f"/v1/jobs/{number}")["attempt"]
         client.post(f"/v1/jobs/{number}/requeue" + (f"?attempt={attempt}" if attempt else ""))
         print(f"job {number} requeued")
 
 
-def _change_each(numbers: list[int], action: str, done: str) -> None:
+def _change_each(jobs: list[str], action: str, done: str) -> None:
     """Do it to all jobs to which it can be done; raises the last problem of the others."""
     from volvelle.cli.output import remark
     from volvelle.model.problems import Problem
 
     client = _client()
     left: Problem | None = None
-    for number in numbers:
+    for number in _numbers(client, jobs):
         try:
             answer = client.post(f"/v1/jobs/{number}/{action}")
         except Problem as problem:
@@ -351,7 +336,7 @@ def _change_each(numbers: list[int], action: str, done: str) -> None:
 
 
 def logs(
-    number: Number,
+    which: Which,
     follow: Annotated[
         bool, typer.Option("--follow", "-f", help="Follow until the job is over.")
     ] = False,
@@ -360,6 +345,7 @@ def logs(
     from volvelle.cli.output import remark
 
     client = _client()
+    number = _number(client, which)
     job = client.get(f"/v1/jobs/{number}")
     if not (job["first_started"] or job["grants"]):
         not_yet = "never" if job["ended"] else "has not"
@@ -367,6 +353,17 @@ def logs(
     for chunk in client.stream(f"/v1/jobs/{number}/logs", follow="true" if follow else None):
         sys.stdout.buffer.write(chunk)
         sys.stdout.buffer.flush()
+
+
+def _number(client: "ApiClient", written: str) -> int:
+    from volvelle.live.http.named_jobs import number_of
+
+    return number_of(client, written)
+
+
+def _numbers(client: "ApiClient", written: list[str]) -> list[int]:
+    """All of them, before anything is done with one."""
+    return [_number(client, one) for one in written]
 
 
 def _client() -> "ApiClient":

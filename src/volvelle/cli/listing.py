@@ -32,6 +32,13 @@ class Kind(StrEnum):
     METRICS = "metrics"
 
 
+_KINDS = {
+    name: kind
+    for kind in Kind
+    for name in (kind.value, kind.removesuffix("ies") + "y" if kind.endswith("ies") else kind[:-1])
+}
+"""Of one and of several."""
+
 _WHAT = {
     Kind.POLICIES: "who runs next, and on how many GPUs",
     Kind.PLACEMENTS: "on which GPUs",
@@ -68,7 +75,8 @@ class Listed:
 
 def list_parts(
     kind: Annotated[
-        Kind | None, typer.Argument(help="What to list; without it, all names in short.")
+        str | None,
+        typer.Argument(metavar="KIND", help=f"{', '.join(Kind)}; without it, all names in short."),
     ] = None,
     name: Annotated[
         str | None, typer.Argument(metavar="NAME", help="Only this one, with its parameters.")
@@ -81,19 +89,29 @@ def list_parts(
 
     volvelle list policies
 
-    volvelle list policies las
+    volvelle list las
     """
     from volvelle.model.problems import Problem, nearest
 
     if kind is None:
         return _print_names(output)
-    found = list(_listed(kind))
+    meant = _KINDS.get(kind)
+    if meant is None and name is None:  # a name alone will do
+        meant = next((one for one in Kind if kind in (each.name for each in _listed(one))), None)
+        name = kind
+    if meant is None:
+        raise Problem(
+            f"there is no kind {kind!r}{nearest(kind, _KINDS)}",
+            mend=f"kinds are {', '.join(Kind)}",
+            usage=True,
+        )
+    found = list(_listed(meant))
     if name is not None:
         names = [one.name for one in found]
         if name not in names:
             raise Problem(
-                f"there is no {name!r} among the {kind.value}{nearest(name, names)}",
-                mend=f"see: volvelle list {kind.value}",
+                f"there is no {name!r} among the {meant.value}{nearest(name, names)}",
+                mend=f"see: volvelle list {meant.value}",
                 usage=True,
             )
         found = [one for one in found if one.name == name]
@@ -104,7 +122,7 @@ def list_parts(
     elif name is not None:
         _print_one(found[0])
     else:
-        _print_all(kind, found)
+        _print_all(meant, found)
 
 
 def _print_names(output: Form) -> None:

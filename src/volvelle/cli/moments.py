@@ -111,3 +111,8 @@ def _format_day(day: int, today: int) -> tuple[str, bool]:
 def local_now() -> datetime:
     """Now, in the time zone of this machine."""
     return datetime.now().astimezone()
+
+
+def local(seconds: float) -> datetime:
+    """A moment (seconds since the epoch), in the time zone of this machine."""
+    return datetime.fromtimestamp(seconds).astimezone()

@@ -12,13 +12,18 @@ if TYPE_CHECKING:
 
 def read_workloads(experiment: "Experiment", cluster: "Cluster") -> "dict[WorkloadKey, Source]":
     """The experiment's workloads; rows that were dropped or repaired are remarked on."""
-    from volvelle.cli.output import progress
+    from volvelle.cli.output import progress, remark
+    from volvelle.simulate.experiment import PLACED_ANYWAY
 
     with progress("reading", "rows") as update:
         sources = experiment.sources(cluster, lambda rows: update(rows, None))
     first = next(iter(sources.values())).workload
     remark_on_import(first)
     remark_on_cluster(first, cluster)
+    if experiment.places_anyway(cluster):
+        remark(
+            f"note: nodes of this cluster change: jobs are placed by --placement {PLACED_ANYWAY}"
+        )
     return sources
 
 
@@ -66,6 +71,7 @@ def remark_on_import(workload: "Workload") -> None:
 
 def remark_on_cluster(workload: "Workload", cluster: "Cluster") -> None:
     """Say of which GPU types more is submitted than there is."""
+    from volvelle.cli.formatting import counted
     from volvelle.cli.output import remark
     from volvelle.report.table import format_number
     from volvelle.workload.proposing import seen_types, too_much_wanted
@@ -74,7 +80,8 @@ def remark_on_cluster(workload: "Workload", cluster: "Cluster") -> None:
         return
     for wanted, gpus in too_much_wanted(seen_types(workload), cluster):
         remark(
-            f"note: {wanted.jobs:,} jobs ask for {wanted.gpu_type}: work for "
+            f"note: {counted(wanted.jobs, 'job')} {'asks' if wanted.jobs == 1 else 'ask'} for "
+            f"{wanted.gpu_type}: work for "
             f"{format_number(wanted.load)} of them on average, the cluster has {gpus:,}"
         )
 

@@ -22,7 +22,7 @@ def reproduce(
     paper: Annotated[
         str | None,
         typer.Argument(
-            metavar="PAPER", help="blox, pcs, chronus, anticipatory, shockwave; or exactness."
+            metavar="PAPER", help="blox, pcs, chronus, anticipatory, shockwave, pal; or exactness."
         ),
     ] = None,
     figure: Annotated[
@@ -144,13 +144,11 @@ def _write_pages(run: "Run", made: "Sequence[Reproduced]") -> None:
 
 
 def _exactness(registry: "Registry", inputs: Path) -> int:
-    """Run the golden tests on the reference results; the exit status of pytest."""
-    import subprocess
+    """Run the golden tests on the reference results, a file after another; the exit status."""
     from importlib.util import find_spec
 
     from volvelle.model.extras import install
     from volvelle.model.problems import Problem
-    from volvelle.studies.inputs import VARIABLE
 
     golden = inputs / "golden"
     if not golden.is_dir():
@@ -160,7 +158,44 @@ def _exactness(registry: "Registry", inputs: Path) -> int:
         )
     if find_spec("pytest") is None:
         raise Problem("pytest is not installed", mend=install("testing"))
-    tests = (*GOLDEN, "-m", "not slow")
-    command = [sys.executable, "-m", "pytest", "-o", "addopts=", "-q", "-rs", *tests]
+    files = [
+        file for folder in GOLDEN for file in sorted((registry.root / folder).glob("test_*.py"))
+    ]
+    failed = [file for file in files if not _golden_file(registry.root, file, inputs)]
+    return int(bool(failed))
+
+
+def _golden_file(root: Path, file: Path, inputs: Path) -> bool:
+    """Run the golden tests of a file and print how many passed, in what time; whether none failed."""
+    import resource
+    import subprocess
+
+    from volvelle.studies.inputs import VARIABLE
+
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-o",
+        "addopts=",
+        "-q",
+        "-rs",
+        "-m",
+        "not slow",
+        str(file),
+    ]
     environment = {**os.environ, VARIABLE: str(inputs)}
-    return subprocess.run(command, check=False, cwd=registry.root, env=environment).returncode
+    ran = subprocess.run(
+        command, check=False, cwd=root, env=environment, capture_output=True, text=True
+    )
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    seconds = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    lines = ran.stdout.splitlines() or [ran.stderr.strip()]
+    print(
+        f"{file.stem.removeprefix('test_')}: {lines[-1].partition(' in ')[0]} ({seconds:.0f} s of CPU)"
+    )
+    passed = ran.returncode in (0, 5)  # 5: none is collected
+    said = [line for line in lines if line.startswith("SKIPPED")] if passed else lines
+    print("".join(f"  {line}\n" for line in said), end="", flush=True)
+    return passed

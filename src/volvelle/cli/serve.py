@@ -3,7 +3,7 @@
 import shlex
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -14,6 +14,12 @@ if TYPE_CHECKING:
     from volvelle.live.serving import RunningServer
 
 _LISTEN = "Where it listens"
+_DEMO = {
+    "cluster": "4x8",
+    "policy": "srsf",
+    "executor": "local:pretend=true",
+    "folder": Path("volvelle-serve-demo"),
+}
 
 
 def serve(
@@ -72,8 +78,13 @@ def serve(
             rich_help_panel=_LISTEN,
         ),
     ] = None,
+    demo: Annotated[
+        bool, typer.Option("--demo", help="Made-up GPUs and jobs that sleep, to look at.")
+    ] = False,
 ) -> None:
     """Run a cluster: take jobs, decide, start and stop them, until Ctrl-C. Jobs run on meanwhile.
+
+    volvelle serve --demo
 
     volvelle serve --gpus 8
 
@@ -86,25 +97,26 @@ def serve(
 
     if gpus is not None and cluster is not None:
         raise Problem("--gpus and --cluster are two clusters", mend="give one of them", usage=True)
+    given: dict[str, Any] = {
+        "cluster": f"1x{gpus}" if gpus is not None else cluster,
+        "policy": policy,
+        "placement": placement,
+        "admission": admission,
+        "estimator": estimator,
+        "executor": executor,
+        "folder": folder,
+        "listen.address": address,
+        "listen.port": port,
+    }
+    if demo:
+        given |= {key: value for key, value in _DEMO.items() if given[key] is None}
+        folder = given["folder"]
     with ExitStack() as stack:
         if config is None:  # at once, so that a command right after "volvelle serve &" waits
             stack.enter_context(ServeFolder(folder or DEFAULT_FOLDER).starting())
         from volvelle.live.config import ServeConfig
 
-        loaded = ServeConfig.load(
-            config,
-            {
-                "cluster": f"1x{gpus}" if gpus is not None else cluster,
-                "policy": policy,
-                "placement": placement,
-                "admission": admission,
-                "estimator": estimator,
-                "executor": executor,
-                "folder": folder,
-                "listen.address": address,
-                "listen.port": port,
-            },
-        )
+        loaded = ServeConfig.load(config, given)
         if config is not None:
             stack.enter_context(ServeFolder(loaded.folder).starting())
         try:
@@ -114,7 +126,17 @@ def serve(
                 f"volvelle serve needs the package {missing.name}",
                 mend=install("live"),
             ) from None
-        run_server(loaded, _print_ready)
+        run_server(loaded, _show_demo if demo else _print_ready)
+
+
+def _show_demo(server: "RunningServer") -> None:
+    from volvelle.live.demo_jobs import submit_demo_jobs
+    from volvelle.live.http.client import ApiClient
+    from volvelle.live.serve_folder import read_secret
+
+    _print_ready(server)
+    token = read_secret(server.folder.token_file)
+    submit_demo_jobs(ApiClient(server.url, token), server.cluster.gpus)
 
 
 def _print_ready(server: "RunningServer") -> None:

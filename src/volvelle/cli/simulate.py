@@ -89,7 +89,7 @@ def _simulate(
     from volvelle.simulate.run import Progress
     from volvelle.simulate.run_directory import RunStatus
 
-    cluster = experiment.read_cluster()
+    cluster = experiment.checked_cluster()
     composition = experiment.only_run(cluster).setting.composition
     sources = read_workloads(experiment, cluster)
     remark_on_placements([composition])

@@ -305,6 +305,7 @@ def _resembling(
 
 def _write(workload: "Workload", path: Path, format: str | None) -> None:
     """Write a trace and say so; what could not be written whole is removed."""
+    from volvelle.cli.formatting import counted
     from volvelle.cli.output import remark
     from volvelle.model.problems import Problem
     from volvelle.workload.writing import write_trace
@@ -315,7 +316,7 @@ def _write(workload: "Workload", path: Path, format: str | None) -> None:
         if path.is_file():
             path.unlink()
         raise
-    remark(f"{len(workload):,} jobs written to {path}")
+    remark(f"{counted(len(workload), 'job')} written to {path}")
 
 
 def _show_description(

@@ -219,7 +219,7 @@ def _tune(
     from volvelle.tune.front import FRONT
     from volvelle.tune.picture import table, write_pictures
 
-    cluster = experiment.read_cluster()
+    cluster = experiment.checked_cluster()
     if server is not None and experiment.cluster is None:
         cluster = read_past(server.journal).last
     run = experiment.only_run(cluster, "tune makes one search", "name one policy")

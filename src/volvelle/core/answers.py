@@ -80,10 +80,11 @@ def _what_is_wrong(allocation: object, view: View) -> str:
         if column is not None and np.shape(column) != (jobs,):
             return f"gave {name} of shape {np.shape(column)} for {jobs} jobs"
     gpus = np.asarray(allocation.gpus, dtype=np.float64)
-    if not np.isfinite(gpus).all() or (gpus < 0.0).any():
+    total, least = float(gpus.sum()), float(gpus.min(initial=0.0))
+    if not (least >= 0.0 and total < INFINITY):
         number = int(view.jobs.number[np.flatnonzero(~np.isfinite(gpus) | (gpus < 0.0))[0]])
         return f"gave job {number} a number of GPUs that cannot be"
-    if (total := float(gpus.sum())) > view.gpus + GRANTED:
+    if total > view.gpus + GRANTED:
         return f"gave {total:g} of {view.gpus:g} GPUs"
     return ""
 

@@ -77,6 +77,7 @@ class Beliefs:
         request_rate = full_rate
         if gpus != most:
             request_rate = self.eligibility.best_mean_rate(truth, gpus, gpu_type, 0.0)
+        unit, table = self.formula(spec, truth)
         overheads, values = self._overheads, [0.0] * ARRIVAL_COLUMNS
         for name, value in {
             "number": number,
@@ -90,8 +91,8 @@ class Beliefs:
             "scale": belief.scale,
             "full_rate": full_rate,
             "request_rate": request_rate,
-            "unit_rate": unit_rate(truth),
-            "table": self.table_of(truth),
+            "unit_rate": unit,
+            "table": table,
             "curve": -1.0,
             "start_gap": overheads.start,
             "restore": overheads.restore_seconds(spec),
@@ -112,10 +113,16 @@ class Beliefs:
         reports: whether a part goes by the losses that jobs report.
         """
         truth = job.truth
-        unit, table = unit_rate(truth), self.table_of(truth)
+        unit, table = self.formula(job.spec, truth)
         eventful = truth.failures or truth.regimes or job.training is not None
         asked = bool(eventful or (reports and truth.loss_curve) or (math.isnan(unit) and table < 0))
         return truth.work, unit, float(table), float(asked)
+
+    def formula(self, spec: JobSpec, truth: Truth) -> tuple[float, int]:
+        """The rate per GPU, and the place in the table of rates; NaN and -1 where only Python knows more."""
+        if spec.variability in self._resources.slowdowns:
+            return math.nan, -1
+        return unit_rate(truth), self.table_of(truth)
 
     def table_of(self, truth: Truth) -> int:
         """Where in the table of rates a job is, which is made anew where it is of a new kind."""
@@ -151,11 +158,16 @@ class Beliefs:
         spec = self.known[int(jobs.number[row])].spec
         gpu_type = int(jobs.type[row])
         slots = np.array(resources.slots_of(row), dtype=np.int64) if resources.named else NO_INTS
-        nodes = len(resources.nodes_of(slots)) if len(slots) else 1
+        there = resources.nodes_of(slots) if len(slots) else NO_INTS
+        nodes = max(len(there), 1)
         partner = int(jobs.partner[row])
         beside = "" if partner < 0 else self._grants.neighbours[partner]
         rate = rate_of(spec, truth, gpus, resources.types[gpu_type], nodes, done, beside)
-        rate *= resources.spread_factor(truth.spread_slowdown, int(gpus), nodes)
+        if truth.spread_slowdown:
+            apart = resources.nodes_apart(there, int(gpus))
+            rate *= resources.spread_factor(truth.spread_slowdown, int(gpus), nodes, apart)
+        if len(slots) and (slowdowns := resources.slowdowns.get(spec.variability)) is not None:
+            rate /= float(slowdowns[slots].max())
         if truth.sensitivity is None:
             return rate
         amounts = float(jobs.cpus[row]), float(jobs.memory[row])

@@ -1,10 +1,12 @@
 """The scheduler's answer: one decision, carrying arrays of changes."""
 
-from typing import Any, get_args
+from typing import Any
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
+
+from volvelle.model.arrays import scalar_type
 
 IntArray = NDArray[np.int64]
 FloatArray = NDArray[np.float64]
@@ -128,5 +130,4 @@ def encode_array(value: Any) -> Any:
 
 def decode_array(kind: Any, value: Any) -> Any:
     """The array of type ``kind`` (`IntArray` or `FloatArray`) that msgspec read as a list."""
-    _, dtype = get_args(kind)
-    return np.array(value, dtype=get_args(dtype)[0])
+    return np.array(value, dtype=scalar_type(kind))

@@ -13,7 +13,7 @@ from volvelle.core.events import ArrivalsAnnounced
 from volvelle.core.lanes import Lane
 from volvelle.core.parts import Belief, Gang, KnownJob
 from volvelle.core.resources import Resources
-from volvelle.model.arrays import IntColumn
+from volvelle.model.arrays import BoolColumn, IntColumn
 from volvelle.model.job import JobSpec
 
 
@@ -34,6 +34,21 @@ class PlacesBatches:
         order. If it `moves` and some are to wait, it is asked again with all jobs that may be moved in front:
         ``free`` counts what they hold. That answer holds where none of these and fewer of the others wait. A
         job that is moved pays what a resize costs.
+        """
+        raise NotImplementedError
+
+
+class PlacesAllAnew:
+    """A placement that chooses the GPUs of all jobs, running ones too, whenever some need a place."""
+
+    def choose_gpus(
+        self, gangs: Sequence[Gang], free: BoolColumn, resources: Resources
+    ) -> Sequence[IntColumn | None]:
+        """The slots, ascending, of each of ``gangs``; None to let one wait that does not run.
+
+        gangs: those that may be moved in front, in order of submission, then those that need a place, in the
+        policy's order; all on GPUs of one type. free: by slot, those that they hold among them. A job that is
+        moved pays what a resize costs.
         """
         raise NotImplementedError
 

@@ -1,10 +1,10 @@
 """A placement written in Python is asked: for one job after another, or for all of a decision at once."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from volvelle.core.facets import ClaimsAmounts, PlacesBatches, PlacesByLane
+from volvelle.core.facets import ClaimsAmounts, PlacesAllAnew, PlacesBatches, PlacesByLane
 from volvelle.core.forward.advance import refuse
 from volvelle.core.forward.decide import change
 from volvelle.core.forward.gpus import (
@@ -19,12 +19,15 @@ from volvelle.core.parts import Gang, take_in_turn
 from volvelle.core.scheduler_state import SchedulerState
 from volvelle.core.state import CHANGED, NODES_NAMED
 from volvelle.core.view import rows_by_submission
-from volvelle.model.arrays import IntColumn
+from volvelle.model.arrays import BoolColumn, IntColumn
 
 
 def place_jobs(scheduler: SchedulerState) -> None:
     """Choose the GPUs of all jobs that start or resize; a job that finds none gets nothing."""
     s, placement, resources = scheduler.state, scheduler.composition.placement, scheduler.resources
+    if isinstance(placement, PlacesAllAnew) and s.count[NODES_NAMED] == 0:
+        _place_all_anew(scheduler, placement)
+        return
     if isinstance(placement, PlacesBatches) and s.count[NODES_NAMED] == 0:
         _place_together(scheduler, placement)
         return
@@ -81,10 +84,14 @@ def _place_in_lane(
     slots = placement.choose_slots(free, gpus, scheduler.resources, _lane(scheduler, row))
     if slots is None:
         return False
+    _hold_slots(scheduler, row, slots)
+    return True
+
+
+def _hold_slots(scheduler: SchedulerState, row: int, slots: IntColumn) -> None:
     last = -1
     for slot in slots.tolist():
         last = hold_slot(scheduler.state, row, last, slot)
-    return True
 
 
 def _lane(scheduler: SchedulerState, row: int) -> Lane:
@@ -138,16 +145,7 @@ def _hold(scheduler: SchedulerState, row: int, taken: IntColumn) -> None:
 def _place_together(scheduler: SchedulerState, placement: PlacesBatches) -> None:
     """Ask for the places of all jobs of one GPU type, then of the next."""
     s = scheduler.state
-    by_type: dict[int, list[int]] = {}
-    for row in map(int, s.changed[: s.count[CHANGED]]):
-        if s.jobs.target[row] == 0.0:
-            continue
-        if s.jobs.exclusive[row] == 1.0:
-            if not _place_one(scheduler, row, int(s.jobs.target[row])):
-                refuse(s, row)
-        elif not _keeps_some(scheduler, row):
-            by_type.setdefault(int(s.jobs.target_type[row]), []).append(row)
-    for gpu_type, placed in by_type.items():
+    for gpu_type, placed in _by_type(scheduler).items():
         rows = placed
         gangs = [_gang(scheduler, row, s.jobs.target[row]) for row in rows]
         free = scheduler.resources.free_for(gpu_type)
@@ -160,6 +158,21 @@ def _place_together(scheduler: SchedulerState, placement: PlacesBatches) -> None
         for row, taken in zip(rows, chosen, strict=True):
             if taken is None and not _goes_anywhere(scheduler, row):
                 refuse(s, row)
+
+
+def _by_type(scheduler: SchedulerState) -> dict[int, list[int]]:
+    """The jobs that get GPUs, by GPU type, once whole nodes and GPUs that jobs keep are held."""
+    s = scheduler.state
+    by_type: dict[int, list[int]] = {}
+    for row in map(int, s.changed[: s.count[CHANGED]]):
+        if s.jobs.target[row] == 0.0:
+            continue
+        if s.jobs.exclusive[row] == 1.0:
+            if not _place_one(scheduler, row, int(s.jobs.target[row])):
+                refuse(s, row)
+        elif not _keeps_some(scheduler, row):
+            by_type.setdefault(int(s.jobs.target_type[row]), []).append(row)
+    return by_type
 
 
 def _gang(scheduler: SchedulerState, row: int, gpus: float) -> Gang:
@@ -254,3 +267,46 @@ def _release(scheduler: SchedulerState, rows: list[int]) -> None:
         change(s, row)
         end = keep_in_mind(s, row, end)
         release(s, row)
+
+
+# ---------------------------------------------------------------------- jobs that run, too
+
+
+def _place_all_anew(scheduler: SchedulerState, placement: PlacesAllAnew) -> None:
+    """Ask for the GPUs of all jobs of one GPU type, those that run among them, then of the next."""
+    resources = scheduler.resources
+    for gpu_type, placed in _by_type(scheduler).items():
+        usable = resources.schedulable & (resources.node_type == gpu_type)
+        usable_slot = usable[resources.slot_node]
+        held = {row: scheduler.slots_of(row) for row in _movable(scheduler, gpu_type)}
+        held = {row: slots for row, slots in held.items() if usable_slot[slots].all()}
+        chosen = _anew(scheduler, placement, held, placed, usable_slot)
+        if any(chosen[row] is None for row in held):
+            chosen = _anew(scheduler, placement, {}, placed, usable_slot)
+        for row, slots in held.items():
+            taken = chosen.get(row)
+            if taken is not None and slots == taken.tolist():
+                del chosen[row]
+        _release(scheduler, [row for row in held if row in chosen])
+        for row, taken in chosen.items():
+            if taken is not None:
+                _hold_slots(scheduler, row, taken)
+            elif not _goes_anywhere(scheduler, row):
+                refuse(scheduler.state, row)
+
+
+def _anew(
+    scheduler: SchedulerState,
+    placement: PlacesAllAnew,
+    held: Mapping[int, Sequence[int]],
+    placed: Sequence[int],
+    usable: BoolColumn,
+) -> dict[int, IntColumn | None]:
+    """The slots of jobs that run and of those ``placed``, by row."""
+    target, free = scheduler.state.jobs.target, usable & (scheduler.resources.owner < 0)
+    gangs = [_gang(scheduler, row, len(slots)) for row, slots in held.items()]
+    gangs += [_gang(scheduler, row, target[row]) for row in placed]
+    for slots in held.values():
+        free[slots] = True
+    chosen = placement.choose_gpus(gangs, free, scheduler.resources)
+    return dict(zip([*held, *placed], chosen, strict=True))

@@ -240,7 +240,9 @@ class Registry(Catalogue[type[P]]):
         except ValidationError as error:
             raise Problem(
                 f"{self.kind} {part.name!r}: {describe_validation(error, part)}",
-                mend=f"see: volvelle list {self.plural}",
+                mend=f"its keys are {', '.join(part.model_fields)}"
+                if part.model_fields
+                else "it has no keys",
                 usage=True,
             ) from None
 

@@ -1,5 +1,6 @@
 """Nodes and their GPUs, by name, as policies and placements see them."""
 
+from collections.abc import Mapping
 from typing import NamedTuple
 
 import numpy as np
@@ -9,7 +10,7 @@ from volvelle.core.state import State
 from volvelle.core.stock import Stock
 from volvelle.model.arrays import BoolColumn, FloatColumn, IntColumn
 from volvelle.model.cluster import Cluster, Node, NodeState
-from volvelle.model.node import NodeKind
+from volvelle.model.node import Level, NodeKind
 
 
 class _Layout(NamedTuple):
@@ -23,6 +24,11 @@ class _Layout(NamedTuple):
     first_slot: IntColumn
     slot_node: IntColumn
     largest_node: int
+    domains: IntColumn
+    """(levels, nodes): the number of each node's domain, the largest domains first."""
+    largest_domains: tuple[int, ...]
+    """By level: GPUs of the largest domain."""
+    slowdowns: Mapping[str, FloatColumn]
 
 
 class Resources:
@@ -35,7 +41,8 @@ class Resources:
     def __init__(self, cluster: Cluster, state: State, *, named: bool = True) -> None:
         self.named = named
         self._state = state
-        self._layout = _laid_out((), cluster.kinds)
+        self.levels = cluster.levels
+        self._layout = _laid_out((), cluster.kinds, self.levels)
         self.node_states: list[NodeState] = []
         self.stock: Stock | None = None
         """CPUs and memory by node; None where no node says what it has."""
@@ -97,6 +104,11 @@ class Resources:
         """The node of each slot."""
         return self._layout.slot_node
 
+    @property
+    def slowdowns(self) -> Mapping[str, FloatColumn]:
+        """The slowdown of each slot by variability class; 1 where its node names none."""
+        return self._layout.slowdowns
+
     def change(self, name: str, node_state: NodeState, node: Node | None) -> None:
         """Node ``name`` is in ``node_state`` now; ``node`` describes it where it is new."""
         if name not in self.index:
@@ -111,7 +123,7 @@ class Resources:
 
     def _append(self, nodes: tuple[Node, ...], states: list[NodeState]) -> None:
         known = len(self.nodes)
-        layout = self._layout = _laid_out((*self.nodes, *nodes), self.kinds)
+        layout = self._layout = _laid_out((*self.nodes, *nodes), self.kinds, self.levels)
         self.node_states += states
         s, slots = self._state, len(self.slot_node)
         first_new = len(s.slots)
@@ -183,12 +195,28 @@ class Resources:
         """The nodes that ``slots`` lie on, each once, ascending."""
         return self.slot_node[slots] if len(slots) == 1 else np.unique(self.slot_node[slots])
 
-    def spread_factor(self, slowdown: float, gpus: int, nodes: int) -> float:
+    @property
+    def domains(self) -> IntColumn:
+        """(levels, nodes): the number of each node's domain, the largest domains first."""
+        return self._layout.domains
+
+    def nodes_apart(self, nodes: IntColumn, gpus: int) -> float:
+        """Nodes more as which domains count over which ``nodes`` lie and ``gpus`` GPUs do not need."""
+        layout = self._layout
+        spanned = zip(self.levels, layout.domains[:, nodes], layout.largest_domains, strict=True)
+        return sum(
+            level.weight * max(len(np.unique(there)) - -(-gpus // largest), 0)
+            for level, there, largest in spanned
+        )
+
+    def spread_factor(
+        self, slowdown: float, gpus: int, nodes: int, nodes_apart: float = 0.0
+    ) -> float:
         """The share of its rate left to a job on more ``nodes`` than ``gpus`` GPUs need."""
         if slowdown == 0.0:
             return 1.0
         fewest = max(-(-gpus // self._layout.largest_node), 1)
-        return 1.0 / (1.0 + slowdown * max(nodes - fewest, 0))
+        return 1.0 / (1.0 + slowdown * (max(nodes - fewest, 0) + nodes_apart))
 
     def gpus_by_type(self, *, up_only: bool) -> FloatColumn:
         """GPUs of each type: of the nodes that take jobs, or of every node known."""
@@ -247,10 +275,17 @@ class Resources:
         return self.stock.capacity - np.stack(taken)
 
 
-def _laid_out(nodes: tuple[Node, ...], kinds: tuple[NodeKind, ...]) -> _Layout:
+def _laid_out(
+    nodes: tuple[Node, ...], kinds: tuple[NodeKind, ...], levels: tuple[Level, ...]
+) -> _Layout:
     kinds = tuple(dict.fromkeys([*kinds, *(node.kind for node in nodes)]))
     number = {kind: at for at, kind in enumerate(kinds)}
     gpus = np.array([node.gpus for node in nodes], dtype=np.int64)
+    domains = np.zeros((len(levels), len(nodes)), dtype=np.int64)
+    for depth in range(len(levels)):
+        found: dict[tuple[str, ...], int] = {}
+        for at, node in enumerate(nodes):
+            domains[depth, at] = found.setdefault(node.domain[: depth + 1], len(found))
     return _Layout(
         nodes,
         kinds,
@@ -260,7 +295,20 @@ def _laid_out(nodes: tuple[Node, ...], kinds: tuple[NodeKind, ...]) -> _Layout:
         np.concatenate([[0], np.cumsum(gpus)]).astype(np.int64),
         np.repeat(np.arange(len(nodes)), gpus),
         int(gpus.max(initial=1)),
+        domains,
+        tuple(int(np.bincount(there, gpus, 1).max(initial=1)) for there in domains),
+        _slowdowns(nodes),
     )
+
+
+def _slowdowns(nodes: tuple[Node, ...]) -> dict[str, FloatColumn]:
+    classes = sorted({name for node in nodes for name, _ in node.slowdowns})
+    return {
+        name: np.concatenate(
+            [np.array(dict(node.slowdowns).get(name, (1.0,) * node.gpus)) for node in nodes]
+        )
+        for name in classes
+    }
 
 
 def first_changes_to_up(cluster: Cluster) -> set[str]:

@@ -231,7 +231,7 @@ def _take_over(scheduler: Scheduler) -> None:
                 mend=f"choose one that {mend}",
                 usage=True,
             )
-        jobs.table[row] = float(scheduler.beliefs.table_of(scheduler.known[number].believed))
+        jobs.table[row] = float(scheduler.beliefs.formula(*scheduler.known[number])[1])
     scheduler.count_pools()
     scheduler.count_capacity()
     scheduler.apply_rules()

@@ -84,12 +84,9 @@ class JobView:
         if self._matrix is None:
             columns = [*self._jobs.floats[:KNOWN_COLUMNS], *self._jobs.floats[COLUMNS:]]
             if isinstance(self.rows, list):
-                shape = len(columns), len(self.rows)
-                self._matrix = np.fromiter(
-                    chain.from_iterable(map(_entries(self.rows), columns)),
-                    np.float64,
-                    np.prod(shape),
-                ).reshape(shape)
+                entries = chain.from_iterable(map(_entries(self.rows), columns))
+                numbers = np.fromiter(entries, np.float64, len(columns) * len(self.rows))
+                self._matrix = numbers.reshape(len(columns), len(self.rows))
             else:
                 self._matrix = np.concatenate(
                     [

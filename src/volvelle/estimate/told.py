@@ -12,7 +12,9 @@ The class knows of no scheduler. One `ToldTimes` calibrates one kind of event (s
   (`volvelle.estimate.likeness`).
 - Open jobs are censored. Their present expectation stands for the outcome, and counts for the square root of
   the part of the expected time that has passed. So a burst is seen while it lasts, and also where all earlier
-  predictions were exact.
+  predictions were exact. In the part that is left the expectation is taken to drift on, as fast as in
+  tellings that were alike, by `_FURTHEST_DRIFT` at most: in a long queue all jobs end a little later than
+  predicted, by one and the same error, which shows long before the first of them ends.
 - The share whose quantile is taken is corrected: by one term for all jobs, and one for each class of
   observable state to which the job belongs. A miss raises the terms of its classes, a hit lowers them, so
   that each class approaches its share: adaptive conformal inference (Gibbs and Candes, 2021) with one
@@ -73,12 +75,17 @@ _STEP = 0.05
 """Share by which a miss raises a term, times the share that is told; a hit lowers it by as much less."""
 _FURTHEST = (0.3, 0.09)
 """The largest corrections of the shares."""
+_MOST_LEARNED = (0.3, math.inf)
+"""The largest term that outcomes bring. P50's is bounded, so that after many misses hits tell at once; P90's
+is not: it stays late until hits have made up for what was missed."""
 _DECAY = 0.005
 _LEAST = 20
 _LEAST_SECONDS = 1e-3
 _SAME_RANK = 1e-9
 _APART = 1.25
 """Tellings of a job that waits on are learned from when its wait has grown by this factor."""
+_FURTHEST_DRIFT = 0.1
+"""The largest score that the drift of expectations adds to an open telling."""
 _KINDS = 3
 """The most classes by name that an `Observed` has."""
 _TERMS = 1 + len(STATE_CLASSES) + _KINDS
@@ -103,6 +110,8 @@ class _Tellings:
         """Bounds that were told, on the clock, and their scores."""
         self.moment, self.expected, self.score, self.weight = np.zeros((4, slots))
         """The moment of telling, and the event as expected now, on the clock."""
+        self.left = np.zeros(slots)
+        """The part of the expected time that has not passed; 0 once the event came."""
         self.raw = np.ones(slots)
         """Predicted seconds."""
         self.terms: IntColumn = np.zeros((_TERMS, slots), dtype=np.int64)
@@ -261,7 +270,7 @@ class ToldTimes(Generic[Key]):
         past = t.attributes[:, there], t.kinds[:, there]
         attributes = described(observed, self._raw(predicted_seconds), self._tellings)
         found = there[nearest(_NEAREST, past, attributes, terms[-_KINDS:])]
-        scores, weights = t.score[found], t.weight[found]
+        scores, weights = _drifted_on(t.score[found], t.left[found]), t.weight[found]
         if self.prior or not len(found):  # events may have come of which nothing was told
             scores = np.concatenate([scores, _ASSUMED])
             weights = np.concatenate([weights, np.ones(len(_ASSUMED))])
@@ -293,7 +302,7 @@ class ToldTimes(Generic[Key]):
         raw = self._raw(predicted_seconds)
         t.open[slot], t.judged[:, slot] = True, False
         t.moment[slot], t.raw[slot], t.expected[slot] = now, raw, now + predicted_seconds
-        t.score[slot] = t.weight[slot] = 0.0
+        t.score[slot] = t.weight[slot] = t.left[slot] = 0.0
         seconds = np.array([told.p50, told.p90])
         t.bound[:, slot] = now + seconds
         t.told[:, slot] = np.log(np.maximum(seconds + self._offset, _LEAST_SECONDS) / raw)
@@ -307,7 +316,7 @@ class ToldTimes(Generic[Key]):
             if not t.judged[which, slot]:
                 self._step(which, t.terms[:, slot], float(_held(which, now - bound)))
         t.score[slot] = math.log(self._raw(now - float(t.moment[slot])) / float(t.raw[slot]))
-        t.open[slot], t.weight[slot] = False, 1.0
+        t.open[slot], t.weight[slot], t.left[slot] = False, 1.0, 0.0
         self._over.append(slot)
         if len(self._over) > _WINDOW:
             t.let_go(self._over.popleft())
@@ -335,6 +344,8 @@ class ToldTimes(Generic[Key]):
     def _step(self, which: int, terms: IntColumn, held: float) -> None:
         self._learned[which, terms] *= 1.0 - _DECAY
         self._learned[which, terms] += _STEP * (SHARES[which] - held)
+        most = _MOST_LEARNED[which]
+        self._learned[which] = np.clip(self._learned[which], -most, most)
         self._learned[which, 0] = 0.0
 
     def _pass_time(self, now: float) -> None:
@@ -347,19 +358,29 @@ class ToldTimes(Generic[Key]):
         takes = np.maximum(t.expected[there], now) - moment
         seconds = np.maximum(takes + self._offset, _LEAST_SECONDS)
         t.score[there] = np.log(seconds / t.raw[there])
-        passed = np.sqrt(np.clip((now - moment) / np.maximum(takes, _LEAST_SECONDS), 0.0, 1.0))
-        t.weight[there] = passed
+        part = np.clip((now - moment) / np.maximum(takes, _LEAST_SECONDS), 0.0, 1.0)
+        t.left[there], t.weight[there] = 1.0 - part, np.sqrt(part)
         for which, share in enumerate(SHARES):
             late = there[~t.judged[which, there] & (t.bound[which, there] < now - SAME_MOMENT)]
             for slot in late[np.argsort(t.bound[which, late])].tolist():
                 t.judged[which, slot] = True
                 self._step(which, t.terms[:, slot], 0.0)
             held = _held(which, moment + takes - t.bound[which, there])
-            steps = np.where(t.judged[which, there], 0.0, _STEP * (share - held) * passed)
+            steps = np.where(t.judged[which, there], 0.0, _STEP * (share - held) * t.weight[there])
             size = self._provisional.shape[1]
             terms = t.terms[:, there]
             self._provisional[which] = np.bincount(terms.ravel(), np.tile(steps, _TERMS), size)
             self._provisional[which, 0] = 0.0
+
+
+def _drifted_on(scores: FloatColumn, left: FloatColumn) -> FloatColumn:
+    """Scores of tellings when they are over, if expectations drift on as they did in the parts that passed.
+
+    left: parts of the expected times. One telling without drift is added, for where little has passed.
+    """
+    drift = float(scores.sum()) / (float((1.0 - left).sum()) + 1.0)
+    bounded: FloatColumn = scores + left * min(max(drift, -_FURTHEST_DRIFT), _FURTHEST_DRIFT)
+    return bounded
 
 
 def _quantiles(scores: FloatColumn, weights: FloatColumn, levels: FloatColumn) -> FloatColumn:

@@ -110,7 +110,7 @@ def _models(
     models = {}
     for kind in wanted:
         points: dict[int, float] = {}
-        for one in sorted(measured, key=lambda one: -one.nodes):
+        for one in sorted(measured, key=lambda one: -one.spread):
             if one.gpu_type == kind:
                 points[one.gpus] = one.rate
         if points:
@@ -142,9 +142,9 @@ def _slowdown(measured: Sequence[RateMeasured]) -> float:
         return one.gpu_type, one.gpus
 
     found = []
-    for _, group in groupby(sorted(measured, key=lambda one: (*place(one), one.nodes)), place):
+    for _, group in groupby(sorted(measured, key=lambda one: (*place(one), one.spread)), place):
         fewest, *others = group
-        found += [(fewest.rate / one.rate - 1.0) / (one.nodes - fewest.nodes) for one in others]
+        found += [(fewest.rate / one.rate - 1.0) / (one.spread - fewest.spread) for one in others]
     slowdown = _two_digits(min(max(fmean(found), 0.0), _MAX_SLOWDOWN)) if found else 0.0
     return slowdown if slowdown > _LEAST_SLOWDOWN else 0.0
 

@@ -37,7 +37,8 @@ class RateMeasured(msgspec.Struct, frozen=True, tag="rate-measured", kw_only=Tru
     """Progress reports of a job of ``user`` showed how fast jobs of its ``name`` are in a place.
 
     rate: epochs per second, or iterations where ``epochs`` is False, on ``gpus`` GPUs of ``gpu_type`` over
-    ``nodes`` nodes. total: how many of these the job has; 0 if it does not know.
+    ``nodes`` nodes. total: how many of these the job has; 0 if it does not know. nodes_apart: nodes more as
+    which the domains count over which they lie.
     """
 
     user: str
@@ -48,11 +49,17 @@ class RateMeasured(msgspec.Struct, frozen=True, tag="rate-measured", kw_only=Tru
     rate: float
     epochs: bool
     total: float = 0.0
+    nodes_apart: float = 0.0
 
     @property
-    def place(self) -> tuple[str, int, int, bool]:
+    def place(self) -> tuple[str, int, float, bool]:
         """Where it was measured, and in which unit."""
-        return self.gpu_type, self.gpus, self.nodes, self.epochs
+        return self.gpu_type, self.gpus, self.spread, self.epochs
+
+    @property
+    def spread(self) -> float:
+        """The nodes over which it ran, with those as which domains count."""
+        return self.nodes + self.nodes_apart
 
 
 class SolverEnded(msgspec.Struct, frozen=True, tag="solver-ended"):

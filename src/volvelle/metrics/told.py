@@ -140,7 +140,8 @@ def told_sentence(told: Told | None) -> str:
     if (times := told_times(told)) is None:
         return ""
     whole, worst = times.all, times.worst
-    said = f"P90 held for {whole.p90:.0f} % of {whole.jobs:,} jobs, P50 for {whole.p50:.0f} %"
+    judged = f"{whole.jobs:,} job{'' if whole.jobs == 1 else 's'}"
+    said = f"P90 held for {whole.p90:.0f} % of {judged}, P50 for {whole.p50:.0f} %"
     if times.judged:
         within = f"{times.within} of {len(times.judged)}"
         said += f"; P90 for 85 to 95 % in {within} classes of observable state"

@@ -10,13 +10,13 @@ from typing import Any
 
 import msgspec
 
-from volvelle.model.node import FailureProcess, Node, NodeChange, NodeKind, NodeState
+from volvelle.model.node import FailureProcess, Level, Node, NodeChange, NodeKind, NodeState
 from volvelle.model.pool import Pool, Profiling
 from volvelle.model.problems import Problem
 from volvelle.model.toml import read_toml
 
 __all__ = [
-    "Cluster", "FailureProcess", "Node", "NodeChange", "NodeState", "Pool", "Profiling",
+    "Cluster", "FailureProcess", "Level", "Node", "NodeChange", "NodeState", "Pool", "Profiling",
     "check_cluster", "cluster_from", "parse_cluster", "read_cluster",
 ]  # fmt: skip
 
@@ -24,6 +24,7 @@ __all__ = [
 class Cluster(msgspec.Struct, frozen=True):
     """Nodes, pools, what is known to happen to the nodes, and those on which jobs are profiled first.
 
+    levels: of the nodes' domains, the largest first.
     ``Cluster("8x8:a100")`` is what `parse_cluster` makes of the text.
     """
 
@@ -32,6 +33,7 @@ class Cluster(msgspec.Struct, frozen=True):
     changes: tuple[NodeChange, ...] = ()
     failures: FailureProcess | None = None
     profiling: Profiling | None = None
+    levels: tuple[Level, ...] = ()
 
     def __post_init__(self) -> None:
         """Nodes may be written in the short form. Raises `Problem`."""
@@ -183,6 +185,8 @@ def check_cluster(cluster: Cluster, place: str) -> None:
     pools = [pool.name for pool in cluster.pools]
     if twice := _first_repeated(pools):
         raise Problem(f"{place}: two pools are called {twice!r}", mend="give each its own name")
+    if twice := _first_repeated([level.name for level in cluster.levels]):
+        raise Problem(f"{place}: two levels are called {twice!r}", mend="give each its own name")
     if cluster.gpus == 0:
         raise Problem(f"{place}: the cluster has no GPUs", mend="give a node gpus = 1 or more")
     if len(cluster.kinds) > MOST_KINDS:
@@ -204,6 +208,13 @@ def check_cluster(cluster: Cluster, place: str) -> None:
                 f"{place}: node {node.name!r} has {node.gpus} GPUs but its bandwidth_gbps is not "
                 f"{node.gpus} x {node.gpus}"
             )
+        for name, slowdowns in node.slowdowns:
+            if len(slowdowns) != node.gpus:
+                raise Problem(
+                    f"{place}: node {node.name!r} has {node.gpus} GPUs but {len(slowdowns)} slowdowns of "
+                    f"variability class {name!r}",
+                    mend="write one for each GPU",
+                )
     for change in cluster.changes:
         if change.node not in names:
             raise Problem(

@@ -1,9 +1,11 @@
 """The cluster file (docs/reference/cluster-file.md): what may stand in it, and the cluster it describes."""
 
 import csv
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple
 
+import msgspec
 from pydantic import (
     AfterValidator,
     BaseModel,
@@ -14,9 +16,9 @@ from pydantic import (
 )
 
 from volvelle.durations import parse_duration
-from volvelle.model.node import FailureProcess, Node, NodeChange, NodeState, read_labels
+from volvelle.model.node import FailureProcess, Level, Node, NodeChange, NodeState, read_labels
 from volvelle.model.pool import Pool, Profiling
-from volvelle.model.problems import Problem
+from volvelle.model.problems import Problem, nearest
 from volvelle.model.validation import Seconds, describe_validation
 
 
@@ -31,6 +33,12 @@ def _labels(written: tuple[str, ...]) -> tuple[str, ...]:
         raise ValueError(str(problem)) from None
 
 
+class _LevelEntry(_Strict):
+    name: Annotated[str, Field(min_length=1)]
+    weight: Annotated[float, Field(ge=0, le=1000)] = 0.0
+    nodes: Annotated[int, Field(gt=0)] | None = None
+
+
 class _NodeGroup(_Strict):
     name: str = "node"
     count: Annotated[int, Field(gt=0)] = 1
@@ -40,6 +48,8 @@ class _NodeGroup(_Strict):
     memory_gb: Annotated[float, Field(ge=0)] = 0.0
     bandwidth_gbps: tuple[tuple[float, ...], ...] | None = None
     labels: Annotated[tuple[str, ...], AfterValidator(_labels)] = ()
+    domains: dict[str, str] = {}
+    slowdowns: dict[str, tuple[Annotated[float, Field(gt=0)], ...]] = {}
 
 
 class _PoolEntry(_Strict):
@@ -123,6 +133,7 @@ class _ClusterFile(_Strict):
     changes: list[_ChangeEntry] = []
     failures: _FailureEntry | None = None
     profiling: ProfilingEntry | None = None
+    levels: list[_LevelEntry] = []
     slurm: dict[str, Any] = {}
     kueue: dict[str, Any] = {}
 
@@ -135,6 +146,7 @@ class Described(NamedTuple):
     changes: tuple[NodeChange, ...]
     failures: FailureProcess | None
     profiling: Profiling | None
+    levels: tuple[Level, ...]
 
 
 def described(document: dict[str, Any], place: str) -> Described:
@@ -147,7 +159,7 @@ def described(document: dict[str, Any], place: str) -> Described:
     except ValidationError as error:
         raise Problem(f"{place}: {describe_validation(error, _ClusterFile)}") from None
     return Described(
-        tuple(node for group in file.nodes for node in _group_nodes(group)),
+        tuple(_nodes(file, place)),
         tuple(Pool(**pool.model_dump()) for pool in file.pools),
         tuple(
             sorted(
@@ -158,7 +170,29 @@ def described(document: dict[str, Any], place: str) -> Described:
         ),
         file.failures.process if file.failures else None,
         file.profiling.read() if file.profiling else None,
+        tuple(Level(level.name, level.weight) for level in file.levels),
     )
+
+
+def _nodes(file: _ClusterFile, place: str) -> Iterator[Node]:
+    """The nodes, each in its domains. Raises `Problem`."""
+    names = [level.name for level in file.levels]
+    at = 0
+    for group in file.nodes:
+        for name in group.domains.keys() - set(names):
+            raise Problem(
+                f"{place}: node {group.name!r} is in a domain of level {name!r}, which there is not",
+                mend=f"declare it under [[levels]]{nearest(name, names)}",
+            )
+        for node in _group_nodes(group):
+            domain = tuple(
+                group.domains.get(
+                    level.name, f"{level.name}-{at // level.nodes}" if level.nodes else ""
+                )
+                for level in file.levels
+            )
+            at += 1
+            yield msgspec.structs.replace(node, domain=domain) if any(domain) else node
 
 
 def _group_nodes(group: _NodeGroup) -> list[Node]:
@@ -167,4 +201,6 @@ def _group_nodes(group: _NodeGroup) -> list[Node]:
         if group.count == 1
         else [f"{group.name}-{i:0{len(str(group.count - 1))}d}" for i in range(group.count)]
     )
-    return [Node(name, **group.model_dump(exclude={"name", "count"})) for name in names]
+    described = group.model_dump(exclude={"name", "count", "domains"})
+    described["slowdowns"] = tuple(sorted(group.slowdowns.items()))
+    return [Node(name, **described) for name in names]

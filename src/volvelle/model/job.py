@@ -99,7 +99,8 @@ class JobSpec(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
     # fmt: off
     id: Annotated[str, Attribute("the job's name in all output; the row's number where missing")]
-    submit_time: Annotated[float, Attribute("seconds, or an ISO time", unit=SECONDS)]
+    submit_time: Annotated[float, Attribute(
+        "when it is submitted, in seconds", unit=SECONDS, cell=", or an ISO time")]
     gpus: Annotated[float, Attribute(
         "GPUs of the gang, all or nothing", unit=GPUS,
         cell="; fractions are GPU shares", key="gpus", flag="--gpus -g", need=True)] = 1.0
@@ -138,7 +139,7 @@ class JobSpec(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     job_class: Annotated[JobClass, Attribute(
         "best-effort, soft or strict", column="class")] = JobClass.BEST_EFFORT
     rewards: Annotated[tuple[Reward, ...], Attribute(
-        "reward steps, deadline:value joined by ;", state="deadline", number="deadline")] = ()
+        "reward steps", cell=", deadline:value joined by ;", state="deadline", number="deadline")] = ()
     weight: Annotated[float, Attribute(
         "its weight in shares, if the policy heeds it", key="weight", bounds={"gt": 0},
         state="weight", changeable=True)] = 1.0
@@ -166,6 +167,8 @@ class JobSpec(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         "longer iterations for each node beyond the fewest, as a share",
         column="declared_spread_slowdown", cell=", as its user declares it", key="spread_slowdown",
         bounds={"ge": 0, "le": 1000})] = 0.0
+    variability: Annotated[str, Attribute(
+        "variability class: which slowdowns of the nodes' GPUs it meets", need=True)] = ""
     sensitivity: Annotated[Sensitivity | None, Attribute(
         "its profile over CPUs and memory per GPU, as its user declares it",
         column="declared_sensitivity")] = None
@@ -176,8 +179,8 @@ class JobSpec(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     adaptation: Annotated[Adaptation | None, Attribute(
         "how its user says that it changes its batch size")] = None
     after: Annotated[tuple[Dependency, ...], Attribute(
-        "ids of jobs that have to succeed first, joined by ;; "
-        "12:any: any end, 12:any:10m: think time")] = ()
+        "ids of jobs that have to succeed first",
+        cell=", joined by ;; 12:any: any end, 12:any:10m: think time")] = ()
     priority: Annotated[int, Attribute(
         "the higher the sooner, if the policy heeds it", key="priority",
         bounds={"ge": -1000, "le": 1000}, flag="--priority", panel=TIMES, state="priority",
@@ -230,6 +233,10 @@ class JobSpec(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         )
 
 
+_BESIDE_NONE: dict[str, AnyThroughput] = {}
+"""Of all jobs that share no GPUs: a dictionary for each would be a tenth of a job's memory."""
+
+
 class Truth(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """The facts that only a world knows: how much work there is and how fast it really goes.
 
@@ -252,7 +259,8 @@ class Truth(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     sensitivity: Annotated[Sensitivity | None, Attribute(
         "its profile over CPUs and memory per GPU")] = None
     beside: Annotated[dict[str, AnyThroughput], Attribute(
-        "its throughput models while it shares its GPUs, by the other job's name")] = {}
+        "its throughput models while it shares its GPUs, by the other job's name"
+    )] = msgspec.field(default_factory=lambda: _BESIDE_NONE)
     # fmt: on
 
     def rate(

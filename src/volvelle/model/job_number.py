@@ -24,3 +24,8 @@ def job_name(number: int) -> str:
     """A job's number as people write it."""
     task, first = divmod(number, _ARRAYS)
     return f"{first}_{task - 1}" if task else str(first)
+
+
+def full_name(name: str, array_index: int | None) -> str:
+    """``sweep``, ``sweep[2]`` of an array."""
+    return name if array_index is None else f"{name}[{array_index}]"

@@ -25,7 +25,9 @@ class NodeKind(NamedTuple):
 class Node(msgspec.Struct, frozen=True):
     """A machine. ``bandwidth_gbps[i][j]`` is what GPUs ``i`` and ``j`` of it exchange.
 
-    labels: sorted, each ``NAME`` or ``NAME=VALUE``, as `read_labels` gives them.
+    labels: sorted, each ``NAME`` or ``NAME=VALUE``, as `read_labels` gives them. domain: where it stands, by
+    the cluster's levels (`Level`), or empty. Nodes of one domain have all names up to its level.
+    slowdowns: by variability class, for each GPU, the time of an iteration over that on a typical GPU.
     """
 
     name: str
@@ -35,11 +37,23 @@ class Node(msgspec.Struct, frozen=True):
     memory_gb: float = 0.0
     bandwidth_gbps: tuple[tuple[float, ...], ...] | None = None
     labels: tuple[str, ...] = ()
+    domain: tuple[str, ...] = ()
+    slowdowns: tuple[tuple[str, tuple[float, ...]], ...] = ()
 
     @property
     def kind(self) -> NodeKind:
         """The kind of the node."""
         return NodeKind(self.gpu_type, self.labels)
+
+
+class Level(msgspec.Struct, frozen=True):
+    """Domains of nodes that are near each other, such as blocks or racks.
+
+    weight: nodes more as which a domain counts that a gang does not need, for its ``spread_slowdown``.
+    """
+
+    name: str
+    weight: float = 0.0
 
 
 LABEL = r"[A-Za-z0-9][A-Za-z0-9_./-]{0,62}(=[A-Za-z0-9_.:/-]{1,63})?"

@@ -5,7 +5,7 @@ traceback and exits with status 1 (2 where the command itself was misused).
 """
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 
@@ -27,6 +27,18 @@ class Problem(Exception):  # noqa: N818 - it is what its name says, in the user'
         """The message, then the mend."""
         message = str(self.args[0])
         return f"{message}. {self.mend[0].upper()}{self.mend[1:]}." if self.mend else f"{message}."
+
+
+def together(problems: Sequence[Problem]) -> Problem:
+    """Several problems as one, their mends behind them."""
+    if len(problems) == 1:
+        return problems[0]
+    mends = dict.fromkeys(each.mend for each in problems if each.mend)
+    return Problem(
+        "; ".join(str(each.args[0]) for each in problems),
+        mend=". ".join(mend[0].upper() + mend[1:] for mend in mends),
+        usage=any(each.usage for each in problems),
+    )
 
 
 def nearest(word: str, known: Iterable[str], likeness: float = 0.6) -> str:

@@ -64,6 +64,8 @@ def python_of(text: str) -> str:
 def _argument(found: re.Match[str]) -> str:
     name, value = found[1].replace("-", "_"), found[2]
     plain = (value or "").strip("'")
+    if name == "generate" and value is not None:
+        return f"generate({plain!r})"
     if name == "map" and all("=" in pair for pair in plain.split(",")):
         return f"map={dict(pair.split('=', 1) for pair in plain.split(','))}"
     if value is not None and name in _VALUED:

@@ -51,6 +51,23 @@ COLUMNS = (
 
 
 @dataclass(frozen=True, repr=False)
+class JobsOfRun(Columnar):
+    """The jobs of a run and their outcomes: the columns of jobs.csv."""
+
+    outcomes: Outcomes
+
+    def __len__(self) -> int:
+        return len(self.outcomes)
+
+    def columns(self) -> Mapping[str, Sequence[Any]]:
+        """A row for each job."""
+        return columns_of(jobs_table(self.outcomes))
+
+    def __repr__(self) -> str:
+        return f"<{len(self):,} jobs with the columns {', '.join(self.columns())}; to_pandas() has them>"
+
+
+@dataclass(frozen=True, repr=False)
 class Run(Columnar):
     """Outcomes of jobs under one composition; as columns, a row for each job.
 
@@ -72,9 +89,14 @@ class Run(Columnar):
         """One number, as in ``jct:p99`` (see ``volvelle list metrics``). Raises `Problem`."""
         return figure(self.outcomes, read_objective(measure))
 
+    @property
+    def jobs(self) -> JobsOfRun:
+        """The jobs, for pandas, Polars and DuckDB."""
+        return JobsOfRun(self.outcomes)
+
     def columns(self) -> Mapping[str, Sequence[Any]]:
-        """Columns of jobs.csv."""
-        return columns_of(jobs_table(self.outcomes))
+        """The columns of `jobs`."""
+        return self.jobs.columns()
 
     def table(self, *measures: str) -> Table:
         """The figures of the run in one row."""

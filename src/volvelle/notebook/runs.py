@@ -36,8 +36,8 @@ Part = Any
 def simulate(
     jobs: Jobs | Path | str | HasArrow,
     cluster: Cluster | Path | str | None = None,
-    *,
     policy: Part = "fifo",
+    *,
     out: Path | str | None = None,
     journal: bool = True,
     progress: Callable[[Progress], None] | None = None,
@@ -66,8 +66,8 @@ def simulate(
 def compare(
     jobs: Jobs | Path | str | HasArrow,
     cluster: Cluster | Path | str | None = None,
-    *,
     policies: Sequence[Part] | Part = (),
+    *,
     price: float | None = None,
     out: Path | str | None = None,
     workers: int | None = None,
@@ -86,7 +86,7 @@ def compare(
     there, source = cluster_of(cluster, given), given.source
     several = isinstance(policies, Iterable) and not isinstance(policies, str)
     named = [*policies] if several else [policies]
-    chosen = named or chosen_policies(len(source.workload))
+    chosen = named or chosen_policies(source.workload)
     experiment = experiment_of(settings, chosen, out)
     with ExitStack() as stack:
         directory = experiment.out

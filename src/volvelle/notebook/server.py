@@ -10,6 +10,7 @@ from volvelle.live.forecasts.explanation import JobExplanation
 from volvelle.live.forecasts.job_forecast import JobForecast
 from volvelle.live.http import submission
 from volvelle.live.http.client import ApiClient
+from volvelle.live.http.named_jobs import number_of
 from volvelle.live.job_request import JobRequest
 from volvelle.live.status.view import JobStatusView, NodeStatusView
 from volvelle.model.problems import Problem
@@ -49,39 +50,42 @@ class Server:
         found = self.client.get("/v1/jobs", over="true", user=user, limit=limit)
         return Rows.of(JobStatusView, found["jobs"])
 
-    def job(self, number: int) -> Record:
-        """One job, over or not."""
-        return record_of(JobStatusView, self.client.get(f"/v1/jobs/{number}"))
+    def job(self, job: int | str) -> Record:
+        """One job by its number or name, over or not."""
+        return record_of(JobStatusView, self.client.get(self._path(job)))
 
     def nodes(self) -> Rows:
         """The nodes: their states, free GPUs and jobs (``volvelle nodes``)."""
         return Rows.of(NodeStatusView, self.client.get("/v1/nodes")["nodes"])
 
-    def why(self, number: int) -> Record:
+    def why(self, job: int | str) -> Record:
         """Why a job waits, or how it ended; and what would help it (``volvelle why``)."""
-        return record_of(JobExplanation, self.client.get(f"/v1/jobs/{number}/why"))
+        return record_of(JobExplanation, self.client.get(f"{self._path(job)}/why"))
 
-    def change(self, number: int, **values: Any) -> Record:
+    def change(self, job: int | str, **values: Any) -> Record:
         """Declare attributes of a waiting job anew, as in ``priority=5``; the job (``volvelle change``)."""
-        self.client.patch(f"/v1/jobs/{number}", values)
-        return self.job(number)
+        self.client.patch(self._path(job), values)
+        return self.job(job)
 
-    def cancel(self, number: int) -> tuple[str, ...]:
+    def cancel(self, job: int | str) -> tuple[str, ...]:
         """End a job for good; sentences on jobs that are rejected by it (``volvelle cancel``)."""
-        return tuple(self.client.post(f"/v1/jobs/{number}/cancel")["notices"])
+        return tuple(self.client.post(f"{self._path(job)}/cancel")["notices"])
 
-    def hold(self, number: int) -> None:
+    def hold(self, job: int | str) -> None:
         """Keep a job from running until it is released (``volvelle hold``)."""
-        self.client.post(f"/v1/jobs/{number}/hold")
+        self.client.post(f"{self._path(job)}/hold")
 
-    def release(self, number: int) -> None:
+    def release(self, job: int | str) -> None:
         """Let a held job run again (``volvelle release``)."""
-        self.client.post(f"/v1/jobs/{number}/release")
+        self.client.post(f"{self._path(job)}/release")
 
-    def requeue(self, number: int) -> None:
+    def requeue(self, job: int | str) -> None:
         """Stop a running job at a checkpoint, and let it wait again (``volvelle requeue``)."""
-        attempt = self.job(number).attempt
-        self.client.post(f"/v1/jobs/{number}/requeue" + (f"?attempt={attempt}" if attempt else ""))
+        path, attempt = self._path(job), self.job(job).attempt
+        self.client.post(f"{path}/requeue" + (f"?attempt={attempt}" if attempt else ""))
+
+    def _path(self, job: int | str) -> str:
+        return f"/v1/jobs/{number_of(self.client, job)}"
 
 
 def _request(job: Path | str | Sequence[str], keys: Mapping[str, Any]) -> JobRequest:

@@ -36,6 +36,16 @@ def count_up_to(ascending: Floats, count: int, limit: float) -> int:
 
 
 @kernel
+def count_down_to(ascending: Floats, count: int, limit: float) -> int:
+    """As `count_up_to`, quickly where few of the first ``count`` numbers are greater."""
+    step = 1
+    while step <= count and ascending[count - step] > limit:
+        step *= 2
+    low = max(count - step, 0)
+    return low + count_up_to(ascending[low:], count - low, limit)
+
+
+@kernel
 def give_least(
     jobs: Floats, order: Ints, least: Floats, cluster: ClusterNow, out: Floats
 ) -> Floats:
@@ -58,7 +68,7 @@ def served_on(gpu_type: int, order: Ints, out: Floats) -> Ints:
     return mine
 
 
-@compiled_later
+@kernel
 def may_grow(matrix: Floats, row: int, gpus: Floats, left: Floats) -> bool:
     """Whether the job in ``row`` can use one GPU more and its pool has one left."""
     pool = int(matrix[POOL, row])

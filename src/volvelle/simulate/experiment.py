@@ -8,6 +8,7 @@ many at the nine rates that ``jobs_per_hour = "1:9"`` stands for.
 import re
 import shlex
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import product
 from pathlib import Path
@@ -21,13 +22,13 @@ from volvelle.core.fronts import resolved, seen_from
 from volvelle.metrics.outcomes import RECORDED
 from volvelle.model.cluster import Cluster, cluster_from, parse_cluster
 from volvelle.model.power import Power, read_power
-from volvelle.model.problems import Problem
+from volvelle.model.problems import Problem, together
 from volvelle.model.toml import read_toml
 from volvelle.model.validation import describe_validation
 from volvelle.simulate.experiment_file import SINGULAR, ExperimentFile
 from volvelle.simulate.past import read_past
 from volvelle.simulate.recorded import fits_record, recorded_jobs
-from volvelle.simulate.run import Setting
+from volvelle.simulate.run import Setting, check_setting
 from volvelle.simulate.sources import (
     Read,
     Source,
@@ -42,6 +43,8 @@ from volvelle.workload.readers.mapping import parse_map
 from volvelle.workload.workload import Workload
 
 _WORKLOADS = ("trace", "from_journal", "generate")
+PLACED_ANYWAY = "consolidated"
+"""The placement where one is needed and none is chosen."""
 _PARTS = ("policies", "placements", "admissions", "estimators", "terminations")
 
 
@@ -84,28 +87,42 @@ class Experiment(ExperimentFile):
             return read_cluster_table(path)
         return parse_cluster(self.cluster)
 
+    def checked_cluster(self) -> Cluster:
+        """The cluster. Raises `Problem` with all that is wrong with it and with the names of parts."""
+        wrong: list[Problem] = []
+        for part, several in SINGULAR.items():
+            for written in getattr(self, several) if several in _PARTS else ():
+                try:
+                    WrittenComposition(**{part: resolved(written)}).build()
+                except Problem as problem:
+                    wrong.append(problem)
+        try:
+            cluster = self.read_cluster()
+        except Problem as problem:
+            wrong.insert(0, problem)
+        if wrong:
+            raise together(wrong)
+        return cluster
+
     def _without_cluster(self) -> Problem:
         """A cluster is missing, one like the trace's own is proposed; and a map where the trace needs one."""
         line, unread = "", None
         if self.trace is not None:
             try:
-                source = self._read()
+                line = proposed_cluster(seen_types(self._read().workload))
             except Problem as problem:
-                if not problem.options:
-                    return problem
-                try:
-                    source, unread = self._read(problem.options), problem
-                except Problem:
-                    return problem  # one thing after the other
-            line = proposed_cluster(seen_types(source.workload))
+                unread = problem
+                with suppress(Problem):  # where its options do not do either
+                    line = proposed_cluster(seen_types(self._read(problem.options).workload))
         if unread is not None:
+            like = f"A cluster like the trace's own: {line}" if line else ""
             return Problem(
                 f"{unread.args[0]}; and no cluster is given",
-                mend=f"{unread.mend}. A cluster like the trace's own: {line or '--cluster NODESxGPUS'}",
+                mend=f"{unread.mend}. {like or 'Say --cluster NODESxGPUS too'}".lstrip(". "),
                 options=f"{unread.options} {line}" if line else "",
                 usage=True,
             )
-        mend = f"say {line}, a cluster like the trace's own" if line else "say --cluster 120x8"
+        mend = f"say {line}, a cluster like the trace's own" if line else "say --cluster 8x8"
         return Problem("no cluster is given", mend=mend, options=line, usage=True)
 
     def _read(self, options: str = "", read: Read | None = None) -> Source:
@@ -159,6 +176,8 @@ class Experiment(ExperimentFile):
     def runs(self, cluster: Cluster) -> "list[PlannedRun]":
         """Every run of the experiment, named by what sets it apart."""
         parts = {kind: tuple(dict.fromkeys(getattr(self, kind))) for kind in _PARTS}
+        if self.places_anyway(cluster):
+            parts["placements"] = (PLACED_ANYWAY,)
         if self.reference is not None:
             parts["policies"] = tuple(dict.fromkeys([self.reference, *parts["policies"]]))
         runs = self._runs_of(cluster, parts, None)
@@ -172,6 +191,10 @@ class Experiment(ExperimentFile):
             first = {kind: parts[kind][:1] for kind in ("policies", "admissions")}
             runs += self._runs_of(cluster, parts | first, synthesis)
         return list({run.name: run for run in runs}.values())
+
+    def places_anyway(self, cluster: Cluster) -> bool:
+        """Whether jobs are placed though no placement is chosen: on nodes that change none are counted."""
+        return cluster.nodes_change and "placements" not in self.model_fields_set
 
     def only_run(
         self, cluster: Cluster, said: str = "simulate makes one run", mend: str = ""
@@ -238,6 +261,7 @@ class Experiment(ExperimentFile):
                 users=users,
                 power=power,
             )
+            check_setting(setting)
             runs.append(PlannedRun(name, setting, rate))
         return runs
 

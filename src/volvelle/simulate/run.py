@@ -304,6 +304,27 @@ def check(workload: Workload, setting: Setting) -> None:
             f"the workload {workload.name!r} has no jobs",
             mend="check the trace, or the reasons its rows were dropped",
         )
+    check_setting(setting)
+    composition = setting.composition.build()
+    told = composition.estimator.needs_truth
+    composition.policy.refuse(
+        setting.cluster,
+        ((job.spec, job.truth if told else _declared(job.spec)) for job in workload.jobs),
+    )
+    if setting.users is not None:
+        _check_users(setting)
+    if setting.tracked is not None:
+        first, last = setting.tracked
+        if not 0 <= first <= last < len(workload):
+            raise Problem(
+                f"cannot track jobs {first} to {last} of {len(workload)}",
+                mend=f"give numbers within 0 and {len(workload) - 1}",
+                usage=True,
+            )
+
+
+def check_setting(setting: Setting) -> None:
+    """Raise `Problem` where cluster and composition do not go together, whatever the workload."""
     composition = setting.composition.build()
     if setting.cluster.profiling is not None and setting.refresh:
         raise Problem(
@@ -324,21 +345,6 @@ def check(workload: Workload, setting: Setting) -> None:
             mend="choose --placement none",
             usage=True,
         )
-    told = composition.estimator.needs_truth
-    composition.policy.refuse(
-        setting.cluster,
-        ((job.spec, job.truth if told else _declared(job.spec)) for job in workload.jobs),
-    )
-    if setting.users is not None:
-        _check_users(setting)
-    if setting.tracked is not None:
-        first, last = setting.tracked
-        if not 0 <= first <= last < len(workload):
-            raise Problem(
-                f"cannot track jobs {first} to {last} of {len(workload)}",
-                mend=f"give numbers within 0 and {len(workload) - 1}",
-                usage=True,
-            )
 
 
 def _check_users(setting: Setting) -> None:

@@ -41,6 +41,8 @@ def read_source(
     """
     from volvelle.workload.reading import read_trace  # noqa: PLC0415 - a module for each format
 
+    if not trace.exists():
+        _refuse_generator(str(trace))
     name: str | None = None
     options: dict[str, str] = {}
     if format is not None:
@@ -71,6 +73,18 @@ def read_source(
     if dates:
         origin["dates"] = dates
     return Source(workload, origin)
+
+
+def _refuse_generator(written: str) -> None:
+    """Raise `Problem` where the path of a trace is the name of a generator."""
+    from volvelle.workload.generators import generators  # noqa: PLC0415
+
+    if written.partition(":")[0] in generators.names():
+        raise Problem(
+            f"there is no file {written}, it is a generator",
+            mend=f"say --generate {written}",
+            usage=True,
+        )
 
 
 def generated(

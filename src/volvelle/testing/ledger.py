@@ -5,7 +5,7 @@ Filled by `audit` from events and decisions alone, as the run goes; read by `liv
 
 import math
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from volvelle.core.events import BatchSizeChanged, JobFailed
@@ -73,6 +73,14 @@ class Ledger:
     def nodes(self, slots: Iterable[int]) -> set[int]:
         """The nodes on which GPUs are."""
         return {self.node_of[slot] for slot in slots}
+
+    def slowdowns(self, holding: Holding) -> Iterator[float]:
+        """How much slower than a typical GPU each of those is that a job holds."""
+        variability, nodes = self.jobs[holding.number].spec.variability, self.cluster.nodes
+        for slot in holding.slots:
+            at = self.node_of[slot]
+            first = sum(node.gpus for node in nodes[:at])
+            yield dict(nodes[at].slowdowns).get(variability, (1.0,) * nodes[at].gpus)[slot - first]
 
     def gpus_of(self, kind: NodeKind) -> int:
         """The GPUs of all nodes of a kind, up or down."""

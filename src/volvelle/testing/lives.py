@@ -6,6 +6,8 @@ that all work was done at the true rates, and that the outcomes say the same.
 
 import itertools
 import math
+from collections import Counter
+from collections.abc import Collection
 
 import pytest
 
@@ -146,11 +148,11 @@ class Lives:
     def _work_at(self, holding: Holding, work: float, begin: float, end: float) -> float:
         """Work done at ``end`` by a job with ``work`` done at ``begin``, regime after regime."""
         truth = self.ledger.jobs[holding.number].truth
-        nodes = len(self.ledger.nodes(holding.slots)) or 1
-        share = 1.0
+        there = self.ledger.nodes(holding.slots)
+        nodes, share = len(there) or 1, 1.0
         if holding.slots and truth.spread_slowdown:
-            fewest = math.ceil(holding.gpus / max(node.gpus for node in self.ledger.cluster.nodes))
-            share = 1.0 / (1.0 + truth.spread_slowdown * max(nodes - fewest, 0))
+            share = 1.0 / (1.0 + truth.spread_slowdown * self._nodes_too_many(there, holding.gpus))
+        share /= max(self.ledger.slowdowns(holding), default=1.0)
         now = begin
         while now < end:
             reached = work * (1 + 1e-12)  # a boundary that rounding left a hair ahead
@@ -164,6 +166,19 @@ class Lives:
             work += rate * (until - now)
             now = until
         return work
+
+    def _nodes_too_many(self, there: Collection[int], gpus: float) -> float:
+        """Nodes beyond the fewest, with those as which racks and blocks beyond the fewest count."""
+        cluster = self.ledger.cluster
+        fewest = math.ceil(gpus / max(node.gpus for node in cluster.nodes))
+        found = float(max(len(there) - fewest, 0))
+        for depth, level in enumerate(cluster.levels, 1):
+            sizes = Counter[tuple[str, ...]]()
+            for node in cluster.nodes:
+                sizes[node.domain[:depth]] += node.gpus
+            spanned = {cluster.nodes[at].domain[:depth] for at in there}
+            found += level.weight * max(len(spanned) - math.ceil(gpus / max(sizes.values())), 0)
+        return found
 
     def _rate(self, holding: Holding, nodes: int, work: float) -> float:
         """Units of work per second of a job on the GPUs it holds, CPUs and memory aside."""

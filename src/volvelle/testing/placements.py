@@ -1,6 +1,7 @@
 """Promises of placements. (GPUs held by name in runs are audited with every policy, too.)"""
 
 from collections.abc import Iterable
+from dataclasses import replace
 
 import numpy as np
 from hypothesis import assume
@@ -8,7 +9,7 @@ from hypothesis import strategies as st
 
 from volvelle.core.decision import Decision
 from volvelle.core.events import Event, JobFailed
-from volvelle.core.facets import PlacesBatches
+from volvelle.core.facets import PlacesAllAnew, PlacesBatches
 from volvelle.core.log import EachMoment
 from volvelle.core.parts import Placement, placements
 from volvelle.core.resources import Resources
@@ -43,7 +44,9 @@ def gpus_are_distinct_of_the_type_and_on_nodes_that_take_jobs(placement: str) ->
         audited(scenario.under(policy, placement))
 
     under = st.sampled_from(["srtf", "fifo-skip", "las:round=30"])
-    on_random(40, check, scenario=scenarios(EVERYTHING), policy=under)
+    on_random(
+        40, check, scenario=scenarios(replace(EVERYTHING, levels=True, uneven=True)), policy=under
+    )
 
 
 @placement_promises.promise(_names_gpus)
@@ -85,7 +88,9 @@ class Moves(EachMoment):
 
 
 def _moves(placement: Placement) -> bool:
-    return isinstance(placement, PlacesBatches) and placement.moves
+    return isinstance(placement, PlacesAllAnew) or (
+        isinstance(placement, PlacesBatches) and placement.moves
+    )
 
 
 @placement_promises.promise(lambda placement: placement.names_gpus and not _moves(placement))

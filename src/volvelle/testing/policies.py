@@ -55,7 +55,7 @@ def runs_are_sound(policy: str) -> None:
     def check(scenario: Scenario, moment: int) -> None:
         _check_run(scenario.under(policy), moment)
 
-    on_random(10, check, scenario=scenarios(EVERYTHING), moment=st.integers(0, 30))
+    on_random(7, check, scenario=scenarios(EVERYTHING), moment=st.integers(0, 30))
 
 
 def runs_of_related_jobs_are_sound(policy: str) -> None:

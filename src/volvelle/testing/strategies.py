@@ -9,6 +9,7 @@ from volvelle.model.adaptation import Adaptation, ScalingRule
 from volvelle.model.cluster import (
     Cluster,
     FailureProcess,
+    Level,
     Node,
     NodeChange,
     NodeState,
@@ -58,7 +59,9 @@ class Features:
     dependencies: bool = False  # jobs that wait for others
     limits: bool = False  # jobs with priorities and time limits
     labels: bool = False  # nodes with labels, jobs with constraints or nodes of their own
+    levels: bool = False  # nodes in racks, over which gangs are slower
     crowded: bool = False  # many jobs alike come at once to few GPUs
+    uneven: bool = False  # GPUs that differ by class of job
     most_jobs: int = 9
 
 
@@ -107,7 +110,21 @@ def clusters(draw: st.DrawFn, features: Features = EVERYTHING) -> Cluster:
             )
             for node in nodes
         ]
-    cluster = Cluster(tuple(nodes))
+    if features.uneven:
+        factors = st.sampled_from([1.0, 1.0, 0.8, 1.25, 2.0])
+        nodes = [
+            msgspec.structs.replace(
+                node, slowdowns=(("varies", tuple(draw(factors) for _ in range(node.gpus))),)
+            )
+            for node in nodes
+        ]
+    if features.levels:
+        nodes = [
+            msgspec.structs.replace(node, domain=draw(st.sampled_from([("a",), ("b",)])))
+            for node in nodes
+        ]
+    levels = (Level("rack", 1.5),) if features.levels else ()
+    cluster = Cluster(tuple(nodes), levels=levels)
     if features.pools and draw(st.booleans()):
         red = draw(st.integers(1, cluster.gpus))
         lends = draw(st.sampled_from([(False, False), (True, True), (True, False)]))
@@ -258,6 +275,7 @@ def jobs(draw: st.DrawFn, cluster: Cluster, features: Features, number: int, sub
     beside: dict[str, AnyThroughput] = {}
     if features.sharing and gpus <= widest and not regimes:
         beside = draw(rates_beside(throughput, gpus, cluster))
+    varies = [name for name, _ in cluster.nodes[0].slowdowns]
     own_cost = st.sampled_from([None, None, 0.0, 3.0]) if features.overheads else st.none()
     return Job(
         JobSpec(
@@ -271,6 +289,7 @@ def jobs(draw: st.DrawFn, cluster: Cluster, features: Features, number: int, sub
             exclusive=features.labels and least is None and draw(st.integers(0, 3)) == 0,
             pool=pool,
             cpus=cpus,
+            variability=draw(st.sampled_from([*varies, ""])) if varies else "",
             user=draw(st.sampled_from(["ada", "bo"])),
             name=draw(st.sampled_from([*NAMES, ""])),
             preemptible=not (features.pinned and draw(st.integers(0, 3)) == 0),

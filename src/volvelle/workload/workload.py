@@ -18,6 +18,7 @@ from volvelle.model.job import Job, JobSpec, Recorded
 
 _NEARLY_ALL = 0.9
 """Share of jobs from which on a contradiction is no accident."""
+_MOST_LISTED = 12
 
 
 @dataclass
@@ -26,8 +27,9 @@ class ImportReport:
 
     ``examples`` holds for each reason the first few places (file, line, column, value). ``node_gpus``: the
     most GPUs that a job had on each of its nodes, by GPU type, where the trace says on how many nodes it ran.
-    ``columns``: our names of columns on the file's, as they were given. ``contradicted``: jobs whose mapped
-    duration is another than the time from start to end.
+    ``columns``: our names of columns on the file's, as they were given. ``states``: of jobs kept, "" where
+    the trace tells none. ``contradicted``: jobs whose mapped duration is another than the time from start to
+    end.
     """
 
     source: str = ""
@@ -39,6 +41,7 @@ class ImportReport:
     examples: dict[str, list[str]] = field(default_factory=dict)
     node_gpus: dict[str, float] = field(default_factory=dict)
     columns: dict[str, str] = field(default_factory=dict)
+    states: Counter[str] = field(default_factory=Counter)
     contradicted: int = 0
 
     @property
@@ -56,11 +59,20 @@ class ImportReport:
         """One line: ``41,208 rows: 39,882 jobs kept, 611 repaired (...), 715 dropped (...)``."""
         rows, jobs = ("" if count == 1 else "s" for count in (self.rows, self.kept))
         parts = [f"{self.rows:,} row{rows}: {self.kept:,} job{jobs} kept"]
+        if any(self.states):
+            parts[0] += f" ({_listed(self.states)})"
         for verb, reasons in (("repaired", self.repaired), ("dropped", self.dropped)):
             if total := reasons.total():
-                listed = ", ".join(f"{reason} {n:,}" for reason, n in reasons.most_common())
-                parts.append(f"{total:,} {verb} ({listed})")
+                parts.append(f"{total:,} {verb} ({_listed(reasons)})")
         return ", ".join(parts)
+
+
+def _listed(counts: Counter[str]) -> str:
+    """The commonest first: ``completed 3,912, failed 611, others 3``."""
+    first = counts.most_common(_MOST_LISTED)
+    others = counts.total() - sum(count for _, count in first)
+    told = [f"{name or 'no state'} {count:,}" for name, count in first]
+    return ", ".join([*told, f"others {others:,}"] if others else told)
 
 
 @dataclass(frozen=True)

@@ -278,6 +278,8 @@ def test_commands_and_environments_are_not_kept() -> None:
     found = kept(workload("train-1", "gpus"), "Workload")
     assert "x1y2" not in json.dumps(found)
     assert found["spec"]["podSets"][0]["template"]["spec"]["containers"][0]["image"] == "train:1"
+    half = workload("half", "gpus", podSets=["x1y2"])
+    assert "x1y2" not in json.dumps(kept(half, "Workload"))
 
 
 def test_rights_that_are_missing_are_said_and_the_rest_works(
@@ -334,6 +336,8 @@ def test_objects_that_refer_to_nothing_are_said_and_others_told() -> None:
         workload("off", "gpus", active=False),
         {**workload("future", "gpus"), "apiVersion": "kueue.x-k8s.io/v7"},
         workload("train-1", "gpus"),
+        workload("half", "gpus", podSets="not as Kueue has them"),
+        workload("", "gpus"),
         workload("odd", "gpus"),
     ]
     containers = odd[-1]["spec"]["podSets"][0]["template"]["spec"]["containers"]
@@ -359,6 +363,10 @@ def test_objects_that_refer_to_nothing_are_said_and_others_told() -> None:
     assert told.keys() == {"vision/lost", "vision/off", "vision/train-1"}
     said = " ".join(follower.remarks)
     assert "Workload vision/future: version 'v7' of Kueue's API is not known" in said
+    assert (
+        "Workload vision/half: Expected 'array', got 'str' - at 'podSets': it is left out" in said
+    )
+    assert "Workload vision has no metadata.name" in said
     assert "Workload vision/odd: 'many' is no quantity of nvidia.com/gpu" in said
     known = {job.key: job for job in follower.snapshot.jobs}
     assert known["vision/train-1"].said == "Pending: insufficient unused quota"

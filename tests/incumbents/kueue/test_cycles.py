@@ -311,7 +311,7 @@ def test_the_queue_that_borrows_least_is_served_first_and_the_one_that_borrows_m
         ),
         (
             {"metadata": {"name": "q"}, "spec": {"resourceGroups": [{"flavors": [{}]}]}},
-            "here: ClusterQueue q: Object missing required field 'name' - at 'resourceGroups",
+            "here: Object missing required field 'name' - at 'resourceGroups",
         ),
         ("text", "here is no object"),
     ],
@@ -322,7 +322,7 @@ def test_what_is_no_queue_is_said_in_a_sentence(document: Any, sentence: str) ->
 
 
 def test_what_is_no_quantity_or_time_is_said_in_a_sentence() -> None:
-    with pytest.raises(Problem, match="'much' is no quantity of nvidia"):
+    with pytest.raises(Problem, match="ClusterQueue q: 'much' is no quantity of nvidia"):
         Ledger([read("ClusterQueue", queue("q", quota="much"), "here")], [])
     with pytest.raises(Problem, match="'noon' is no time"):
         seconds("noon")

@@ -4,14 +4,18 @@ import json
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from typer.testing import CliRunner
 
 from volvelle.cli.main import app
 from volvelle.core.composition import WrittenComposition
-from volvelle.incumbents.kueue.api import read
+from volvelle.incumbents.kueue.api import KINDS, read
+from volvelle.incumbents.kueue.attach import Reader
+from volvelle.incumbents.kueue.forecast import foresee
 from volvelle.incumbents.kueue.pods import TopologyRequest
-from volvelle.incumbents.kueue.topology import Tree, place
+from volvelle.incumbents.kueue.topology import Places, Tree, place
+from volvelle.incumbents.kueue.what_if import changed
 from volvelle.metrics.outcomes import Outcomes
 from volvelle.model.cluster import Cluster
 from volvelle.model.job import Job, JobSpec, Truth
@@ -35,7 +39,7 @@ def tree() -> Tree:
 
 
 def placed(room: dict[str, int], count: int, **request: Any) -> dict[str, int]:
-    return place(tree(), room, count, TopologyRequest(**request))
+    return place(tree(), tree().totals(room), count, TopologyRequest(**request))
 
 
 @pytest.fixture
@@ -63,6 +67,17 @@ def test_a_preferred_level_gives_way_to_larger_domains_and_at_last_to_several(
 
 def test_pods_that_say_nothing_go_where_least_is_free(room: dict[str, int]) -> None:
     assert placed(room, 3) == {"b1x": 2, "b1y": 1}
+
+
+def test_what_is_free_of_domains_follows_what_is_taken() -> None:
+    places = Places({"a": tree()}, dict.fromkeys(LABELS, 0), dict.fromkeys(LABELS, 8))
+    rng = np.random.default_rng(0)
+    for _ in range(50):
+        name, gpus = str(rng.choice(list(LABELS))), int(rng.integers(1, 9))
+        for size in (1, 2, 3):
+            free = {one: max(8 - places.taken.get(one, 0), 0) // size for one in LABELS}
+            assert places.room("a", 0, size) == tree().totals(free)
+        places.take({name: gpus}, 1 if rng.random() < 0.5 else -1)
 
 
 def test_an_unknown_level_holds_no_pods(room: dict[str, int]) -> None:
@@ -143,3 +158,77 @@ def test_a_site_without_topology_is_refused(site: str) -> None:
     Path(site).write_text(text)
     with pytest.raises(Problem, match="flavour a100 has no topology"):
         ran(site, "required=rack", job("a", 0.0, 1))
+
+
+# ---------------------------------------------------------------------- attached
+
+
+def attached(preference: str) -> dict[str, Any]:
+    """A poll: two racks of two nodes of four GPUs, a workload in each; a gang of two nodes waits."""
+    gpu, noon = "nvidia.com/gpu", "2026-11-01T12:00:00Z"
+
+    def kube(kind: str, name: str, spec: Any = None, **rest: Any) -> Any:
+        metadata = {"name": name, "creationTimestamp": noon} | rest.pop("metadata", {})
+        return {"kind": kind, "metadata": metadata, "spec": spec or {}} | rest
+
+    def workload(name: str, pods: int, assigned: Any, **asked: Any) -> Any:
+        containers = [{"resources": {"requests": {gpu: 4}}}]
+        set_ = {
+            "count": pods,
+            "topologyRequest": asked,
+            "template": {"spec": {"containers": containers}},
+        }
+        usage = {"flavors": {gpu: "a100"}, "resourceUsage": {gpu: 4 * pods}, "count": pods}
+        usage |= {"topologyAssignment": {"levels": [LEVELS[2]]} | (assigned or {})}
+        reserved = {"type": "QuotaReserved", "status": "True", "lastTransitionTime": noon}
+        status = {
+            "conditions": [reserved],
+            "admission": {"clusterQueue": "all", "podSetAssignments": [usage]},
+        }
+        spec = {"queueName": "gpus", "podSets": [set_]}
+        return kube(
+            "Workload", name, spec, metadata={"namespace": "n"}, status=status if assigned else {}
+        )
+
+    quota = {"name": "a100", "resources": [{"name": gpu, "nominalQuota": 16}]}
+    groups = [{"coveredResources": [gpu], "flavors": [quota]}]
+    domain = {"individual": {"prefix": "b", "roots": ["1x"]}}
+    counts: dict[str, Any] = {
+        "domainCount": 1,
+        "podCounts": {"individual": [1]},
+        "valuesPerLevel": [domain],
+    }
+    racks = {"levels": [{"nodeLabel": level} for level in LEVELS]}
+    queue = {"namespaceSelector": {}, "resourceGroups": groups}
+    found = [
+        kube("Topology", "racks", racks),
+        kube("ResourceFlavor", "a100", {"topologyName": "racks"}),
+        kube("ClusterQueue", "all", queue),
+        kube("LocalQueue", "gpus", {"clusterQueue": "all"}, metadata={"namespace": "n"}),
+        *(
+            kube("Node", name, metadata={"labels": LABELS[name]}, status={"capacity": {gpu: 4}})
+            for name in ("a1x", "a1y", "b1x", "b1y")
+        ),
+        workload("long", 1, {"domains": [{"values": ["a1x"], "count": 1}]}),
+        workload("short", 1, {"slices": [counts]}),
+        workload("gang", 2, None, **{preference: "rack"}),
+    ]
+    return {kind: [one for one in found if one["kind"] == kind] for kind in KINDS}
+
+
+@pytest.mark.parametrize(("preference", "seconds"), [("required", 600.0), ("preferred", 1.0)])
+def test_an_attached_gang_waits_for_the_rack_that_it_requires(
+    preference: str, seconds: float
+) -> None:
+    reader, now = Reader(), 1793534400.0
+    snapshot = reader.snapshot(attached(preference), now)
+    site = reader.site(attached(preference)).at(snapshot)
+    assert not any("topolog" in one for one in site.remarks)
+    lasting = {"n/long": 3600.0, "n/short": 600.0, "n/gang": 60.0}
+    expected = foresee(site, snapshot, lasting)["n/gang"]
+    assert expected.start == pytest.approx(now + seconds, abs=2.0)
+    if preference == "required":
+        assert "2 pods of 4 GPUs that have to be in one rack: 1 fit into the freest" in expected.why
+        more, _ = changed(site, snapshot, ["ResourceFlavor=a100 nodes=+2"])
+        joined = foresee(more, snapshot, lasting)["n/gang"]
+        assert joined.start == pytest.approx(now + 1.0, abs=2.0), "nodes join the last one's rack"

@@ -13,7 +13,10 @@ from hypothesis import strategies as st
 from slurm_runs import recorded, snapshots
 from typer.testing import CliRunner
 
+from volvelle.cli.moments import local
+from volvelle.cli.options import Form
 from volvelle.incumbents.attach.accuracy import Told
+from volvelle.incumbents.attach.any_command import show
 from volvelle.incumbents.attach.command import app
 from volvelle.incumbents.attach.listing import heading, prometheus, rows, summary
 from volvelle.incumbents.attach.recording import Recording, read
@@ -144,7 +147,9 @@ def test_a_recording_may_be_packed(shared: Path, tmp_path: Path) -> None:
     assert list(read(packed)) == list(read(tmp_path))
 
 
-def test_what_is_shown_of_a_moment(shared: Path, tmp_path: Path) -> None:
+def test_what_is_shown_of_a_moment(
+    shared: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     run = shared / "golden" / "slurm" / "run5"
     recorded(run, tmp_path)
     shown = replay(tmp_path)
@@ -154,6 +159,8 @@ def test_what_is_shown_of_a_moment(shared: Path, tmp_path: Path) -> None:
     table = rows(follower, told)
     assert [row["state"] for row in table] == sorted(row["state"] for row in table)
     assert {row["user"] for row in rows(follower, told, "u3")} == {"u3"}
+    show(follower, told, "", Form.TABLE)
+    assert f" {local(table[0]['start']):%H:%M:%S}-" in capsys.readouterr().out, "as of the poll"
     figures = dict(
         line.split(" ") for line in prometheus(follower).splitlines() if not line.startswith("#")
     )

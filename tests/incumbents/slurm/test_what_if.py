@@ -116,6 +116,7 @@ def test_what_is_no_change_is_said(follower: Attached) -> None:
         "PartitionName=all": "nothing changes",
         "NodeName=n7 State=DOWN": "there is no node n7",
         "NodeName=n7 Like=m1": "there is no node m1",
+        "NodeName=n7 Lik=n1": "Lik is no field of a node that can change (did you mean 'Like'?)",
         "ReservationName=x Nodes=n1": "is no reservation",
     }.items():
         with pytest.raises(Problem) as caught:

@@ -12,6 +12,7 @@ from volvelle.model.arrays import FloatColumn
 from volvelle.model.cluster import parse_cluster
 from volvelle.model.job import Job
 from volvelle.model.problems import Problem
+from volvelle.policies.growth import count_down_to, count_up_to
 from volvelle.systems.tiresias.gittins import Gittins, with_samples
 from volvelle.systems.tiresias.queues import LIMITS, PARAMETERS, QUANTUM, add_sample, indices
 from volvelle.systems.tiresias.reproductions.tiresias import indices_of_samples
@@ -167,6 +168,15 @@ class TestGittins:
         known = memory(100.0, *[10_000.0] * 63)
         known[QUANTUM] = 50.0
         assert indices_of_samples(np.zeros(1), known) == pytest.approx(0.01563e6 / 50, abs=1e-9)
+
+    @given(SAMPLES, st.integers(0, 60))
+    def test_counting_from_above_finds_what_counting_from_below_does(
+        self, sizes: list[int], limit: int
+    ) -> None:
+        ascending = np.sort(np.array(sizes, dtype=np.float64))
+        for count in range(len(sizes) + 1):
+            found = count_down_to(ascending, count, float(limit))
+            assert found == count_up_to(ascending, count, float(limit))
 
     @given(SAMPLES)
     def test_samples_are_learnt_one_by_one(self, sizes: list[int]) -> None:

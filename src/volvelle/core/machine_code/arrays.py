@@ -11,12 +11,13 @@ import struct
 import time
 from collections.abc import Callable, Iterator
 from functools import cache
-from typing import Any, get_args
+from typing import Any
 
 import numpy as np
 
 from volvelle.core.machine_code.kinds import Arguments, Array, NoCompiler, OtherKind
 from volvelle.core.machine_code.loading import Loaded, is_kept, loaded, raise_from
+from volvelle.model.arrays import scalar_type
 
 _FROM_BUFFER = ctypes.pythonapi.PyByteArray_FromStringAndSize
 _FROM_BUFFER.restype, _FROM_BUFFER.argtypes = ctypes.py_object, (ctypes.c_ssize_t, ctypes.c_ssize_t)
@@ -28,11 +29,15 @@ _PLAIN = (np.ndarray, int, float, bool)
 
 INTERPRETED_SECONDS = 1.0
 """CPU seconds for which a loop that is compiled later is interpreted where no object file has it: about what
-compiling it costs."""
+compiling it costs, Numba's import among it."""
+
+
+TIMED = 16
+"""Of so many calls of an interpreted loop one is timed, and stands for all."""
 
 
 INTERPRETED_NUMBERS = 20_000
-"""Numbers in its arrays above which it is compiled at once: columns of some 350 jobs."""
+"""Numbers in one of its arrays above which it is compiled at once: columns of some 350 jobs."""
 
 
 class Calls:
@@ -48,7 +53,7 @@ class Calls:
         self._annotations = annotations
         self._flat = any(hasattr(kind, "_fields") for kind in annotations)
         self._latest: dict[tuple[type, ...], Callable[..., Any]] = {}
-        self._seconds = 0.0
+        self._seconds, self._timed = 0.0, -1
 
     def __call__(self, *given: Any) -> Any:
         """The result of the loop."""
@@ -72,15 +77,19 @@ class Calls:
         return call(*given)
 
     def _interpreted(self, *given: Any) -> Any:
-        if sum(getattr(value, "size", 0) for value in given) > INTERPRETED_NUMBERS:
-            self._patience = 0.0
-            self._latest.clear()
-            return self(*given)
+        for value in given:
+            if getattr(value, "size", 0) > INTERPRETED_NUMBERS:
+                self._patience = 0.0
+                self._latest.clear()
+                return self(*given)
+        self._timed = (self._timed + 1) % TIMED
+        if self._timed:
+            return self._loop(*given)
         began = time.thread_time()
         try:
             return self._loop(*given)
         finally:
-            self._seconds += time.thread_time() - began
+            self._seconds += TIMED * (time.thread_time() - began)
             if self._seconds >= self._patience:
                 self._latest.clear()
 
@@ -99,7 +108,7 @@ def _kind(loop: Any, annotation: Any, value: Any) -> Any:
         if not isinstance(value, np.ndarray):
             return type(value).__name__
     else:
-        (wanted,) = get_args(get_args(annotation)[1])
+        wanted = scalar_type(annotation)
         if not isinstance(value, np.ndarray) or value.dtype != wanted:
             raise TypeError(
                 f"{loop.__qualname__} takes an array of {wanted.__name__}, not {value!r}"

@@ -57,6 +57,14 @@ export function ticks(from, to, wanted) {
   return found;
 }
 
+const FAR = 3, ROOM = 1.25;
+
+// Where an axis from `from` on ends that shows `times`: at the last, or, where a few are far behind the others, soon after these.
+export function axisEnd(times, from) {
+  const sorted = Float64Array.from(times).sort(), last = sorted.at(-1) ?? from, most = sorted[Math.floor(0.9 * (sorted.length - 1))] ?? from;
+  return last - from > FAR * (most - from) && most > from ? from + ROOM * (most - from) : last;
+}
+
 // Midnight says the day.
 export function tickLabel(seconds) {
   if (shownMoment !== null) return formatSeconds(seconds);
@@ -66,7 +74,8 @@ export function tickLabel(seconds) {
 // In whole seconds.
 export const duration = (seconds) => (seconds === null || seconds === undefined ? "" : formatSeconds(Math.round(seconds)));
 
-export const number = (value) => value.toLocaleString("en", { maximumFractionDigits: 2 });
+const figures = new Intl.NumberFormat("en", { maximumFractionDigits: 2 });
+export const number = (value) => figures.format(value);
 
 // A job's number as people write it: "1188_3" for a task of an array of an attached cluster (volvelle.model.job_number).
 const ARRAYS = 2 ** 26;

@@ -135,11 +135,11 @@ function factsOf(job, own, titles) {
     ["On", (job.grants ?? []).map(([node, gpus]) => `${node}: GPU ${gpus.join(", ")}`).join("; ")],
     ...(job.attached ? siteFacts(job, titles) : []),
     ["Starts by (P90)", moment(job.attached?.start_p90)],
-    [job.started || over ? "Started" : "Starts about", startOf(job) || "not known yet"],
+    [job.started || over ? "Started" : "Starts (P50)", startOf(job) || "not known yet"],
     over ? ["Ended", `${moment(job.ended)}, after ${duration(job.ended - job.submitted)}`] : ["Finishes (P50–P90)", finishText(job)],
     ["Told at submission", job.first_p50 ? `finish ${moment(job.first_p50)}` : "nothing"],
     ["Deadline", moment(job.due)],
-    ["Guarantee", guarantee ? `by ${moment(guarantee)}` : job.guarantee ? `none: ${job.guarantee.reason}` : "none asked for"],
+    ["Guarantee", guarantee ? `by ${moment(guarantee)}` : job.guarantee ? `none: ${job.guarantee.reason}` : job.attached ? "" : "none asked for"],
     ["Attempts", job.preemptions ? `${job.attempt}, preempted ${job.preemptions === 1 ? "once" : `${number(job.preemptions)} times`}` : String(job.attempt || "none yet")],
     ["Done", job.total_iterations ? `${number(job.iterations)} of ${number(job.total_iterations)} iterations` : progressText(job)],
   ].filter(([, text]) => text);

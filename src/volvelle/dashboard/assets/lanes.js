@@ -1,7 +1,8 @@
 // Which lanes (GPUs) jobs are drawn on that are expected to start. A lane has one holder at a time.
 
-// By how much a start may be before the end of the holder before it: forecasts are sent anew where they moved by more.
-const SAME_SECONDS = 5, SAME_SHARE = 0.02;
+// By how much a start may be before the end of the holder before it: both are medians, each calibrated by itself, and
+// forecasts are sent anew where they moved by some seconds.
+const SAME_SECONDS = 5, SAME_SHARE = 0.25;
 
 // Neighbouring lanes as [first, number].
 export function runs(lanes) {

@@ -1,6 +1,6 @@
 // GPUs in use and jobs waiting: what was, and what the forecasts of the jobs that are here come to.
 
-import { h, moment, now, number, svg, tickLabel, ticks } from "./dom.js";
+import { axisEnd, h, moment, now, number, svg, tickLabel, ticks } from "./dom.js";
 
 const LEFT = 48, RIGHT = 12, TOP = 34, PANEL = 128, SMALL = 74, BETWEEN = 30, FOOT = 24;
 const DAY = 86400;
@@ -21,7 +21,7 @@ function summed(start, changes, from, most = Infinity) {
 // without a forecast, which stay as they are.
 export function outlook(jobs, gpus, time) {
   const p50 = [], p90 = [], starts = [];
-  let held = 0, waiting = 0, unknown = 0, last = time;
+  let held = 0, waiting = 0, unknown = 0;
   for (const job of jobs) {
     const holds = job.grants.length > 0;
     if (holds) held += job.gpus;
@@ -32,8 +32,8 @@ export function outlook(jobs, gpus, time) {
     if (!holds) { p50.push([start, job.gpus]); p90.push([start, job.gpus]); starts.push([start, -1]); }
     p50.push([Math.max(start, job.predicted_p50), -job.gpus]);
     p90.push([Math.max(start, job.predicted_p90 ?? job.predicted_p50), -job.gpus]);
-    last = Math.max(last, job.predicted_p90 ?? job.predicted_p50);
   }
+  const last = axisEnd(p90.map(([at]) => at), time);
   const step = Math.max(1, (last - time) / 400); // an end and the start that it lets in are one change
   for (const changes of [p50, p90, starts]) for (const change of changes) change[0] = time + Math.round((change[0] - time) / step) * step;
   return { p50: summed(held, p50, time, gpus), p90: summed(held, p90, time, gpus), waiting: summed(waiting, starts, time), unknown, last };

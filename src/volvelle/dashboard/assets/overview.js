@@ -18,8 +18,8 @@ export function overview(root, { cluster, session, go }) {
   const holders = card(few ? "" : "whole", "Who holds the GPUs", parts.map), load = card("most", "Load", parts.load, "past solid, dashed to P50, pale to P90");
   const look = (style) => card(style, "Needs a look", parts.look);
   root.append(h("h1", {}, "Overview"), lead, sub, h("div", { class: "cards" },
-    few ? [load, h("div", { class: "column rest first" }, look("first"), holders)] : [holders, load, look("rest first")],
-    card("", "Starting next", parts.starting, "start, GPUs"), card("", "Finishing next", parts.finishing, "P50–P90"),
+    few ? [h("div", { class: "column most" }, load, holders), look("rest first")] : [holders, load, look("rest first")],
+    card("", "Starting next", parts.starting, "P50, GPUs"), card("", "Finishing next", parts.finishing, "P50–P90"),
     card("", "Shares", parts.shares, "GPUs in use"), card("", "Do forecasts hold?", parts.hold, "P90")));
   let read = { load: null, failed: [], pools: [] }, readAt = -Infinity, closed = false;
   const drawLoad = () => { if (read.load && parts.load.clientWidth) parts.load.replaceChildren(...loadChart(named(read.load.columns, read.load.points), cluster, parts.load.clientWidth)); };

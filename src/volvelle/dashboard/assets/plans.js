@@ -1,19 +1,20 @@
 // What is to become of the jobs of a table, as bars on one axis of time: dots wait, solid ran, pale is expected to P50, a
-// line goes on to P90, a tall tick is the guarantee or the deadline.
+// line goes on to P90, a tall tick is the guarantee or the deadline. What ends beyond the axis has no end there.
 
-import { h, now, svg, tickLabel, ticks } from "./dom.js";
+import { axisEnd, h, now, svg, tickLabel, ticks } from "./dom.js";
 import { atRisk, neededBy } from "./queue.js";
 
 const WIDE = 1000, TALL = 16, MIDDLE = TALL / 2, AHEAD = 2 * 86400, LEAST = 600, PAST_SHARE = 0.2;
 
-// The axis of many jobs: now, and what is expected (P50) within two days; a fifth at most is the past.
+// The axis of many jobs: now, and what is expected (P50) of nearly all within two days; a fifth at most is the past.
 export function axisOf(jobs) {
-  const time = now();
-  let from = time, to = time + LEAST;
+  const time = now(), ends = [];
+  let from = time;
   for (const job of jobs) {
     if (job.started && job.started < from) from = job.started;
-    to = Math.max(to, Math.min(time + AHEAD, 1.1 * ((job.predicted_p50 ?? time) - time) + time));
+    if (job.predicted_p50 > time) ends.push(job.predicted_p50);
   }
+  const to = Math.max(time + LEAST, Math.min(time + AHEAD, time + 1.1 * (axisEnd(ends, time) - time)));
   const ahead = to - time, past = Math.min(time - from, ahead * PAST_SHARE / (1 - PAST_SHARE));
   return { time, from: time - past, to };
 }
@@ -24,7 +25,7 @@ const share = ({ from, to }, at) => Math.min(1, Math.max(0, (at - from) / (to - 
 export function axisHead(axis) {
   const mark = (at, text, style) => {
     const found = h("span", { class: style }, text);
-    found.style.left = `${100 * share(axis, at)}%`;
+    found.style.left = `${Math.round(400 * share(axis, at)) / 4}%`;
     return found;
   };
   const apart = (at) => share(axis, at) - share(axis, axis.time) > 0.16 && share(axis, at) < 0.93;
@@ -46,6 +47,7 @@ export function planBar(job, axis) {
   if (!holds) path(`M${x(time)} ${MIDDLE}H${x(start || axis.to)}`, "dots");
   if (start && job.predicted_p50 > start) bar(start, job.predicted_p50, "pale");
   if (start && job.predicted_p90 > job.predicted_p50) path(`M${x(Math.max(start, job.predicted_p50))} ${MIDDLE}H${x(job.predicted_p90)}${job.predicted_p90 > axis.to ? "" : `M${x(job.predicted_p90)} 4V12`}`, "whisker");
+  if (job.predicted_p50 > axis.to) path(`M${WIDE - 12} 3L${WIDE} ${MIDDLE}L${WIDE - 12} ${TALL - 3}`, "whisker");
   if (neededBy(job)) path(`M${x(neededBy(job))} 0V${TALL}`, "mark-line");
   path(`M${x(time)} 0V${TALL}`, "now");
   return picture;

@@ -35,12 +35,13 @@ export class Table {
     this.element = h("div", { class: open ? "scroll opens" : "scroll" }, this.grid);
     this.nothing = h("p", { class: "empty", hidden: true });
     this.element.append(this.nothing);
-    this.element.addEventListener("scroll", () => this.draw(), { passive: true });
+    this.height = this.scrolled = 0; // as last seen: to ask for them while drawing would lay the page out twice
+    this.element.addEventListener("scroll", () => { this.scrolled = this.element.scrollTop; this.draw(); }, { passive: true });
     this.grid.addEventListener("focus", () => { if (this.active === null && this.rows.length && !this.pointed) this.moveTo(0); });
     this.grid.addEventListener("pointerdown", () => { this.pointed = true; });
     this.grid.addEventListener("keydown", (event) => this.press(event));
     this.body.addEventListener("click", (event) => this.click(event));
-    new ResizeObserver(() => this.draw()).observe(this.element);
+    new ResizeObserver(() => { this.height = this.element.clientHeight; this.draw(); }).observe(this.element);
     this.drawHead();
   }
 
@@ -57,8 +58,8 @@ export class Table {
     this.rows = rows;
     const descending = this.sort.startsWith("-"), column = this.columns.find((each) => each.name === this.sort.replace("-", ""));
     if (column) {
-      const sign = descending ? -1 : 1, keys = new Map(rows.map((row) => [row, column.value(row)]));
-      this.rows = [...rows].sort((a, b) => sign * compare(keys.get(a), keys.get(b), sign));
+      const sign = descending ? -1 : 1;
+      this.rows = rows.map((row) => [column.value(row), row]).sort((a, b) => sign * compare(a[0], b[0], sign)).map(([, row]) => row);
     }
     const groups = column || !this.groups ? [["", this.rows]] : this.groups(rows).filter(([, found]) => found.length);
     this.rows = groups.flatMap(([, found]) => found);
@@ -71,7 +72,10 @@ export class Table {
     this.nothing.textContent = none ? this.empty() : "";
     [this.nothing.hidden, this.grid.hidden] = [!none, none];
     this.grid.setAttribute("aria-rowcount", this.lines.length + 1);
-    this.shown.forEach((each, at) => { if (each.head) this.titles[at].replaceChildren(each.head()); });
+    this.shown.forEach((each, at) => {
+      const made = each.head?.(), shown = this.titles[at].firstChild;
+      if (made && !made.isEqualNode(shown)) this.titles[at].replaceChildren(made);
+    });
     this.draw();
   }
 
@@ -115,8 +119,8 @@ export class Table {
 
   // Only rows in sight; their elements are used again, and only what differs is written.
   draw() {
-    const height = this.element.clientHeight || innerHeight, tall = this.rowHeight;
-    const first = Math.max(0, Math.floor(this.element.scrollTop / tall) - OVERSCAN);
+    const height = this.height || innerHeight, tall = this.rowHeight;
+    const first = Math.max(0, Math.floor(this.scrolled / tall) - OVERSCAN);
     const last = Math.min(this.lines.length, first + Math.ceil(height / tall) + 2 * OVERSCAN);
     const columns = this.shown, width = columns.length + (this.select ? 1 : 0);
     while (this.pool.length < last - first) {
@@ -160,27 +164,28 @@ export class Table {
     const title = of.title ?? "";
     row.element.classList.toggle("group", title !== "");
     row.title.hidden = !title;
+    if (row.at !== at) row.element.setAttribute("aria-rowindex", at + 2);
+    row.at = at;
     if (title) {
-      row.title.textContent = title;
+      if (row.title.textContent !== title) row.title.textContent = title;
       row.key = undefined;
       row.element.removeAttribute("id");
       row.element.classList.remove("active");
       row.element.removeAttribute("aria-selected");
-      row.element.setAttribute("aria-rowindex", at + 2);
       return;
     }
-    row.key = this.key(of);
-    row.element.id = `${this.name}-${row.key}`;
-    row.element.setAttribute("aria-rowindex", at + 2);
-    row.element.classList.toggle("active", row.key === this.active);
+    const key = this.key(of), other = row.key !== key;
+    row.key = key;
+    if (other) row.element.id = `${this.name}-${key}`;
+    row.element.classList.toggle("active", key === this.active);
     if (this.select) {
-      const chosen = this.selected.has(row.key);
+      const chosen = this.selected.has(key);
       row.check.checked = chosen;
-      row.element.setAttribute("aria-selected", chosen);
+      if (row.element.ariaSelected !== String(chosen)) row.element.ariaSelected = chosen;
     }
     columns.forEach((column, index) => {
       const text = String((column.text ?? column.value)(of) ?? "");
-      if (column.link) row.cells[index].href = column.link(of);
+      if (column.link && other) row.cells[index].href = column.link(of);
       for (const style of ["late", "quiet"]) if (column[style]) row.cells[index].classList.toggle(style, column[style](of));
       if (row.texts[index] === text) return;
       row.texts[index] = text;
@@ -228,6 +233,7 @@ export class Table {
     const tall = this.rowHeight, top = this.lines.indexOf(this.rows[at]) * tall, head = this.head.offsetHeight, sight = this.element.clientHeight - head;
     if (top < this.element.scrollTop) this.element.scrollTop = top;
     if (top + tall > this.element.scrollTop + sight) this.element.scrollTop = top + tall - sight;
+    this.scrolled = this.element.scrollTop;
     this.draw();
   }
 

@@ -1,7 +1,7 @@
 // Who held, holds and will hold the GPUs: past, present and predicted in one chart, that of the reports.
 
 import { get, named } from "./api.js";
-import { counted, h, moment, nameOf, now } from "./dom.js";
+import { axisEnd, counted, h, moment, nameOf, now } from "./dom.js";
 import { sayError } from "./dialogs.js";
 import { LanePlan, runs } from "./lanes.js";
 import { finishText } from "./queue.js";
@@ -31,9 +31,9 @@ export function timeline(root, { cluster, session, go }) {
     if (chart) chart.update(data);
     else {
       chart = ganttChart(gantt, data, { laneName: laneNames(cluster.nodes), open: (row) => { if (past.numbers[row] >= 0) go(`#/job/${past.numbers[row]}`); } });
-      if (!session.run) chart.show(Math.max(0, data.now - 6 * 3600), Math.min(data.span, data.now + 12 * 3600));
+      if (!session.run) chart.show(Math.max(0, data.now - 6 * 3600), Math.min(data.span, data.usual, data.now + 12 * 3600));
     }
-    note.textContent = `${data.bars.job.length ? "" : "No job held a GPU yet, and none is expected to. "}Solid: held. Pale: predicted, to each job's P50, on the GPUs that come free first; which ones is decided only then. A wedge: stopped, or expected to be, before its end. `
+    note.textContent = `${data.bars.job.length ? "" : "No job held a GPU yet, and none is expected to. "}Solid: held. Pale: predicted, from P50 of each job's start to P50 of its end, each learned by itself, on the GPUs that come free first. A wedge: stopped, or expected to be, before its end; a mark at the right edge: expected to go on. `
       + "Wheel or pinch zooms, dragging moves, a click opens the job, with Shift it takes it in hand."
       + (left ? ` ${counted(left, "later start")} ${left === 1 ? "is" : "are"} left out.` : "");
   };
@@ -210,14 +210,14 @@ class Holdings {
   // What there is to draw, and how many later starts are left out.
   chartData() {
     const time = now(), plan = new LanePlan(this.lanes, time), waiting = [];
-    let last = time;
+    const ends = [];
     this.rewind();
     for (const job of this.cluster.jobs.values()) {
       if (job.grants.length) {
         const row = this.liveRow(job), until = job.state === "stopping" ? time : Math.max(job.predicted_p50 ?? time, time);
         this.place(row, job.grants, job.started ?? time, time, 0);
         plan.hold(row, until, job.grants.flatMap(([node, gpus]) => (this.first.has(node) ? gpus.map((gpu) => this.first.get(node) + gpu) : [])));
-        last = Math.max(last, Math.min(until, time + AHEAD_SECONDS));
+        ends.push(until);
       } else if (job.predicted_start && job.predicted_p50 && job.predicted_start < time + AHEAD_SECONDS) {
         waiting.push(job);
       }
@@ -227,17 +227,19 @@ class Holdings {
     for (const job of waiting.slice(0, MAX_PREDICTED)) {
       const from = Math.max(job.predicted_start, time), until = Math.max(job.predicted_p50, from);
       plan.start(this.liveRow(job), from, until, job.gpus);
-      last = Math.max(last, Math.min(until, time + AHEAD_SECONDS));
+      ends.push(until);
     }
     for (const { row, from, until, lane, height, cut } of plan.bars()) this.add(row, from, until, lane, height, 1, cut);
-    return { data: this.data(time, last), left: Math.max(0, waiting.length - MAX_PREDICTED) };
+    return { data: this.data(time, ends.filter((end) => end > time)), left: Math.max(0, waiting.length - MAX_PREDICTED) };
   }
 
-  data(time, last) {
+  // ends: of what is expected.
+  data(time, ends) {
     const { jobs, origin } = this, none = { names: [""], of: [] };
+    const ticks = (end) => Math.ceil(Math.min(end, time + AHEAD_SECONDS) - origin) + 60;
     const bars = Object.fromEntries(Object.entries(this.bars).map(([name, column]) => [name, column.all]));
     return {
-      tick: 1, epoch: origin || undefined, now: time - origin, span: Math.ceil(last - origin) + 60, lanes: Math.max(1, this.lanes), perGpu: 1, placed: true,
+      tick: 1, epoch: origin || undefined, now: time - origin, span: ticks(ends.reduce((last, end) => Math.max(last, end), time)), usual: ticks(axisEnd(ends, time)), lanes: Math.max(1, this.lanes), perGpu: 1, placed: true,
       jobs: { ...jobs, pool: none, class: none }, bars,
     };
   }

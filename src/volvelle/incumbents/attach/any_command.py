@@ -129,8 +129,8 @@ def _listen(written: str, certificate: Path | None, key: Path | None) -> "Listen
 
 
 def show(follower: "Attached", told: "list[Told]", user: str, output: Form) -> None:
-    """The heading, the table, the accuracy, and what could not be read."""
-    from volvelle.cli.moments import local_now
+    """The heading, the table as of the last poll, the accuracy, and what could not be read."""
+    from volvelle.cli.moments import local
     from volvelle.cli.rows import show_rows
     from volvelle.incumbents.attach.listing import heading, heads, keys, rows
 
@@ -138,8 +138,8 @@ def show(follower: "Attached", told: "list[Told]", user: str, output: Form) -> N
         print(heading(follower))
         print(follower.accuracy.line() + "\n")
     shown = rows(follower, told, user)
-    of = follower.incumbent
-    show_rows(shown, heads(of, local_now()), keys(of), output, "No job waits or runs.")
+    of, now = follower.incumbent, local(follower.snapshot.time)
+    show_rows(shown, heads(of, now), keys(of), output, "No job waits or runs.")
     for remark in (*follower.site.remarks, *follower.remarks):
         print(f"warning: {remark}", file=sys.stderr)
     sys.stdout.flush()

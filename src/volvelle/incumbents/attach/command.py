@@ -55,7 +55,7 @@ def why(folder: Folder, job: Annotated[str, typer.Argument(metavar="JOB")]) -> N
 
     volvelle attach why volvelle-attach 1188_3
     """
-    from volvelle.cli.moments import format_moment, local_now
+    from volvelle.cli.moments import format_moment, local
     from volvelle.incumbents.attach.session import at_the_end
     from volvelle.model.problems import Problem, nearest
 
@@ -72,7 +72,7 @@ def why(folder: Folder, job: Annotated[str, typer.Argument(metavar="JOB")]) -> N
     print(f"{follower.incumbent.title} says: {found.said or 'nothing'}")
     if job in follower.why:
         print(f"The rules say: {follower.why[job]}")
-    now = local_now()
+    now = local(follower.snapshot.time)
     print(
         f"Starts about {format_moment(told.start, now)}, by {format_moment(told.start_p90, now)} in nine"
         f" cases of ten"

@@ -31,7 +31,7 @@ VERSIONS = ("v1alpha1", "v1beta1", "v1beta2")
 
 
 def read(kind: str, document: object, where: str) -> Any:
-    """An object of the API. Raises `Problem` naming it, the place and the field."""
+    """An object of the API. where: its place and name. Raises `Problem` naming them and the field."""
     if not isinstance(document, dict):
         raise Problem(f"{where} is no object", mend="give what kubectl get -o json prints")
     version = str(document.get("apiVersion", "")).partition("kueue.x-k8s.io/")[2]
@@ -44,11 +44,13 @@ def read(kind: str, document: object, where: str) -> Any:
     flat = {"value": whole.get("value", 0)}
     for part in ("metadata", "spec", "status"):
         flat |= whole.get(part, {})
+    if not flat.get("name"):
+        raise Problem(f"{where} has no metadata.name", mend="give what kubectl get -o json prints")
     try:
         return convert(flat, KINDS[kind], strict=False)
     except ValidationError as error:
         said = str(error).replace("$.", "").replace("`", "'")
-        raise Problem(f"{where}: {kind} {flat.get('name', '')}: {said}") from None
+        raise Problem(f"{where}: {said}") from None
 
 
 def given(document: dict[str, Any]) -> dict[str, Any]:

@@ -55,7 +55,10 @@ class Reader:
         settings = [Document(one, "Configuration") for one in answers.get("configuration") or []]
         objects = [Document(one, "") for kind in KINDS for one in answers.get(kind) or []]
         kinds = {one.kind for one in objects}
-        remarks = [*(answers.get("refused") or []), *unmodelled([*settings, *objects])]
+        remarks = [
+            *(answers.get("refused") or []),
+            *unmodelled([*settings, *objects], of_traces=False),
+        ]
         if not settings:
             remarks.append("Kueue's Configuration was not read: fair sharing counts as off")
         if "Namespace" not in kinds:
@@ -64,6 +67,8 @@ class Reader:
         if not found.queues:
             raise Problem("there is no ClusterQueue that can be read", mend=MENTIONED)
         found.ledger()
+        if found.topologies and not found.nodes:
+            remarks.append("Nodes were not read: topologies are not heeded")
         name = (answers.get("cluster") or {}).get("name") or "kubernetes"
         return AttachedSite(name, found, tuple(f"{one.rstrip('.')}." for one in remarks))
 
@@ -146,7 +151,10 @@ def kept(document: Mapping[str, Any], kind: str) -> dict[str, Any]:
         found["metadata"]["ownerReferences"] = [_part(one, ("kind", "name")) for one in owners]
     if kind == "Workload":
         found["spec"] = dict(found.get("spec") or {})
-        found["spec"]["podSets"] = [_pod_set(one) for one in found["spec"].get("podSets") or []]
+        try:
+            found["spec"]["podSets"] = [_pod_set(one) for one in found["spec"].get("podSets") or []]
+        except (AttributeError, TypeError):
+            found["spec"]["podSets"] = "not as Kueue has them"
     elif kind == "Node":
         status = found.pop("status", None) or {}
         found["spec"] = _part(found.get("spec") or {}, ("taints", "unschedulable"))

@@ -173,17 +173,11 @@ class AttachedSite:
         """The flavours, with the GPUs of their nodes; where nodes are not known, of their quotas."""
         found = []
         for flavor in self.site.flavors.values():
-            labels = flavor.node_labels
-            gpus = sum(
-                amount(name, each) // 1000
-                for node in self.site.nodes.values()
-                if labels.items() <= node.labels.items()
-                for name, each in node.capacity.items()
-                if is_gpu(name)
-            )
+            gpus = sum(node.gpus // 1000 for node in self.site.nodes_of(flavor))
             gpus = gpus or round(self._gpus.get(flavor.name, 0.0))
             if gpus:
-                named = tuple(sorted(f"{name}={value}" for name, value in labels.items()))
+                labels = flavor.node_labels.items()
+                named = tuple(sorted(f"{name}={value}" for name, value in labels))
                 found.append(FlavorNodes(flavor.name, {flavor.name: gpus}, named))
         return tuple(found)
 

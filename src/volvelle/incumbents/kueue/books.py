@@ -57,9 +57,7 @@ class Books:
 
     def __post_init__(self) -> None:
         self.ledger = self.site.ledger()
-        if self.places is not None:
-            self.places.taken.clear()
-            self.ledger.places = self.places
+        self.ledger.places = self.places
         self.queues = self.site.waiting(self.ledger)
         for held in self.held.values():
             self.ledger.add(held.holder)
@@ -89,7 +87,7 @@ class Books:
             setattr(other, name, getattr(self, name).copy())
         other.aside = list(self.aside)
         if self.places is not None:
-            other.places = replace(self.places, gpus=self.places.gpus.copy(), taken={})
+            other.places = self.places.fork()
         other.__post_init__()
         return other
 
@@ -130,6 +128,8 @@ class Books:
         held = self.held.pop(number)
         self.ledger.remove(held.holder)
         self.queues.freed(held.holder.queue)
+        if held.holder.nodes:
+            self.queues.stir_all()
 
     def prioritise(self, number: int, priority: int) -> None:
         """The user of a job declares another priority."""
@@ -189,8 +189,7 @@ class Books:
             before, heads = heads, self.queues.heads()
             if not changed and heads == before:
                 break
-        if self.places is None:
-            self.queues.rest()
+        self.queues.rest()
 
     def _admit(self, number: int, entry: Entry, now: float) -> None:
         sets = entry.assignment.sets

@@ -176,7 +176,7 @@ class Cycle:
         found: dict[str, int] = {}
         for one in assignment.sets:
             for resource, choice in one.flavors.items():
-                if is_gpu(resource) and one.pods:
+                if is_gpu(resource) and one.pods and choice.flavor in places.trees:
                     size, request = one.requests[resource] // one.pods, one.pod_set.topology_request
                     bits = self.kinds(workload)
                     its = places.find(choice.flavor, one.pods, size, request, bits, empty=empty)

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 
 from msgspec import Struct
 
-from volvelle.incumbents.kueue.amounts import Quantity, amount
+from volvelle.incumbents.kueue.amounts import Quantity, amount, is_gpu
 
 
 class Piece(Struct, frozen=True, rename="camel"):
@@ -221,6 +221,12 @@ class Node(Object, frozen=True, kw_only=True):
     """A node of the cluster."""
 
     capacity: dict[str, Quantity] = {}
+    unschedulable: bool = False
+
+    @property
+    def gpus(self) -> int:
+        """Its GPUs in thousandths."""
+        return sum(amount(name, each) for name, each in self.capacity.items() if is_gpu(name))
 
 
 class PriorityClass(Object, frozen=True, kw_only=True):

@@ -1,5 +1,7 @@
 """Workloads as Kueue's API has them: pod sets with their pods, the quota that they hold, their conditions."""
 
+from collections.abc import Iterator
+
 from msgspec import field
 
 from volvelle.incumbents.kueue.amounts import Quantity, added, amount
@@ -119,6 +121,66 @@ class PodSet(Piece, frozen=True):
         return 0 if self.min_count is None else self.count - self.min_count
 
 
+class TopologyDomain(Piece, frozen=True):
+    """A domain by its levels' values, and the pods there (v1beta1)."""
+
+    values: list[str] = []
+    count: int = 0
+
+
+class LevelValues(Piece, frozen=True):
+    """The values of a level in the domains of a slice: one for all, or ends of names."""
+
+    universal: str | None = None
+    individual: dict[str, str | list[str]] = {}
+
+    def of(self, at: int) -> str:
+        """The value in a domain of the slice."""
+        if self.universal is not None:
+            return self.universal
+        roots = self.individual.get("roots") or []
+        root = roots[at] if at < len(roots) else ""
+        return f"{self.individual.get('prefix') or ''}{root}{self.individual.get('suffix') or ''}"
+
+
+class PodCounts(Piece, frozen=True):
+    """The pods in the domains of a slice: as many in each, or each its own."""
+
+    universal: int | None = None
+    individual: list[int] = []
+
+    def of(self, at: int) -> int:
+        """The pods in a domain of the slice."""
+        if self.universal is not None:
+            return self.universal
+        return self.individual[at] if at < len(self.individual) else 0
+
+
+class TopologySlice(Piece, frozen=True):
+    """Domains with their pods, in short (v1beta2)."""
+
+    domain_count: int = 1
+    values_per_level: list[LevelValues] = []
+    pod_counts: PodCounts = PodCounts()
+
+
+class TopologyAssignment(Piece, frozen=True):
+    """The domains to which the pods of a set were assigned."""
+
+    levels: list[str] = []
+    domains: list[TopologyDomain] = []
+    slices: list[TopologySlice] = []
+
+    @property
+    def domains_with_pods(self) -> Iterator[tuple[list[str], int]]:
+        """The values of each domain, by level, and the pods there."""
+        for domain in self.domains:
+            yield domain.values, domain.count
+        for part in self.slices:
+            for at in range(part.domain_count):
+                yield [level.of(at) for level in part.values_per_level], part.pod_counts.of(at)
+
+
 class PodSetAssignment(Piece, frozen=True):
     """The flavours and the quota of a pod set of an admitted workload."""
 
@@ -126,6 +188,7 @@ class PodSetAssignment(Piece, frozen=True):
     flavors: dict[str, str] = {}
     resource_usage: dict[str, Quantity] = {}
     count: int = 1
+    topology_assignment: TopologyAssignment | None = None
 
 
 class Admission(Piece, frozen=True):

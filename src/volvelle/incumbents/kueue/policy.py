@@ -128,7 +128,8 @@ class Kueue(Policy):
         if self._own is not None:
             if self._books is None:
                 site = self._own.site.settled()
-                self._books = Books(site, dict.fromkeys(site.flavors, 1), unit=1.0)
+                places = self._own.places and self._own.places.fork()
+                self._books = Books(site, dict.fromkeys(site.flavors, 1), places=places, unit=1.0)
             return self._books
         if self._books is None or (nodes > self._nodes and not self.site):
             kinds, places = view.resources.kinds, None
@@ -160,10 +161,13 @@ def _follow(view: View, books: Books, request: TopologyRequest, own: Own | None)
     """Let jobs enter and leave, start and stop in the books as they did in the core."""
     jobs, resources, places = view.jobs, view.resources, books.places
     largest = int(resources.node_gpus.max())
-    if places is not None:
+    if places is not None and own is None:
         up = resources.schedulable.tolist()
-        for name, at in resources.index.items():
-            places.gpus[name] = resources.nodes[at].gpus * 1000 if up[at] else 0
+        sizes = {
+            name: resources.nodes[at].gpus * 1000 * up[at] for name, at in resources.index.items()
+        }
+        if places.resize(sizes):
+            books.queues.stir_all()
     numbers = jobs.number.astype(np.int64).tolist()
     for number in sorted(books.jobs.keys() - set(numbers)):
         books.leave(number)
@@ -224,9 +228,11 @@ def _nodes(view: View, books: Books) -> NDArray[np.int64]:
 def _placed(view: View, books: Books) -> tuple[FloatColumn, FloatColumn]:
     """GPUs of each job and the kind of its nodes, in the order in which they were admitted.
 
-    Where nodes are gone, the workloads that were admitted last lose theirs, if they may be stopped.
+    Where nodes are gone, the workloads that were admitted last lose theirs, if they may be stopped. Quotas of
+    the cluster's pools, which the site does not know, hold as well.
     """
-    row_of, left = view.jobs.row_of, view.capacity.copy()
+    row_of, left, quota = view.jobs.row_of, view.capacity.copy(), [*view.quota.tolist(), INFINITY]
+    pools = view.jobs.column("pool").astype(np.int64)
     gpus, types = np.zeros(len(view.jobs)), np.full(len(view.jobs), -1.0)
     if books.unit:
         rows = [row_of[number] for number in books.held]
@@ -242,7 +248,9 @@ def _placed(view: View, books: Books) -> tuple[FloatColumn, FloatColumn]:
         kinds = [one.kind] if one.kind >= 0 else range(len(left))
         will_do = books.kinds_for(number) if one.kind < 0 else 1 << one.kind
         kind = next((k for k in kinds if will_do >> k & 1 and left[k] >= one.gpus), -1)
+        kind = kind if quota[pools[row]] >= one.gpus else -1
         if kind >= 0:
+            quota[pools[row]] -= one.gpus
             left[kind] -= one.gpus
             gpus[row], types[row] = one.gpus, kind
         if kind != one.kind:

@@ -235,7 +235,7 @@ class Ledger:
         self.places: Places | None = None
         parents: dict[str, str] = {}
         for cohort in cohorts:
-            quotas = quotas_of(cohort.resource_groups)
+            quotas = _named_quotas("Cohort", cohort)
             self.cohorts[cohort.name] = Node(cohort.name, None, quotas, cohort.weight)
             parents[cohort.name] = cohort.parent_name or cohort.parent
         for name, above in parents.items():
@@ -246,7 +246,7 @@ class Ledger:
         for name in parents:
             self._check_circle(name)
         for queue in queues:
-            node = Node(queue.name, queue, quotas_of(queue.resource_groups), queue.weight)
+            node = Node(queue.name, queue, _named_quotas("ClusterQueue", queue), queue.weight)
             self.queues[queue.name], self.holders[queue.name] = node, {}
             if queue.parent:
                 node.parent = self._cohort(queue.parent)
@@ -294,6 +294,14 @@ class Ledger:
         yield
         for one in gone:
             self.add(one)
+
+
+def _named_quotas(kind: str, owner: ClusterQueue | Cohort) -> dict[FlavorResource, Quota]:
+    """The quotas of a queue or cohort. Raises `Problem` naming it."""
+    try:
+        return quotas_of(owner.resource_groups)
+    except Problem as problem:
+        raise Problem(f"{kind} {owner.name}: {problem}".rstrip(".")) from None
 
 
 def _gather(node: Node) -> None:

@@ -74,6 +74,12 @@ def _unpacked(content: object, where: str) -> Iterator[Document]:
         for one in content.get("items") or []:
             yield from _unpacked(one, where)
     elif isinstance(content, dict):
+        for part in ("metadata", "spec", "status"):
+            if not isinstance(content.get(part) or {}, dict):
+                raise Problem(
+                    f"{where}: {part} of a {content.get('kind', 'document')} is no object",
+                    mend="give what kubectl get -o json prints",
+                )
         yield Document(content, where)
     else:
         raise Problem(f"{where} holds no object", mend="give what kubectl get -o json prints")
@@ -84,7 +90,9 @@ def site_of(documents: Iterable[Document]) -> Site:
     there, found = list(documents), dict[str, list[Any]]()
     for one in there:
         if one.kind in KINDS:
-            found.setdefault(one.kind, []).append(read(one.kind, one.content, one.where))
+            name = (one.content.get("metadata") or {}).get("name", "")
+            where = f"{one.where}: {one.kind} {name}".rstrip()
+            found.setdefault(one.kind, []).append(read(one.kind, one.content, where))
     if not found.get("ClusterQueue"):
         raise Problem("there is no ClusterQueue", mend=MENTIONED)
     site = Site.of(found, configuration_of(there))
@@ -148,4 +156,6 @@ def dangling(site: Site) -> Iterator[str]:
         if f"{one.namespace}/{one.queue_name}" not in site.local_queues
     )
     for name, count in lost.items():
-        yield f"{count} workloads name LocalQueue {name}, which is not there: they wait for good"
+        space, _, named = name.partition("/")
+        missing = f"LocalQueue {name}, which is not there" if named else f"no LocalQueue in {space}"
+        yield f"{count} workloads name {missing}: they wait for good"

@@ -3,9 +3,10 @@
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+from volvelle.incumbents.kueue.amounts import is_gpu
 from volvelle.incumbents.kueue.books import Books
 from volvelle.incumbents.kueue.cycle import WAITS_FOR_VICTIMS
-from volvelle.incumbents.kueue.flavors import EXCEEDS, NO_MATCH, WAITS
+from volvelle.incumbents.kueue.flavors import EXCEEDS, NO_MATCH, NO_PLACE, WAITS
 from volvelle.incumbents.kueue.preemption import (
     FAIR_SHARING,
     IN_QUEUE,
@@ -17,6 +18,7 @@ from volvelle.incumbents.kueue.quota import Node
 WORDS = {
     WAITS: "others hold the quota that it could use",
     WAITS_FOR_VICTIMS: "workloads are being evicted for it",
+    NO_PLACE: "no domain of the level that it asks for has nodes for all its pods, even if nothing ran",
     EXCEEDS: "it asks for more than its queue can ever have, with all that it may borrow",
     NO_MATCH: "no flavour of its queue has such nodes",
     IN_QUEUE: "it was evicted for a workload before it in its queue",
@@ -70,7 +72,31 @@ class Explained:
         ahead = (
             f"ahead of it: {', '.join(names)}{more}" if names else "it is the first of its queue"
         )
-        return "; ".join(filter(None, (reason(books, number), self.quotas[queue], ahead)))
+        level = "; ".join(_levels(books, number))
+        return "; ".join(filter(None, (reason(books, number), self.quotas[queue], level, ahead)))
+
+
+def _levels(books: Books, number: int) -> Iterator[str]:
+    """The level in one domain of which a workload's pods are to be, where none has room for them now."""
+    one, places = books.jobs[number], books.places
+    if places is None:
+        return
+    flavors = books.site.queues[one.queue].flavors & places.trees.keys()
+    for pods in one.pod_sets:
+        request = pods.topology_request
+        wanted = request.required or request.preferred
+        size = sum(each for name, each in pods.template.spec.requests.items() if is_gpu(name))
+        for flavor in sorted(flavors) if wanted and size else ():
+            tree, room = places.trees[flavor], places.room(flavor, 0, size)
+            if wanted in tree.levels:
+                domains = tree.of_level[tree.levels.index(wanted)]
+                most = max(room.get(domain, 0) for domain in domains)
+                if most < pods.count:
+                    verb = "have to" if request.required else "would best"
+                    yield (
+                        f"{pods.count} pods of {size / 1000:g} GPUs that {verb} be in one {wanted}:"
+                        f" {most} fit into the freest of {flavor}"
+                    )
 
 
 def _quotas(queue: Node) -> Iterator[str]:

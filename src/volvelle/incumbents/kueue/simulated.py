@@ -136,7 +136,11 @@ def kinds_of(site: Site, kinds: Sequence[NodeKind], where: str) -> dict[str, int
 def places_of(site: Site, level: str, resources: core.Resources) -> Places:
     """The nodes of the flavours of a site's queues, by its topologies. Raises `Problem`."""
     trees = {}
-    labels = {name: one.labels for name, one in site.nodes.items() if name in resources.index}
+    names = [level.name for level in resources.levels]
+    labels = {
+        one.name: {name: value for name, value in zip(names, one.domain, strict=False) if value}
+        for one in resources.nodes
+    }
     for name in sorted({name for queue in site.queues.values() for name in queue.flavors}):
         topology = site.topologies.get(
             site.flavors[name].topology_name if name in site.flavors else ""
@@ -154,7 +158,7 @@ def places_of(site: Site, level: str, resources: core.Resources) -> Places:
             )
         if not tree.nodes:
             raise Problem(
-                f"no node has the labels of topology {topology.name}",
+                f"no node of the cluster is in a domain of topology {topology.name}",
                 mend="import the site with its nodes, and give --cluster site.toml",
             )
     kinds = {node.name: int(resources.node_type[at]) for at, node in enumerate(resources.nodes)}

@@ -19,6 +19,7 @@ from volvelle.incumbents.kueue.objects import (
 )
 from volvelle.incumbents.kueue.pods import Workload
 from volvelle.incumbents.kueue.quota import Ledger
+from volvelle.incumbents.kueue.topology import HOST
 from volvelle.incumbents.kueue.workloads import Pending, holder, pending, waits
 
 
@@ -97,14 +98,21 @@ class Site:
         return queue.stop_policy != "None" or not queue.flavors <= self.flavors.keys()
 
     def settled(self) -> "Site":
-        """The site without what changes by itself; of nodes the domains of topologies are left."""
-        levels = {one.get("nodeLabel") for all in self.topologies.values() for one in all.levels}
-        nodes = {
-            name: Node(name=name, labels={k: v for k, v in one.labels.items() if k in levels})
-            for name, one in self.nodes.items()
-            if levels
-        }
-        return replace(self, workloads=(), nodes=nodes)
+        """The site without what changes by itself."""
+        return replace(self, workloads=(), nodes={})
+
+    @property
+    def levels(self) -> tuple[str, ...]:
+        """The labels of nodes that are levels of topologies, but for the node itself."""
+        named = (
+            one.get("nodeLabel", "") for each in self.topologies.values() for one in each.levels
+        )
+        return tuple(name for name in dict.fromkeys(named) if name not in ("", HOST))
+
+    def nodes_of(self, flavor: ResourceFlavor) -> list[Node]:
+        """The known nodes of a flavour."""
+        labels = flavor.node_labels.items()
+        return [node for node in self.nodes.values() if labels <= node.labels.items()]
 
     def queue_of(self, name: str) -> tuple[ClusterQueue, str] | None:
         """The ClusterQueue of a name, and the namespace of the LocalQueue if it is that of one."""
@@ -146,6 +154,10 @@ class Queues:
     def stir(self, name: str) -> None:
         """Let the heads of a queue's tree be tried again."""
         self._stirred.add(self._tree[name])
+
+    def stir_all(self) -> None:
+        """Let the heads of all trees be tried again: nodes, which they share, were freed."""
+        self._stirred = set(self._tree.values())
 
     def rest(self) -> None:
         """The heads were tried, and nothing changed."""

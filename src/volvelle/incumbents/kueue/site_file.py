@@ -67,11 +67,13 @@ def _cluster_node(node: Node, site: Site) -> dict[str, Any]:
     named = [one.name for one in flavors if one.node_labels]
     kind = node.labels.get(_PRODUCT) or (named or [one.name for one in flavors] or [""])[0]
     keys = {key for one in site.flavors.values() for key in one.node_labels}
+    domains = {level: node.labels[level] for level in site.levels if level in node.labels}
     labels = {key: value for key, value in node.labels.items() if key in keys}
     entry: dict[str, Any] = {"name": node.name, "gpus": int(sum(has[n] for n in has if is_gpu(n)))}
     entry |= {"gpu_type": kind} if kind else {}
     entry |= {"cpus": has.get("cpu", 0.0), "memory_gb": has.get("memory", 0.0) / 1024**3}
-    return entry | ({"labels": _labels(labels)} if labels else {})
+    entry |= {"labels": _labels(labels)} if labels else {}
+    return entry | ({"domains": domains} if domains else {})
 
 
 def _labels(labels: Mapping[str, str]) -> list[str]:
@@ -90,12 +92,9 @@ def written_site(
         "# volvelle compare trace.csv --cluster site.toml --policy kueue:site=site.toml --policy easy"
     ]
     lines += [f"# {remark}" for remark in remarks]
+    lines += [f"levels = {toml([{'name': level} for level in site.levels])}"] * bool(site.levels)
     lines += ["nodes = [", *(f"  {toml(dict(node))}," for node in nodes), "]", "", "[kueue]"]
     kept = [one for document in documents if (one := _kept(document))]
-    kept += [
-        {"kind": "Node", "metadata": {"name": one.name, "labels": one.labels}}
-        for one in site.settled().nodes.values()
-    ]
     return "\n".join([*lines, "objects = [", *(f"  {toml(one)}," for one in kept), "]"]) + "\n"
 
 

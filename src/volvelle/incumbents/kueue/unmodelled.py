@@ -28,6 +28,23 @@ _FIELDS: dict[str, list[tuple[str, Has]]] = {
         ("concurrent admission", lambda o: o.get("concurrentAdmissionPolicy")),
     ],
     "LocalQueue": [("its weight in admission fair sharing", lambda o: o.get("fairSharing"))],
+    "Workload": [
+        (
+            "slices of pods in a topology",
+            lambda o: any(_slices(p.get("topologyRequest") or {}) for p in _pod_sets(o)),
+        ),
+        (
+            "claims of devices (DRA)",
+            lambda o: any(
+                ((p.get("template") or {}).get("spec") or {}).get("resourceClaims")
+                for p in _pod_sets(o)
+            ),
+        ),
+    ],
+}
+"""By kind, fields of ``spec`` that are not modelled."""
+
+_IN_TRACES: dict[str, list[tuple[str, Has]]] = {
     "ResourceFlavor": [
         (
             "its topology: heeded with kueue:required= or preferred=, for all jobs alike",
@@ -37,18 +54,11 @@ _FIELDS: dict[str, list[tuple[str, Has]]] = {
     "Workload": [
         (
             "the level that it requires or prefers itself",
-            lambda o: any(p.get("topologyRequest") for p in o.get("podSets") or []),
-        ),
-        (
-            "claims of devices (DRA)",
-            lambda o: any(
-                ((p.get("template") or {}).get("spec") or {}).get("resourceClaims")
-                for p in o.get("podSets") or []
-            ),
-        ),
+            lambda o: any(p.get("topologyRequest") for p in _pod_sets(o)),
+        )
     ],
 }
-"""By kind, fields of ``spec`` that are not modelled."""
+"""The same where jobs of a trace are simulated, which do not say them."""
 
 _SETTINGS = {
     "waitForPodsReady": "workloads whose pods are late are not evicted",
@@ -58,8 +68,19 @@ _SETTINGS = {
 }
 
 
-def unmodelled(documents: Iterable[Document]) -> list[str]:
-    """A sentence for each part that is not modelled, those that touch most objects first."""
+def _pod_sets(spec: dict[str, Any]) -> list[dict[str, Any]]:
+    return [one for one in spec.get("podSets") or [] if isinstance(one, dict)]
+
+
+def _slices(request: dict[str, Any]) -> bool:
+    return any(key.startswith("podSetSlice") for key in request)
+
+
+def unmodelled(documents: Iterable[Document], *, of_traces: bool = True) -> list[str]:
+    """A sentence for each part that is not modelled, those that touch most objects first.
+
+    of_traces: jobs are those of a trace, not workloads.
+    """
     kinds: Counter[str] = Counter()
     parts: Counter[tuple[str, str]] = Counter()
     settings: list[str] = []
@@ -69,7 +90,8 @@ def unmodelled(documents: Iterable[Document]) -> list[str]:
         elif one.kind in _PASSED:
             kinds[one.kind] += 1
         spec = one.content.get("spec") or {}
-        parts.update({(one.kind, what) for what, has in _FIELDS.get(one.kind, []) if has(spec)})
+        fields = _FIELDS.get(one.kind, []) + (_IN_TRACES.get(one.kind, []) if of_traces else [])
+        parts.update({(one.kind, what) for what, has in fields if has(spec)})
     found = [(n, f"{kind}: {_PASSED[kind]}") for kind, n in kinds.items() if kind in _PASSED]
     found += [(n, f"{kind}: {what}") for (kind, what), n in parts.items()]
     found.sort(key=lambda one: -one[0])

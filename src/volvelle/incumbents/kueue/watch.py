@@ -128,7 +128,9 @@ class Watch:
         """The objects as they are now, by kind."""
         for kind, watched in self._watched.items():
             if watched.problem:
-                raise Problem(f"the watch of {kind}s has no answer: {watched.problem}")
+                mend = _RIGHTS if "forbidden" in watched.problem else ""
+                mend = "give a token that is valid" if watched.problem == "Unauthorized" else mend
+                raise Problem(f"the watch of {kind}s has no answer: {watched.problem}", mend=mend)
         return {kind: self._objects(kind, one) for kind, one in self._watched.items()}
 
     def _objects(self, kind: str, watched: Watched) -> list[dict[str, Any]]:

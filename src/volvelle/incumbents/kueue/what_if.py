@@ -20,7 +20,7 @@ from msgspec.structs import replace as changed_struct
 
 from volvelle.incumbents.kueue.amounts import Quantity, amount, is_gpu
 from volvelle.incumbents.kueue.attached_jobs import AttachedSite, Snapshot
-from volvelle.incumbents.kueue.objects import Quotas, ResourceFlavor, ResourceQuota
+from volvelle.incumbents.kueue.objects import Quotas, ResourceQuota
 from volvelle.incumbents.kueue.site import Site
 from volvelle.model.problems import Problem, nearest
 
@@ -56,7 +56,7 @@ def examples(site: AttachedSite) -> Iterator[tuple[str, str]]:
     for cohort, flavor, quota in islice(_gpu_quotas(site.site.cohorts.values()), 1):
         of = f"flavor={flavor} resource={quota.name}"
         yield "A cohort's quota", f"Cohort={cohort.name} nominalQuota=16 {of}"
-    for name in islice((one.name for one in flavors if _nodes_of(site.site, one)), 1):
+    for name in islice((one.name for one in flavors if site.site.nodes_of(one)), 1):
         yield "A node more", f"ResourceFlavor={name} nodes=+1"
         yield "A node less", f"ResourceFlavor={name} nodes=-1"
 
@@ -74,11 +74,6 @@ def _quotas(owner: Quotas) -> Iterator[tuple[str, ResourceQuota]]:
         for flavor in group.flavors:
             for quota in flavor.resources:
                 yield flavor.name, quota
-
-
-def _nodes_of(site: Site, flavor: ResourceFlavor) -> int:
-    """The number of known nodes of a flavour."""
-    return sum(flavor.node_labels.items() <= node.labels.items() for node in site.nodes.values())
 
 
 def _changed(site: Site, written: str) -> Site:
@@ -155,22 +150,26 @@ def _with_limit(one: QuotasT, field: str, value: str, of: tuple[str, str], writt
 
 
 def _with_nodes(site: Site, name: str, fields: Mapping[str, str], written: str) -> Site:
-    """A site in whose quotas of a flavour more or fewer nodes count."""
+    """A site with more or fewer nodes of a flavour, and quotas to match; nodes join where the last one is."""
     if name not in site.flavors:
         raise Problem(f"there is no ResourceFlavor {name!r}{nearest(name, site.flavors)}")
-    nodes = _nodes_of(site, site.flavors[name])
+    there = site.nodes_of(site.flavors[name])
     more = fields.get("nodes", "")
     if not re.fullmatch(r"[+-]?\d+", more) or len(fields) != 1:
         raise Problem(
             f"{written!r} is no change of nodes", mend="write nodes=+2, nodes=-1 or nodes=12"
         )
-    if not nodes:
+    if not there:
         raise Problem(
             f"no node of flavour {name} is known",
             mend="let the service account list nodes, or change nominalQuota",
         )
-    after = max(nodes + int(more), 0) if more[0] in "+-" else int(more)
-    share = after / nodes
+    after = max(len(there) + int(more), 0) if more[0] in "+-" else int(more)
+    share = after / len(there)
+    gone = {node.name for node in there[after:]}
+    nodes = {key: node for key, node in site.nodes.items() if node.name not in gone}
+    for at in range(len(there), after):
+        nodes[f"{name}+{at}"] = changed_struct(there[-1], name=f"{name}+{at}")
 
     def scaled(quota: ResourceQuota) -> ResourceQuota:
         def times(one: Quantity | None) -> Quantity | None:
@@ -189,7 +188,7 @@ def _with_nodes(site: Site, name: str, fields: Mapping[str, str], written: str) 
             for key, one in known.items()
         }
 
-    return replace(site, queues=all_of(site.queues), cohorts=all_of(site.cohorts))
+    return replace(site, nodes=nodes, queues=all_of(site.queues), cohorts=all_of(site.cohorts))
 
 
 def _each_quota(

@@ -1,8 +1,7 @@
 """Jobs as Slurm's controller knows them, and their places in its queue."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
-from volvelle.incumbents.slurm.limits import Cap
 from volvelle.incumbents.slurm.shapes import Share
 from volvelle.incumbents.slurm.site import Job, Partition
 from volvelle.model.arrays import Bools
@@ -12,22 +11,12 @@ FOREVER = float("inf")
 
 @dataclass(slots=True, eq=False)
 class Place:
-    """A job in one of its partitions, as it stands in the queue.
-
-    demand: the number of what it takes there. line: what a backfill pass goes by (`planning.Lines`). caps:
-    limits that bear on it; counts: those of them on numbers of jobs. key: by which places are sorted, the
-    first to be served first (``sort_job_queue``). plain: nothing but nodes and amounts can keep it, once it
-    comes into question.
-    """
+    """A job in one of its partitions. demand: the number of what it takes there. row: in the queue."""
 
     entry: "Entry"
     partition: Partition
     demand: int
-    line: tuple[float, ...]
-    caps: tuple[Cap, ...]
-    counts: tuple[Cap, ...]
-    plain: bool
-    key: tuple[float, ...] = ()
+    row: int
 
 
 @dataclass(slots=True, eq=False)
@@ -37,8 +26,8 @@ class Entry:
     limit: seconds. eligible: it does not start before. accrue: from when its age counts. after: jobs that
     have to end first, by key. barred: the rule by which it never starts as it stands. turn: the order of
     entering. waits_for_time_only: nothing but ``eligible`` keeps it from coming into question. allowed: nodes
-    that will do (None: all). priority: by partition. shares: what it holds, None while it waits; cpus: of
-    these. counted: until when they are part of its usage.
+    that will do (None: all). fixed_priority: as it was read. shares: what it holds, None while it waits;
+    cpus: of these. counted: until when they are part of its usage.
     """
 
     number: int
@@ -53,14 +42,12 @@ class Entry:
     turn: int = 0
     waits_for_time_only: bool = False
     allowed: Bools | None = None
-    priority: dict[str, float] = field(default_factory=dict)
     fixed_priority: float | None = None
     shares: list[Share] | None = None
     partition: str = ""
     start: float = 0.0
     counted: float = 0.0
     cpus: float = 0.0
-    reason: str = ""
 
     @property
     def is_singleton(self) -> bool:

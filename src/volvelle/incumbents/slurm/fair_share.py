@@ -10,8 +10,11 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
+import numpy as np
+
 from volvelle.incumbents.slurm.site import Association, Config, Partition, Qos, Site
 from volvelle.incumbents.slurm.text import duration
+from volvelle.model.arrays import Floats
 
 _MINUTES = 60.0
 
@@ -115,30 +118,29 @@ class Weights:
         self.nodes = max(len(site.nodes), 1)
         self.cpus = sum(node.cpus for node in site.nodes) or 1.0
 
-    def priority(
-        self,
-        *,
-        age: float,
-        fair_share: float,
-        nodes: float,
-        cpus: float,
-        partition: Partition,
-        qos: Qos | None,
-        nice: float,
-    ) -> float:
-        """The priority of a job (the sum in "Multifactor Priority Plugin", "Job Priority Factors").
-
-        age: seconds in which it could have started. fair_share: its factor. nodes, cpus: that it asks for.
-        """
+    def standing(
+        self, nodes: float, cpus: float, partition: Partition, qos: Qos | None
+    ) -> tuple[float, float, float]:
+        """The parts of a job's priority that stay: of its size, its partition, its QOS."""
         size = (nodes / self.nodes + cpus / self.cpus) / 2.0
         if self.favours_small:
             size = 1.0 - size
-        total = (
-            self.age * min(max(age, 0.0) / self.oldest, 1.0)
-            + self.fair_share * fair_share
-            + self.size * size
-            + self.partition * partition.job_factor / self.top_partition
-            + self.qos * (qos.priority / self.top_qos if qos else 0.0)
-            - nice
+        return (
+            self.size * size,
+            self.partition * partition.job_factor / self.top_partition,
+            self.qos * (qos.priority / self.top_qos if qos else 0.0),
         )
-        return max(total, 1.0)
+
+    def priorities(
+        self, ages: Floats, fair_shares: Floats, standing: Floats, nice: Floats
+    ) -> Floats:
+        """Priorities of jobs (the sum in "Multifactor Priority Plugin", "Job Priority Factors").
+
+        ages: seconds in which they could have started. fair_shares: factors. standing: (3, jobs).
+        """
+        total = self.age * np.minimum(np.maximum(ages, 0.0) / self.oldest, 1.0)
+        total = (
+            total + self.fair_share * fair_shares + standing[0] + standing[1] + standing[2] - nice
+        )
+        found: Floats = np.maximum(total, 1.0)
+        return found

@@ -1,10 +1,12 @@
 """The site of a simulation: as it is described, or one partition with all nodes of the simulated cluster."""
 
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from pathlib import Path
 
-from volvelle.incumbents.slurm.site import Association, Config, Limits, Node, Partition, Site
+from volvelle.incumbents.slurm.site import Association, Config, Job, Limits, Node, Partition, Site
 from volvelle.incumbents.slurm.site_file import site_at
+from volvelle.incumbents.slurm.unmodelled import jobs_of_sacct
 from volvelle.model import node as model
 from volvelle.model.problems import Problem
 
@@ -30,6 +32,22 @@ def site_of(path: str, nodes: Sequence[model.Node], quotas: Mapping[str, float])
                 mend="write its site.toml with volvelle site import slurm, and give --cluster site.toml",
             )
     return site
+
+
+@lru_cache(8)
+def requests_at(path: str) -> Mapping[str, Job]:
+    """The requests of jobs in a table of ``sacct``, by JobIDRaw. Raises `Problem` where there is none."""
+    try:
+        text = Path(path).read_text(encoding="utf-8", errors="replace")
+    except OSError as error:
+        raise Problem(f"{path} cannot be read: {error.strerror}", mend="check jobs=") from None
+    found = {job.key: job for job in jobs_of_sacct(text)}
+    if not found:
+        raise Problem(
+            f"{path} has no job of Slurm's accounting",
+            mend="write it with sacct -a -X -P -o JobIDRaw,JobID,ReqTRES,SubmitLine",
+        )
+    return found
 
 
 def _plain(nodes: Sequence[model.Node], quotas: Mapping[str, float]) -> Site:

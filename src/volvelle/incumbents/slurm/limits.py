@@ -4,11 +4,17 @@ Source: "Resource Limits" of Slurm's documentation and sacctmgr(1), "SPECIFICATI
 "... FOR ASSOCIATIONS". Limits of minutes (``GrpTRESMins``, ``GrpTRESRunMins``, ``GrpWall``) are not modelled.
 """
 
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from copy import copy
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
+import numpy as np
+
+from volvelle.incumbents.slurm.queue import WORDS
 from volvelle.incumbents.slurm.site import Association, Job, Limits, Partition, Qos, Site, Tres
+from volvelle.model.arrays import Ints
 
 JOBS = "jobs"
 _WORDS = {"cpu": "CPU", "mem": "Memory", "node": "Node", "billing": "Billing"}
@@ -17,12 +23,16 @@ Scope = tuple[str, ...]
 
 
 class Cap(NamedTuple):
-    """A limit as it bears on one job: where the sum stands, what the job adds, the most, Slurm's reason."""
+    """A limit as it bears on one job: where the sum stands, what the job adds, the most, Slurm's reason.
+
+    of_jobs: whether it is one on numbers of jobs.
+    """
 
     at: int
     amount: float
     most: float
     reason: str
+    of_jobs: bool
 
 
 class Bound(NamedTuple):
@@ -31,6 +41,23 @@ class Bound(NamedTuple):
     reason: str
     scope: Scope
     most: Tres
+
+
+@dataclass(eq=False)
+class Words:
+    """Reasons by number."""
+
+    of: list[str] = field(default_factory=lambda: list(WORDS))
+
+    def __post_init__(self) -> None:
+        self._numbers = {word: number for number, word in enumerate(self.of)}
+
+    def number(self, word: str) -> int:
+        """The number of a reason."""
+        if word not in self._numbers:
+            self._numbers[word] = len(self.of)
+            self.of.append(word)
+        return self._numbers[word]
 
 
 @dataclass(eq=False)
@@ -46,6 +73,16 @@ class Book:
     _bounds: dict[tuple[str, str, str, str], tuple[Bound, ...]] = field(default_factory=dict)
     _numbers: dict[tuple[Scope, str], int] = field(default_factory=dict)
     held: list[float] = field(default_factory=list)
+    words: Words = field(default_factory=Words)
+
+    def __post_init__(self) -> None:
+        self._groups: dict[tuple[object, ...], int] = {}
+        """Groups of jobs that the same limits bind alike, by number; forks share them, and the next two."""
+        self._caps: list[tuple[Cap, ...]] = []
+        """The limits that bear on each group."""
+        self._within: dict[int, list[int]] = defaultdict(list)
+        """The groups that a sum bears on, by its number."""
+        self._reached: Ints = np.zeros(0, dtype=np.int64)
 
     @classmethod
     def of(cls, site: Site) -> "Book":
@@ -58,7 +95,9 @@ class Book:
 
     def fork(self) -> "Book":
         """A copy that goes its own way."""
-        return replace(self, held=self.held.copy())
+        other = copy(self)
+        other.held, other._reached = self.held.copy(), self._reached.copy()
+        return other
 
     def _number(self, scope: Scope, name: str) -> int:
         """Where the sum of a resource within a scope stands."""
@@ -70,10 +109,50 @@ class Book:
         self, user: str, account: str, qos: str, partition: str, held: Tres, sign: float
     ) -> None:
         """A job starts (``sign`` 1), or ends (-1)."""
-        bounds = self.bounds(user, account, qos, partition)
+        bounds, touched = self.bounds(user, account, qos, partition), set[int]()
         for scope, name in {(bound.scope, name) for bound in bounds for name in bound.most}:
             amount = 1.0 if name == JOBS else held.get(name, 0.0)
-            self.held[self._number(scope, name)] += sign * amount
+            at = self._number(scope, name)
+            self.held[at] += sign * amount
+            touched.update(self._within.get(at, ()))
+        for group in touched:
+            if group < len(self._reached):
+                self._reached[group] = self._limit(group)
+
+    def group(self, job: Job, partition: str) -> int:
+        """The number of the jobs that the same limits bind as they bind this one in a partition."""
+        key = job.user, job.account, job.qos, partition, tuple(sorted(job.asked.items()))
+        if key not in self._groups:
+            number = self._groups[key] = len(self._caps)
+            caps = self.caps(job.user, job.account, job.qos, partition, job.asked)
+            self._caps.append(caps)
+            for cap in caps:
+                self._within[cap.at].append(number)
+        return self._groups[key]
+
+    def reached(self) -> Ints:
+        """The reason of the first limit that a job of each group would exceed now, by group; 0: none.
+
+        Below 0: the reason's number of a limit on numbers of jobs.
+        """
+        known, caps = len(self._reached), self._caps
+        if known < len(caps):
+            self.held += [0.0] * (len(self._numbers) - len(self.held))
+            more = [self._limit(group) for group in range(known, len(caps))]
+            self._reached = np.concatenate([self._reached, np.array(more, dtype=np.int64)])
+        return self._reached
+
+    def counts(self, group: int) -> str:
+        """The limit on numbers of jobs that a group is at, in Slurm's words; empty: none."""
+        return self.words.of[max(-int(self.reached()[group]), 0)]
+
+    def _limit(self, group: int) -> int:
+        held = self.held
+        for cap in self._caps[group]:
+            if held[cap.at] + cap.amount > cap.most:
+                number = self.words.number(cap.reason)
+                return -number if cap.of_jobs else number
+        return 0
 
     def caps(
         self, user: str, account: str, qos: str, partition: str, asked: Tres
@@ -89,15 +168,13 @@ class Book:
         for name, most in bound.most.items():
             if amount := 1.0 if name == JOBS else asked.get(name, 0.0):
                 reason = bound.reason.format(_word(name))
-                yield Cap(self._number(bound.scope, name), amount, most + 1e-6, reason)
+                at = self._number(bound.scope, name)
+                yield Cap(at, amount, most + 1e-6, reason, name == JOBS)
 
     def blocked(self, caps: Iterable[Cap]) -> str:
         """The reason of the first limit that a job would exceed now, in Slurm's words; empty: none."""
         held = self.held
-        for at, amount, most, reason in caps:
-            if held[at] + amount > most:
-                return reason
-        return ""
+        return next((cap.reason for cap in caps if held[cap.at] + cap.amount > cap.most), "")
 
     def exceeds(self, bound: Bound, asked: Tres) -> str:
         """Slurm's reason where a job that asks for this would exceed one limit now; empty: it would not."""

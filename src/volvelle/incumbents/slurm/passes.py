@@ -6,29 +6,40 @@ from its nodes. Backfill goes through the whole queue and plans, by whole nodes 
 could start; a job starts now where that delays no job before it in the plan.
 """
 
-from collections.abc import Sequence
-from functools import cmp_to_key
-from itertools import chain
+from functools import cmp_to_key, partial
 
 import numpy as np
 
 from volvelle.incumbents.slurm.choosing import choose
 from volvelle.incumbents.slurm.controller import Controller
 from volvelle.incumbents.slurm.entries import FOREVER, Entry, Place
-from volvelle.incumbents.slurm.planning import (
-    CAPPED,
-    CLASS,
-    FIRST,
-    GROUP,
+from volvelle.incumbents.slurm.lines import (
+    ASKED,
+    ASKS_FIRST,
     KEPT,
+    NEW,
     STARTED,
+    STARTS,
+    STOPS_NONE,
     Lines,
-    Running,
-    new_plan,
-    next_start,
+    Main,
+    last_that_fits,
+    next_in_order,
 )
+from volvelle.incumbents.slurm.planning import Plan, Running, new_plan, next_start
 from volvelle.incumbents.slurm.preemption import mode_of, stoppable, stops_by_class, victims_of
-from volvelle.model.arrays import Bools
+from volvelle.incumbents.slurm.queue import (
+    ASKS,
+    CLASS,
+    GROUP,
+    JOB,
+    PARTITION,
+    PRIORITY,
+    RESOURCES,
+    WATCHED,
+    come_into_question,
+)
+from volvelle.model.arrays import Bools, Ints
 
 
 def run_due(controller: Controller) -> None:
@@ -62,29 +73,27 @@ def next_due(controller: Controller) -> float:
     return due if due > now else now + 1.0
 
 
-def queue(controller: Controller) -> list[Place]:
-    """All jobs that come into question now, the first to be served first (``sort_job_queue``)."""
-    places, now = [], controller.now
-    for place in controller.waiting:
-        entry = place.entry
-        if entry.waits_for_time_only and entry.eligible <= now:
-            entry.reason = ""
-        else:
-            entry.reason = controller.waits_for(entry)
-        if not entry.reason and place.partition.up:
-            places.append(place)
-    stops = stops_by_class(controller.rules)
-    if stops.any() and _out_of_order(places, stops):
-        places.sort(key=cmp_to_key(lambda one, other: _compare(one, other, stops)))
-    return places
+def in_question(controller: Controller) -> Ints:
+    """Rows of the jobs that come into question now, the first to be served first (``sort_job_queue``)."""
+    queue, rules = controller.queue, controller.rules
+    table, order = queue.table, queue.order
+    for row in order[table[order, WATCHED] > 0.0].tolist() if queue.watched else ():
+        entry = controller.place_of[row].entry
+        controller.say(entry, controller.waits_for(entry))
+    rows = np.empty_like(order)
+    rows = rows[: come_into_question(table, order, controller.now, queue.reasons, rows)]
+    stops = stops_by_class(rules)
+    if stops.any() and _out_of_order(table[rows, CLASS].astype(np.int64).tolist(), stops):
+        compared = cmp_to_key(partial(_compare, controller, stops))
+        return np.array(sorted(rows.tolist(), key=compared), dtype=np.int64)
+    return rows
 
 
-def _out_of_order(places: Sequence[Place], stops: Bools) -> bool:
+def _out_of_order(classes: list[int], stops: Bools) -> bool:
     """Whether a job stands behind one that it may stop."""
     before: set[int] = set()
     last = -1
-    for place in places:
-        kind = int(place.line[CLASS])
+    for kind in classes:
         if kind != last:
             before.add(kind)
             if stops[kind, list(before)].any():
@@ -93,63 +102,72 @@ def _out_of_order(places: Sequence[Place], stops: Bools) -> bool:
     return False
 
 
-def _compare(one: Place, other: Place, stops: Bools) -> int:
-    mine, theirs = int(one.line[CLASS]), int(other.line[CLASS])
+def _compare(controller: Controller, stops: Bools, one: int, other: int) -> int:
+    queue = controller.queue
+    mine, theirs = int(queue.table[one, CLASS]), int(queue.table[other, CLASS])
     if stops[mine, theirs]:
         return -1
     if stops[theirs, mine]:
         return 1
-    return -1 if one.key < other.key else int(one.key > other.key)
+    first, second = queue.key(one), queue.key(other)
+    return -1 if first < second else int(first > second)
 
 
 def main_pass(controller: Controller, depth: int) -> None:
     """Start jobs in order of priority; a partition is left at its first job that finds no nodes."""
-    usable = np.ones(len(controller.rules.hardware.nodes), dtype=np.bool_)
-    failed: set[str] = set()
-    for place in queue(controller)[:depth]:
-        entry, name = place.entry, place.partition.name
-        if entry.shares is not None:
-            continue
-        if name in failed:
-            entry.reason = entry.reason or "Priority"
-            continue
-        if reason := _is_kept(controller, place):
-            entry.reason = reason
-            if controller.rules.limit_stops and reason.startswith(("QOS", "Assoc")):
-                failed.add(name)
-            continue
-        there = controller.unreserved(entry, controller.now, controller.now + entry.limit)
-        if _start(controller, place, usable & there):
-            continue
-        if entry.reason.startswith(("QOS", "Assoc", "Max")):
-            continue
-        entry.reason = "Resources"
-        if entry.job.reservation:
-            entry.reason = "Reservation"
-            continue
-        if not there[controller.rules.demands.ground.allowed[place.demand]].any():
-            entry.reason = "ReqNodeNotAvail"
-            if entry.job.required_nodes:
+    rules, up = controller.rules, controller.up
+    rows = in_question(controller)[:depth]
+    if not len(rows):
+        return
+    lines = _lines(controller, rows)
+    main = Main(
+        np.ones(len(up), dtype=np.bool_),
+        np.zeros(len(rules.partitions), dtype=np.bool_),
+        np.zeros(len(up), dtype=np.bool_),
+        np.zeros(len(up), dtype=np.bool_),
+        rules.partition_nodes,
+        rules.may_stop,
+        np.zeros(1, dtype=np.int64),
+    )
+    at, stage = 0, NEW
+    while True:
+        at = next_in_order(
+            *(rules.demands.ground, lines, controller.reserved, main, controller.free, up),
+            *(controller.now, rules.limit_stops, at, stage),
+        )
+        if at < 0:
+            return
+        place, what = controller.place_of[int(lines.rows[at])], int(main.what[0])
+        stage = NEW
+        if what == ASKS_FIRST:
+            reason = _is_kept(controller, place)
+            if not reason:
+                stage = ASKED
                 continue
-        failed.add(name)
-        usable &= ~controller.rules.hardware.mask(place.partition.nodes)
+            controller.say(place.entry, reason)
+            if rules.limit_stops and reason.startswith(("QOS", "Assoc")):
+                main.failed[int(lines.table[lines.rows[at], PARTITION])] = True
+        elif what == STARTS:
+            controller.start(place, np.flatnonzero(main.chosen).tolist())
+            _note_start(lines, at)
+        elif _start(controller, place, main.there):
+            _note_start(lines, at)
+        else:
+            stage = STOPS_NONE
+            continue
+        at += 1
 
 
 def _is_kept(controller: Controller, place: Place) -> str:
     """The cause that keeps a job of the queue whatever nodes are free, in Slurm's words; empty: nothing."""
-    if place.plain:
-        return ""
-    reason = controller.waits_for(place.entry) or controller.book.blocked(place.counts)
+    group = int(controller.queue.table[place.row, GROUP])
+    reason = controller.waits_for(place.entry) or controller.book.counts(group)
     return reason or ("Licenses" if controller.lacks_licences(place.entry) else "")
 
 
 def _start(controller: Controller, place: Place, usable: Bools) -> bool:
     """Start a job on ``usable`` nodes, also by stopping others; False where it cannot."""
-    entry, ground = place.entry, controller.rules.demands.ground
-    if reason := controller.book.blocked(place.caps):
-        entry.reason = reason
-        return False
-    nodes = choose(ground, place.demand, controller.free, usable)
+    nodes = choose(controller.rules.demands.ground, place.demand, controller.free, usable)
     if nodes is None:
         found = victims_of(controller, place, usable)
         if found is None:
@@ -164,100 +182,95 @@ def _start(controller: Controller, place: Place, usable: Bools) -> bool:
 def _stop(controller: Controller, victim: Entry) -> None:
     """Stop a job for another: it is requeued, or cancelled where that is its mode."""
     if mode_of(controller.rules, victim) == "CANCEL":
-        controller.cancelled.append(victim.number)
-        controller.leave(victim.number)
+        controller.cancel(victim.number)
     else:
         controller.requeue(victim)
 
 
-def backfill_pass(controller: Controller) -> dict[int, float]:
-    """Start jobs where that delays nobody before them; returns the planned starts of others, by number."""
-    rules = controller.rules
-    said = {place.entry: place.entry.reason for place in controller.waiting}
-    places = queue(controller)
-    if not places:
-        return {}
-    lines, running = _lines(places, len(rules.numbers)), _running(controller)
-    plan = new_plan(np.array([controller.now, *rules.backfill]), running, len(places))
-    chosen = np.zeros(len(running.up), dtype=np.bool_)
-    reasons: dict[int, str] = {}
-    at, late = 0, FOREVER
-    _keep_back(controller, places, lines, at)
+def backfill_pass(controller: Controller) -> None:
+    """Start jobs where that delays nobody before them, as far as there are jobs that may start at all."""
+    rules, reasons = controller.rules, controller.queue.reasons
+    wanted_nodes = reasons == RESOURCES
+    rows = in_question(controller)
+    if not len(rows):
+        return
+    lines = _lines(controller, rows)
+    ground = rules.demands.ground
+    numbers = np.array([controller.now, *rules.backfill])
+    kinds = len(ground.demands) * len(rules.classes)
+    plan: Plan | None = None
+    chosen = np.zeros(len(controller.up), dtype=np.bool_)
+    at, late, running = 0, FOREVER, None
     while True:
-        at = next_start(rules.demands.ground, lines, running, plan, chosen, at, late)
+        if running is None or plan is None:
+            _keep_back(controller, lines, at)
+            last = last_that_fits(ground, lines, controller.free, controller.up, rules.may_stop, at)
+            if last < 0:
+                break
+            running = _running(controller)
+            if plan is None:
+                plan = new_plan(numbers, controller.reserved, len(lines.rows), kinds)
+            plan.latest[:] = -1
+        at = next_start(
+            *(ground, lines, running, controller.reserved, plan, rules.may_stop, chosen),
+            *(at, last, late),
+        )
         if at < 0:
             break
-        place, late = places[at], FOREVER
-        group = int(place.line[GROUP])
-        if _start(controller, place, chosen):
-            lines.state[lines.lines[:, FIRST] == lines.lines[at, FIRST]] = STARTED
-            lines.capped[:] = False
-            running = _running(controller)
-            at += 1
-            _keep_back(controller, places, lines, at)
-        elif place.entry.reason.startswith(("QOS", "Assoc", "Max")):
-            lines.capped[group], reasons[group] = True, place.entry.reason
+        late = FOREVER
+        if _start(controller, controller.place_of[int(lines.rows[at])], chosen):
+            _note_start(lines, at)
+            running = None
             at += 1
         else:
             late = controller.now + rules.resolution
-    for place, state in zip(places, lines.state.tolist(), strict=True):
-        if state == CAPPED:
-            place.entry.reason = reasons[int(place.line[GROUP])]
-        elif not (state or place.entry.reason):
-            place.entry.reason = "Resources" if said[place.entry] == "Resources" else "Priority"
-    starts = lines.planned.tolist()
-    planned = {}
-    for place, start in zip(places, starts, strict=True):
-        if start < FOREVER and place.entry.shares is None:
-            planned[place.entry.number] = start
-    return planned
+    jobs = lines.table[lines.rows, JOB].astype(np.int64)
+    silent = jobs[(reasons[jobs] == 0) & (lines.state != STARTED)]
+    reasons[silent] = np.where(wanted_nodes[silent], RESOURCES, PRIORITY)
 
 
-def _lines(places: Sequence[Place], numbers: int) -> Lines:
-    """The queue as columns; ``numbers``: of users, partitions, arrays and groups."""
-    count = len(places)
-    columns = chain.from_iterable(place.line for place in places)
-    lines = np.fromiter(columns, np.float64, count * (FIRST + 1)).reshape(count, FIRST + 1)
-    first: dict[int, int] = {}
-    lines[:, FIRST] = [first.setdefault(one.entry.number, at) for at, one in enumerate(places)]
+def _lines(controller: Controller, rows: Ints) -> Lines:
+    queue, rules = controller.queue, controller.rules
+    numbers = len(rules.numbers)
     return Lines(
-        lines,
-        np.zeros(count, dtype=np.int64),
-        np.full(count, FOREVER),
-        np.zeros(numbers, dtype=np.bool_),
-        np.zeros(count, dtype=np.bool_),
-        *(np.zeros(numbers, dtype=np.int64) for _ in range(3)),
+        queue.table,
+        rows,
+        queue.reasons,
+        controller.book.reached(),
+        np.zeros(len(rows), dtype=np.int64),
+        np.zeros(len(queue.table), dtype=np.bool_),
+        np.zeros(numbers, dtype=np.int64),
+        np.zeros(len(rules.partitions), dtype=np.int64),
+        np.zeros(numbers, dtype=np.int64),
     )
+
+
+def _note_start(lines: Lines, at: int) -> None:
+    """A job has started: its lines are passed over."""
+    jobs = lines.table[lines.rows, JOB]
+    lines.state[jobs == jobs[at]] = STARTED
 
 
 def _running(controller: Controller) -> Running:
     """The running jobs by their end, and what they leave free."""
-    rules, holdings, count = controller.rules, controller.holdings, len(controller.reservations)
+    holdings = controller.holdings
     ends = np.maximum(holdings.ends, controller.now + 1.0)
     order = np.argsort(ends, kind="stable")
     stops = stoppable(controller)[:, order]
     held = np.concatenate([holdings.shares[order].T, ends[order][np.newaxis]])
-    reserved = np.zeros((count, len(controller.up)), dtype=np.bool_)
-    for at, one in enumerate(controller.reservations):
-        reserved[at] = rules.hardware.mask(one.nodes)
     return Running(
-        controller.free,
-        controller.up,
-        np.ascontiguousarray(held),
-        np.ascontiguousarray(stops),
-        reserved,
-        ~reserved & reserved.any(axis=1, keepdims=True),
-        np.array([one.start for one in controller.reservations], dtype=np.float64),
-        np.array([one.end for one in controller.reservations], dtype=np.float64),
+        controller.free, controller.up, np.ascontiguousarray(held), np.ascontiguousarray(stops)
     )
 
 
-def _keep_back(controller: Controller, places: Sequence[Place], lines: Lines, begin: int) -> None:
-    """Note which lines something other than nodes keeps back now, from one on."""
-    for at in range(begin, len(places)):
-        if places[at].plain or lines.state[at] not in (0, KEPT):
+def _keep_back(controller: Controller, lines: Lines, begin: int) -> None:
+    """Note which lines, from one on, something other than nodes and limits keeps back now."""
+    asks = lines.table[lines.rows[begin:], ASKS] > 0.0
+    for at in (begin + np.flatnonzero(asks)).tolist():
+        if lines.state[at] not in (0, KEPT):
             continue
-        reason = _is_kept(controller, places[at])
+        place = controller.place_of[int(lines.rows[at])]
+        reason = _is_kept(controller, place)
         lines.state[at] = KEPT if reason else 0
         if reason:
-            places[at].entry.reason = reason
+            controller.say(place.entry, reason)

@@ -4,6 +4,8 @@ import math
 from collections import defaultdict
 from statistics import median
 
+import numpy as np
+
 from volvelle.incumbents.slurm.fair_share import FairShare, Weights
 from volvelle.incumbents.slurm.policy import Past
 from volvelle.incumbents.slurm.site import Job, Site, Snapshot
@@ -18,7 +20,20 @@ def past_of(site: Site, snapshot: Snapshot) -> Past:
         for one in site.associations
         if one.user and one.usage is not None
     }
-    return Past(now, calculated, told or _used(site, snapshot, calculated))
+    if told:
+        return Past(now, calculated, told)
+    return Past(now, calculated, _used(site, snapshot, calculated), _since(snapshot, calculated))
+
+
+def _since(snapshot: Snapshot, calculated: float) -> dict[tuple[str, str], float]:
+    """CPU-seconds after ``calculated`` of the jobs that have ended."""
+    used: dict[tuple[str, str], float] = defaultdict(float)
+    for job in snapshot.jobs:
+        if job.start is None or job.end is None or job.pending or job.running:
+            continue
+        seconds = min(job.end, snapshot.time) - max(job.start, calculated)
+        used[job.account, job.user] += job.held.get("cpu", job.cpus) * max(seconds, 0.0)
+    return used
 
 
 def _used(site: Site, snapshot: Snapshot, now: float) -> dict[tuple[str, str], float]:
@@ -56,15 +71,10 @@ def _moments(site: Site, job: Job, now: float, weights: Weights) -> list[float]:
     if len(job.partitions) > 1 or job.accrue >= now - weights.period:
         return []
     users = sum(1 for one in site.associations if one.user)
-    without = weights.priority(
-        age=0.0,
-        fair_share=0.0,
-        nodes=job.asked.get("node", job.least_nodes),
-        cpus=job.asked.get("cpu", job.cpus),
-        partition=partition,
-        qos=qos,
-        nice=job.nice,
-    )
+    nodes, cpus = job.asked.get("node", job.least_nodes), job.asked.get("cpu", job.cpus)
+    standing = np.array([weights.standing(nodes, cpus, partition, qos)]).T
+    none = np.zeros(1)
+    without = float(weights.priorities(none, none, standing, np.array([job.nice]))[0])
     found = []
     for rank in range(users + 1):
         share = weights.fair_share * rank / users if users else 0.0

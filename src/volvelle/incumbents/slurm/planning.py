@@ -18,6 +18,19 @@ from volvelle.incumbents.slurm.choosing import (
     suffices,
     tasks_at,
 )
+from volvelle.incumbents.slurm.lines import Lines, Reserved, take_reserved
+from volvelle.incumbents.slurm.queue import (
+    ARRAY,
+    CLASS,
+    DEMAND,
+    GROUP,
+    JOB,
+    LIMIT,
+    PARTITION,
+    RESERVATION,
+    RESERVED,
+    USER,
+)
 from volvelle.incumbents.slurm.shapes import CPUS, GPUS, MEMORY
 from volvelle.model.arrays import Bools, Floats, Ints
 
@@ -26,63 +39,32 @@ NEVER = float("inf")
 (NOW, RESOLUTION, WINDOW, DEPTH, USER_DEPTH, PARTITION_DEPTH, ARRAY_DEPTH) = range(7)
 """Numbers of a `Plan`: seconds, and how many jobs are looked at, in all and of each; 0: no bound."""
 
-(DEMAND, LIMIT, USER, PARTITION, ARRAY, RESERVATION, CLASS, GROUP, FIRST) = range(9)
-"""Columns of lines; -1 for no array and no reservation.
-
-class: of jobs that may stop the same others. group: of those that the same limits bind alike. first: the
-first line of the same job.
-"""
-
 (NODE, HELD_CPUS, HELD_MEMORY, HELD_GPUS, END) = range(5)
 """Rows of what running jobs hold: a column for each job and node; its end by limit, at least in a second."""
 
 WORD = 63
 """Nodes of a set that a word holds, a bit each; the sign is not used."""
 
-KEPT, CAPPED, STARTED = 1, 2, 3
-"""Why a line is not planned: something other than nodes keeps it, a limit does, it starts."""
-
-
-class Lines(NamedTuple):
-    """The queue: a line for each job and partition, the first to be served first.
-
-    state: 0, or why a line is not planned. planned: starts. capped: groups whose limit leaves no room.
-    tested: by first line. users, partitions, arrays: how many of each were looked at.
-    """
-
-    lines: Floats
-    state: Ints
-    planned: Floats
-    capped: Bools
-    tested: Bools
-    users: Ints
-    partitions: Ints
-    arrays: Ints
-
 
 class Running(NamedTuple):
     """Running jobs and what they leave free.
 
     free: (3, nodes). up: by node. held: (5, shares), by end. gone: (classes, shares), those that jobs of a
-    class may stop. reserved: (reservations, nodes); others: those on which jobs of a reservation may not run.
-    begins, ends: of reservations.
+    class may stop.
     """
 
     free: Floats
     up: Bools
     held: Floats
     gone: Bools
-    reserved: Bools
-    others: Bools
-    begins: Floats
-    ends: Floats
 
 
 class Plan(NamedTuple):
     """Slots: where each begins, and which nodes are kept in it, as sets of `WORD` nodes a word.
 
     order: the rows of ``kept`` and ``points`` by time. points: nodes kept for no time at all. covers: unions
-    of slots. sizes: how many slots there are.
+    of slots. sizes: how many slots there are. passed: by line, where too few nodes are left in all slots
+    before. alike: the line before of the same demand and class; latest: by these, the last line.
     """
 
     numbers: Floats
@@ -92,12 +74,15 @@ class Plan(NamedTuple):
     points: Ints
     covers: Ints
     sizes: Ints
+    passed: Floats
+    alike: Ints
+    latest: Ints
 
 
-def new_plan(numbers: Floats, running: Running, lines: int) -> Plan:
-    """An empty plan with room for so many lines."""
-    nodes, now = len(running.up), float(numbers[NOW])
-    bounds = np.unique(np.concatenate([running.begins, running.ends]))
+def new_plan(numbers: Floats, reserved: Reserved, lines: int, kinds: int) -> Plan:
+    """An empty plan with room for so many lines of so many demands and classes."""
+    nodes, now = reserved.nodes.shape[1], float(numbers[NOW])
+    bounds = np.unique(np.concatenate([reserved.begins, reserved.ends]))
     times = np.concatenate([[now], bounds[bounds > now]])
     room = len(times) + 2 * lines
     sets = room, -(-nodes // WORD)
@@ -109,6 +94,9 @@ def new_plan(numbers: Floats, running: Running, lines: int) -> Plan:
         np.zeros(sets, dtype=np.int64),
         np.zeros(sets, dtype=np.int64),
         np.array([len(times)]),
+        np.zeros(lines),
+        np.zeros(lines, dtype=np.int64),
+        np.full(kinds, -1),
     )
     plan.times[: len(times)] = times
     return plan
@@ -116,63 +104,103 @@ def new_plan(numbers: Floats, running: Running, lines: int) -> Plan:
 
 @compiled
 def next_start(
-    ground: Ground, lines: Lines, running: Running, plan: Plan, chosen: Bools, at: int, late: float
+    ground: Ground,
+    lines: Lines,
+    running: Running,
+    reserved: Reserved,
+    plan: Plan,
+    may_stop: Bools,
+    chosen: Bools,
+    at: int,
+    last: int,
+    late: float,
 ) -> int:
-    """The next line, from ``at`` on, of a job that may start now, on ``chosen``; -1: none is left.
+    """The next line, from ``at`` to ``last``, of a job that may start now, on ``chosen``; -1: none is left.
 
-    Lines before it are planned. late: when the job in line ``at``, which did not start on ``chosen`` after
-    all, is planned to start; infinite where that line is new.
+    Lines before it are planned, as long as there is one behind them that may start beside them. may_stop:
+    classes of jobs that may stop others. late: when the job in line ``at``, which did not start on ``chosen``
+    after all, is planned to start; infinite where that line is new.
     """
-    numbers, rows = plan.numbers, lines.lines
+    numbers, table = plan.numbers, lines.table
     now = numbers[NOW]
     if late < NEVER:
         _keep(lines, plan, at, late, chosen)
         at += 1
-    tested = 0
-    for line in range(len(rows)):
-        tested += int(lines.tested[line])
-    for line in range(at, len(rows)):
-        first = int(rows[line, FIRST])
+    tested, grown = 0, True
+    for job in range(len(lines.tested)):
+        tested += int(lines.tested[job])
+    for line in range(at, last + 1):
+        while grown and last >= line:
+            grown = not _may_start(ground, lines, last, running, plan, may_stop)
+            last -= int(grown)
+        if line > last:
+            break
+        row = lines.rows[line]
+        job, limit = int(table[row, JOB]), lines.limits[int(table[row, GROUP])]
         if lines.state[line] != 0:
             continue
-        if tested >= numbers[DEPTH] and not lines.tested[first]:
+        if limit < 0:
+            continue
+        if tested >= numbers[DEPTH] and not lines.tested[job]:
             break
-        user, partition = int(rows[line, USER]), int(rows[line, PARTITION])
-        array = int(rows[line, ARRAY])
+        user, partition = int(table[row, USER]), int(table[row, PARTITION])
+        array = int(table[row, ARRAY])
         if numbers[USER_DEPTH] > 0 and lines.users[user] >= numbers[USER_DEPTH]:
             continue
         if numbers[PARTITION_DEPTH] > 0 and lines.partitions[partition] >= numbers[PARTITION_DEPTH]:
             continue
         if array >= 0 and lines.arrays[array] >= numbers[ARRAY_DEPTH]:
             continue
-        if not lines.tested[first]:
-            lines.tested[first] = True
+        if not lines.tested[job]:
+            lines.tested[job] = True
             tested += 1
         lines.users[user] += 1
         lines.partitions[partition] += 1
-        start = _earliest(ground, rows, line, running, plan, chosen)
+        start = _earliest(ground, lines, line, running, reserved, plan, chosen)
         if start > now:
             _keep(lines, plan, line, start, chosen)
-        elif lines.capped[int(rows[line, GROUP])]:
-            lines.state[line] = CAPPED
-        else:
+            grown = True
+        elif limit == 0:
             return line
     return -1
 
 
 @kernel
+def _may_start(
+    ground: Ground, lines: Lines, line: int, running: Running, plan: Plan, may_stop: Bools
+) -> bool:
+    """Whether nothing is known to keep a line's job from starting now: its limit, or what is kept so far."""
+    table, row = lines.table, lines.rows[line]
+    if lines.state[line] != 0 or lines.limits[int(table[row, GROUP])] != 0:
+        return False
+    if may_stop[int(table[row, CLASS])]:
+        return True
+    demand, end = int(table[row, DEMAND]), plan.numbers[NOW] + table[row, LIMIT]
+    kept = np.zeros(plan.kept.shape[1], dtype=np.int64)
+    for slot in range(plan.sizes[0]):
+        if slot > 0 and plan.times[slot] >= end:
+            break
+        for word in range(len(kept)):
+            kept[word] |= plan.kept[plan.order[slot], word]
+    tasks, usable = np.zeros(len(running.up)), np.zeros(len(running.up), dtype=np.bool_)
+    for node in range(len(usable)):
+        usable[node] = running.up[node] and (kept[node // WORD] >> (node % WORD)) & 1 == 0
+    fill_tasks(ground, demand, running.free, usable, tasks)
+    return suffices(ground, demand, running.free, tasks, usable)
+
+
+@kernel
 def _keep(lines: Lines, plan: Plan, line: int, start: float, nodes: Bools) -> None:
     """Keep nodes for a job from its start on, if that is within the window."""
-    numbers, rows = plan.numbers, lines.lines
+    numbers, table, row = plan.numbers, lines.table, lines.rows[line]
     if start > numbers[NOW] + numbers[WINDOW]:
         return
-    first, array = int(rows[line, FIRST]), int(rows[line, ARRAY])
-    lines.planned[first] = min(start, lines.planned[first])
+    array = int(table[row, ARRAY])
     if array >= 0:
         lines.arrays[array] += 1
     resolution = numbers[RESOLUTION]
     begin = start // resolution * resolution
-    end = (start + rows[line, LIMIT]) // resolution * resolution
+    end = (start + table[row, LIMIT]) // resolution * resolution
     if end <= numbers[NOW]:
         return
     slot, words = _cut(plan, begin), _words(nodes)
@@ -234,26 +262,38 @@ def _slot_at(plan: Plan, time: float) -> int:
 
 @kernel
 def _earliest(
-    ground: Ground, rows: Floats, line: int, running: Running, plan: Plan, chosen: Bools
+    ground: Ground,
+    lines: Lines,
+    line: int,
+    running: Running,
+    reserved: Reserved,
+    plan: Plan,
+    chosen: Bools,
 ) -> float:
-    """When a job could start, by limits and beside the plan, on ``chosen``; infinite: at no time.
+    """When the job of a line could start, by limits and beside the plan, on ``chosen``; infinite: never.
 
     At each slot the job looks at nodes that are kept for nobody from there to its limit's end. Free
     resources on them when the next slot begins, by limits, have to suffice; then `_will_run` says whether
     they do. Slots at which too few of all nodes could serve the job are passed over.
     """
     held, times, order, size = running.held, plan.times, plan.order, plan.sizes[0]
-    demand, limit, of = int(rows[line, DEMAND]), rows[line, LIMIT], int(rows[line, CLASS])
+    table, row = lines.table, lines.rows[line]
+    demand, limit, of = int(table[row, DEMAND]), table[row, LIMIT], int(table[row, CLASS])
     nodes, words = len(running.up), plan.kept.shape[1]
     usable, all_nodes = np.zeros(nodes, dtype=np.bool_), np.ones(nodes, dtype=np.bool_)
     free, tasks, taken = running.free.copy(), np.zeros(nodes), np.zeros(words, dtype=np.int64)
     for share in range(held.shape[1]):
         if running.gone[of, share]:
             _release(held, share, free)
+    share, turn = 0, _first_slot(lines, line, running, plan)
+    while 0 < turn < size and share < held.shape[1] and held[END, share] <= times[turn]:
+        if not running.gone[of, share]:
+            _release(held, share, free)
+        share += 1
     fill_tasks(ground, demand, free, all_nodes, tasks)
     able, rest = _words(tasks > 0.0), np.zeros(words, dtype=np.int64)
-    share, turn, behind = 0, 0, 0
-    for slot in range(size):
+    behind = turn
+    for slot in range(turn, size):
         at = times[slot]
         end, later = at + limit, times[slot + 1] if slot + 1 < size else NEVER
         while share < held.shape[1] and held[END, share] <= later:
@@ -279,14 +319,44 @@ def _earliest(
                 taken[word] |= plan.covers[slot + 1, word]
         if not _are_left(able, taken, ground.demands[demand, LEAST]):
             continue
-        _leave(running, int(rows[line, RESERVATION]), at, end, taken, usable)
+        for node in range(nodes):
+            usable[node] = running.up[node] and (taken[node // WORD] >> (node % WORD)) & 1 == 0
+        take_reserved(reserved, int(table[row, RESERVATION]), at, end, usable)
         if not suffices(ground, demand, free, tasks, usable):
             continue
+        plan.passed[line] = min(plan.passed[line], at)
         found = _will_run(ground, demand, of, running, plan, usable, later, chosen)
         start = max(found, at)
         if start < NEVER and start <= later and not _overlaps(plan, start, start + limit, chosen):
             return float(start)
     return NEVER
+
+
+@kernel
+def _first_slot(lines: Lines, line: int, running: Running, plan: Plan) -> int:
+    """The first slot in which enough nodes may be left to a line, by lines before it.
+
+    In slots in which too few were left to the like job of a line before, no more are left to one that runs as
+    long or longer: what is kept only grows.
+    """
+    table, row = lines.table, lines.rows[line]
+    if table[row, RESERVED] != 0.0:
+        return 0
+    kind = int(table[row, DEMAND]) * len(running.gone) + int(table[row, CLASS])
+    before, bound = plan.latest[kind], plan.times[0]
+    plan.passed[line], plan.alike[line], plan.latest[kind] = NEVER, before, line
+    while before >= 0:
+        if table[lines.rows[before], LIMIT] <= table[row, LIMIT]:
+            bound = max(bound, plan.passed[before])
+        before = plan.alike[before]
+    low, high = 0, plan.sizes[0]
+    while low < high:
+        middle = (low + high) // 2
+        if plan.times[middle] < bound:
+            low = middle + 1
+        else:
+            high = middle
+    return low
 
 
 @kernel
@@ -316,30 +386,6 @@ def _are_left(able: Ints, taken: Ints, least: float) -> bool:
             if count >= least:
                 return True
     return False
-
-
-@kernel
-def _leave(
-    running: Running, own: int, begin: float, end: float, taken: Ints, usable: Bools
-) -> None:
-    """Write which nodes are kept for nobody, by the plan or by reservations, from one time to another."""
-    for node in range(len(usable)):
-        usable[node] = running.up[node] and (taken[node // WORD] >> (node % WORD)) & 1 == 0
-    for one in range(len(running.begins)):
-        if one == own:
-            if running.begins[one] <= begin < running.ends[one]:
-                _take_away(usable, running.others, one)
-            else:
-                usable[:] = False
-        elif running.begins[one] < end and running.ends[one] > begin:
-            _take_away(usable, running.reserved, one)
-
-
-@kernel
-def _take_away(usable: Bools, sets: Bools, at: int) -> None:
-    """Leave out the nodes of a set."""
-    for node in range(len(usable)):
-        usable[node] = usable[node] and not sets[at, node]
 
 
 @kernel

@@ -9,27 +9,28 @@ from pydantic import Field, PrivateAttr
 from volvelle.core.policy import Allocation, Policy, policies
 from volvelle.core.state import Reason
 from volvelle.core.view import View
-from volvelle.incumbents.slurm.controller import Controller
-from volvelle.incumbents.slurm.files import site_of
+from volvelle.incumbents.slurm.controller import RUNS, UNKNOWN, WAITS, Controller
+from volvelle.incumbents.slurm.files import requests_at, site_of
 from volvelle.incumbents.slurm.passes import next_due, run_due
 from volvelle.incumbents.slurm.reasons import explained
 from volvelle.incumbents.slurm.records import dependencies, entry_of, job_of_spec, on_nodes
 from volvelle.incumbents.slurm.rules import Rules
 from volvelle.incumbents.slurm.shapes import GPUS, Share
 from volvelle.incumbents.slurm.site import Job, Site
-from volvelle.model.arrays import Ints
+from volvelle.model.arrays import Floats, Ints
 
 
 class Past(NamedTuple):
     """The knowledge of the time before a policy's first pass.
 
     until: when the first pass may happen. calculated: when priorities were worked out last. usage: of
-    associations at that time, by (account, user).
+    associations at that time, by (account, user). since: what jobs that have ended used after it.
     """
 
     until: float
     calculated: float
     usage: Mapping[tuple[str, str], float]
+    since: Mapping[tuple[str, str], float] = {}
 
 
 NO_GPUS = "(no GPUs)"
@@ -51,6 +52,12 @@ class Slurm(Policy):
         "",
         description="the site: site.toml, slurm.conf or a folder of what Slurm's commands say;"
         " empty: one partition, first come",
+    )
+
+    jobs: str = Field(
+        "",
+        description="a table of sacct with JobIDRaw, JobID, ReqTRES and SubmitLine: throttles of arrays and"
+        " licences of a trace's jobs",
     )
 
     _rules: Rules | None = PrivateAttr(None)
@@ -100,14 +107,15 @@ class Slurm(Policy):
         controller, past = self._current(view), self._past
         controller.now = view.now
         place = self._places(view, controller)
-        held = self._follow(view, controller, place)
+        numbers, held = view.jobs.number.astype(np.int64), view.jobs.held
+        self._follow(view, controller, place, numbers, held)
         if past is not None and view.now >= past.until:
-            controller.begin(past.calculated, past.usage)
+            controller.begin(past.calculated, past.usage, past.since)
             self._past = past = None
         if past is None:
             controller.recalculate()
             run_due(controller)
-        return self._allocation(view, controller, place, held)
+        return self._allocation(view, controller, place, numbers, held)
 
     def _current(self, view: View) -> Controller:
         """The controller; a new one where the site is the simulated cluster, and nodes have joined it."""
@@ -128,28 +136,31 @@ class Slurm(Policy):
                 self._controller.next_backfill = self._past.until + half
         return self._controller
 
-    def _follow(self, view: View, controller: Controller, place: Ints) -> set[int]:
-        """Let jobs enter and leave, start and stop as they did in the core; the jobs that hold GPUs there."""
+    def _follow(
+        self, view: View, controller: Controller, place: Ints, numbers: Ints, held: Floats
+    ) -> None:
+        """Let jobs enter and leave, start and stop as they did in the core, where they hold so many GPUs."""
         jobs, resources, rules = view.jobs, view.resources, controller.rules
         up = rules.up & resources.schedulable[place]
         if not np.array_equal(up, controller.up):
             controller.changed, controller.up = True, up
-        numbers, amounts = jobs.number.astype(np.int64), jobs.held
-        there, held = set(numbers.tolist()), set(numbers[amounts > 0.0].tolist())
-        for number in sorted(controller.entries.keys() - there):
-            controller.leave(number)
-        came = there.difference(controller.entries, controller.cancelled)
-        moved = came | (held ^ controller.running.keys())
-        if not moved:
-            return held
+        states = controller.states(numbers)
+        known = (states == WAITS) | (states == RUNS)
+        if np.count_nonzero(known) < len(controller.entries):
+            for number in sorted(controller.entries.keys() - set(numbers.tolist())):
+                controller.leave(number)
+        moved = np.flatnonzero((states == UNKNOWN) | (known & ((states == RUNS) != (held > 0.0))))
+        if not len(moved):
+            return
+        said = requests_at(self.jobs) if self.jobs else {}
         kinds, node_types = jobs.column("types").astype(np.int64), resources.node_type[place]
-        for row in sorted(jobs.row_of[number] for number in moved):
+        for row in moved.tolist():
             number = int(numbers[row])
             entry = controller.entries.get(number)
             if entry is None:
                 spec = view.spec(number)
                 recorded = self._records.get(spec.id)
-                job = recorded or job_of_spec(spec, rules)
+                job = recorded or job_of_spec(spec, rules, said.get(spec.id))
                 entry = entry_of(number, job, rules, view.now, dependencies(job, self._records))
                 entry.allowed = (kinds[row] >> node_types) & 1 == 1
                 controller.enter(entry, accepted=recorded is None)
@@ -157,13 +168,12 @@ class Slurm(Policy):
                     start = min(job.start or view.now, view.now)
                     controller.hold(entry, job.partitions[0], on_nodes(entry, controller), start)
                     continue
-            if entry.shares is None and amounts[row] > 0.0:
+            if entry.shares is None and held[row] > 0.0:
                 shares = _held(view, controller, row, number)
                 controller.hold(entry, entry.partitions[0].name, shares, view.now)
-            elif entry.shares is not None and amounts[row] == 0.0:
+            elif entry.shares is not None and held[row] == 0.0:
                 controller.release(entry)
                 controller.changed = True
-        return held
 
     def _places(self, view: View, controller: Controller) -> Ints:
         """The numbers that the core has for the nodes of the site."""
@@ -175,21 +185,19 @@ class Slurm(Policy):
         return self._place[1]
 
     def _allocation(
-        self, view: View, controller: Controller, place: Ints, held: set[int]
+        self, view: View, controller: Controller, place: Ints, numbers: Ints, gpus: Floats
     ) -> Allocation:
-        """All jobs as they run in the core (``held``: which do), but for those that start or are stopped."""
-        jobs, resources = view.jobs, view.resources
-        gpus, running = jobs.held, controller.running
-        types = np.where(gpus > 0.0, jobs.column("type"), -1.0)
-        for number in held - running.keys():
-            row = jobs.row_of[number]
-            gpus[row], types[row] = 0.0, -1.0
+        """All jobs as they run in the core (``gpus``), but for those that start or are stopped."""
+        resources, runs = view.resources, controller.states(numbers) == RUNS
+        held = gpus > 0.0
+        gpus[held & ~runs] = 0.0
+        types = np.where(gpus > 0.0, view.jobs.column("type"), -1.0)
         places: list[tuple[int, int, int]] = []
-        for row, number in sorted(
-            (jobs.row_of[number], number) for number in running.keys() - held
-        ):
-            shares = [share for share in running[number].shares or () if round(share.gpus)]
-            there = sorted((int(place[share.node]), round(share.gpus)) for share in shares)
+        for row in np.flatnonzero(runs & ~held).tolist():
+            shares = controller.running[int(numbers[row])].shares or ()
+            there = sorted(
+                (int(place[share.node]), round(share.gpus)) for share in shares if round(share.gpus)
+            )
             there = there or [(resources.index[NO_GPUS], 1)]
             gpus[row] = sum(amount for _, amount in there)
             types[row] = resources.node_type[there[0][0]]

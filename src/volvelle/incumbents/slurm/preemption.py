@@ -73,6 +73,7 @@ def stops_by_class(rules: Rules) -> Bools:
     classes = rules.classes
     if len(rules.stops) != len(classes):
         rules.stops = np.array([[may_preempt(rules, *a, *b) for b in classes] for a in classes])
+        rules.may_stop = np.array([bool(row.any()) for row in rules.stops])
     return rules.stops
 
 

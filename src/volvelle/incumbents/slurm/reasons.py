@@ -4,18 +4,21 @@ from volvelle.incumbents.slurm.controller import Controller
 from volvelle.incumbents.slurm.entries import Entry
 from volvelle.incumbents.slurm.limits import Bound
 
+_FOR_NODES = "Resources", "Priority"
+
 
 def explained(controller: Controller, entry: Entry) -> str:
     """Slurm's reason and what is behind it, in a line; empty for a job that runs."""
-    if entry.shares is not None or not entry.reason:
+    reason = controller.reason(entry)
+    if entry.shares is not None or not reason:
         return ""
-    behind = _behind(controller, entry)
-    return f"{entry.reason}: {behind}" if behind else entry.reason
+    behind = _behind(controller, entry, reason)
+    return f"{reason}: {behind}" if behind else reason
 
 
-def _behind(controller: Controller, entry: Entry) -> str:
+def _behind(controller: Controller, entry: Entry, reason: str) -> str:
     job, now = entry.job, controller.now
-    match entry.reason:
+    match reason:
         case "BeginTime":
             said = f"it may not start for another {entry.eligible - now:.0f} s"
         case "JobHeldUser":
@@ -33,28 +36,29 @@ def _behind(controller: Controller, entry: Entry) -> str:
         case "Resources" | "Priority":
             said = _ahead(controller, entry)
         case _:
-            said = _limit(controller, entry)
+            said = _limit(controller, entry, reason)
     return said
 
 
 def _ahead(controller: Controller, entry: Entry) -> str:
     """How many jobs that wait for nodes of its partitions stand before it in the queue."""
     mine, before = {one.name for one in entry.partitions}, set()
-    for place in controller.waiting:
+    for row in controller.queue.order.tolist():
+        place = controller.place_of[row]
         if place.entry is entry:
             break
-        if place.partition.name in mine and place.entry.reason in ("Resources", "Priority"):
+        if place.partition.name in mine and controller.reason(place.entry) in _FOR_NODES:
             before.add(place.entry.number)
     ahead = len(before)
     return f"{ahead} jobs are ahead of it" if ahead else "it is the next for nodes"
 
 
-def _limit(controller: Controller, entry: Entry) -> str:
+def _limit(controller: Controller, entry: Entry, reason: str) -> str:
     """The jobs that use a limit up, and when the first of them ends at the latest."""
     job = entry.job
     for place in entry.partitions:
         for bound in controller.book.bounds(job.user, job.account, job.qos, place.name):
-            if controller.book.exceeds(bound, job.asked) != entry.reason:
+            if controller.book.exceeds(bound, job.asked) != reason:
                 continue
             users = [one for one in controller.running.values() if _within(controller, one, bound)]
             if users:

@@ -82,8 +82,10 @@ def on_nodes(entry: Entry, controller: Controller) -> list[Share]:
     return found
 
 
-def job_of_spec(spec: JobSpec, rules: Rules) -> Job:
+def job_of_spec(spec: JobSpec, rules: Rules, said: Job | None = None) -> Job:
     """A job that only a trace declares: its queues are partitions, its pool is an account.
+
+    said: the array, throttle and licences that Slurm's accounting has of it beside.
 
     Of a job that names no partition of the site, or no QOS, the default counts. Its limit is at most the
     longest of its partitions, since it was accepted. Its priority is what its user adds (``--nice`` below 0).
@@ -122,4 +124,10 @@ def job_of_spec(spec: JobSpec, rules: Rules) -> Job:
         per_node=gpus if evenly else {},
         per_job={} if evenly else gpus,
         exclusive=spec.exclusive,
+        array=said.array if said else None,
+        task=said.task if said else None,
+        throttle=said.throttle if said else None,
+        licences={name: n for name, n in said.licences.items() if name in site.licences}
+        if said
+        else {},
     )

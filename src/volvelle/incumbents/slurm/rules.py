@@ -29,6 +29,10 @@ class Rules:
         self.demands = Demands(self.hardware)
         self.weights = Weights(site)
         self.partitions = {one.name: one for one in site.partitions}
+        self.partition_number = {name: at for at, name in enumerate(self.partitions)}
+        masks = [self.hardware.mask(one.nodes) for one in self.partitions.values()]
+        self.partition_nodes = np.array(masks, dtype=np.bool_).reshape(len(masks), -1)
+        self.tiers = np.array([one.tier for one in self.partitions.values()], dtype=np.int64)
         self.qos: Mapping[str, Qos] = {one.name: one for one in site.qos}
         self.usual_qos = {(one.account, one.user): one.default_qos for one in site.associations}
         config = site.config
@@ -63,14 +67,22 @@ class Rules:
         self.limit_stops = "assoc_limit_stop" in flags
         self.up = np.array([node.usable for node in site.nodes], dtype=np.bool_)
         self.numbers: dict[Hashable, int] = {}
-        """Numbers of users, partitions, arrays and groups, in the order in which they were met."""
+        """Numbers of users and arrays, in the order in which they were met."""
+        self.associations: dict[tuple[str, str], int] = {}
+        """Numbers of accounts' users, likewise."""
         self.classes: list[tuple[str, str]] = []
         self.stops = np.zeros((0, 0), dtype=np.bool_)
         """Which classes of jobs may stop which."""
+        self.may_stop = np.zeros(0, dtype=np.bool_)
+        """Which classes may stop any."""
 
     def number(self, of: Hashable) -> int:
         """The number of what passes count by."""
         return self.numbers.setdefault(of, len(self.numbers))
+
+    def association(self, account: str, user: str) -> int:
+        """The number of an account's user."""
+        return self.associations.setdefault((account, user), len(self.associations))
 
     def class_of(self, qos: str, partition: str) -> int:
         """The number of a QOS in a partition, by which preemption goes."""

@@ -1,7 +1,7 @@
 """The parts of a site that the policy does not model, each with the jobs that it touches (decision 72)."""
 
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from volvelle.incumbents.slurm.site import Association, Job, Limits, Partition, Qos, Site
@@ -33,10 +33,13 @@ _REQUESTS: dict[str, Touches] = {
     "Jobs of a reservation run as other jobs do where a trace is simulated": (
         lambda job: bool(job.reservation)
     ),
-    "Throttles of arrays (%N) are not known to sacct: all tasks come at once where a trace is simulated": (
-        lambda job: job.array is not None
+    "Tasks of arrays come at once where a trace is simulated; throttles (%N) of SubmitLine are heeded with"
+    " slurm:jobs=FILE, those written in scripts are recorded nowhere": lambda job: (
+        job.array is not None
     ),
-    "Licences are not counted where a trace is simulated": lambda job: bool(job.licences),
+    "Licences are counted where a trace is simulated with slurm:jobs=FILE only": (
+        lambda job: bool(job.licences)
+    ),
     "Features that jobs ask for (--constraint) are not heeded where a trace is simulated": (
         lambda job: bool(job.features)
     ),
@@ -110,6 +113,14 @@ _FLAGS = frozenset(
 )
 
 
+_THROTTLE = re.compile(r"(?:--array[= ]|\s-a\s*)\S*%(\d+)")
+
+
+def _licences(asked: Mapping[str, float]) -> Mapping[str, float]:
+    prefix = "license/"
+    return {n.removeprefix(prefix): many for n, many in asked.items() if n.startswith(prefix)}
+
+
 def _of_partition(one: Partition) -> str:
     limits = {
         "AllowGroups": one.allow_groups is not None,
@@ -164,19 +175,25 @@ def _of(one: Association) -> Touches:
 
 
 def jobs_of_sacct(text: str) -> Iterator[Job]:
-    """The jobs of an answer of ``sacct -P``, as far as rules look at them; steps are left out."""
+    """The jobs of an answer of ``sacct -P``, as far as rules look at them; steps are left out.
+
+    Licences are part of ``ReqTRES`` where AccountingStorageTRES has them. A throttle is in ``SubmitLine``,
+    the command that submitted the job, and in no column of its own.
+    """
     for row in table(text):
         key = row.get("JobIDRaw") or row.get("JobID", "")
-        if not key or "." in key:
+        if not key[:1].isdigit() or "." in key:
             continue
+        array, _, task = row.get("JobID", "").partition("_")
+        throttle = _THROTTLE.search(row.get("SubmitLine", ""))
         asked = tres(row.get("ReqTRES") or row.get("AllocTRES"))
         nodes = whole(row.get("NNodes")) or int(asked.get("node", 1.0))
         yield Job(
             key=key,
             id=whole(key) or 0,
-            array=whole(row.get("JobID", "").partition("_")[0])
-            if "_" in row.get("JobID", "")
-            else None,
+            array=whole(array) if task else None,
+            task=whole(task) if task else None,
+            throttle=int(throttle[1]) if throttle and task else None,
             submit=0.0,
             user=row.get("User", ""),
             account=row.get("Account", ""),
@@ -186,7 +203,7 @@ def jobs_of_sacct(text: str) -> Iterator[Job]:
             least_nodes=nodes,
             cpus=number(row.get("ReqCPUS"), 1.0),
             asked=asked,
-            licences=counted(row.get("Licenses")),
+            licences=counted(row.get("Licenses")) or _licences(asked),
             features=row.get("Constraints", ""),
             reservation=row.get("Reservation", ""),
         )

@@ -38,6 +38,9 @@ _PLUGINS = {
 """Values that these keys have."""
 
 
+_OF_NODES = ("State", "Like")
+
+
 def changed(site: Site, snapshot: Snapshot, changes: Sequence[str]) -> tuple[Site, Snapshot]:
     """The site and the snapshot after changes. Raises `Problem` for one that is none."""
     for written in changes:
@@ -134,6 +137,11 @@ def examples(site: Site) -> Iterator[tuple[str, str]]:
 def _nodes(nodes: Sequence[Node], named: str, given: Record, written: str) -> Iterator[Node]:
     """Nodes with the state of some changed, or with others behind them that are like one of them."""
     names, known = hosts(named), {node.name: node for node in nodes}
+    if other := next((field for field in given if field not in _OF_NODES), ""):
+        raise Problem(
+            f"{written!r}: {other} is no field of a node that can change{nearest(other, _OF_NODES)}",
+            mend=f"fields are {' and '.join(_OF_NODES)}",
+        )
     wanted = [given["Like"]] if "Like" in given else list(names)
     if unknown := next((name for name in wanted if name not in known), ""):
         raise Problem(f"{written!r}: there is no node {unknown}{nearest(unknown, known)}")

@@ -33,6 +33,7 @@ def config_drift(state: ControllerState, configured: Header, where: str) -> tupl
         *_fixed("seed", stored.seed, configured.seed, where),
         *_profiling(stored, configured, where),
         *_pools(stored, configured, where),
+        *_fixed("levels", _levels(stored), _levels(configured), where),
         *_nodes(state, configured, where),
     )
 
@@ -87,6 +88,10 @@ def _pools(stored: Header, configured: Header, where: str) -> Iterator[str]:
         {pool.name: _said(pool) for pool in each.cluster.pools} for each in (stored, configured)
     )
     yield from _fixed("pools", was, wanted, where)
+
+
+def _levels(header: Header) -> dict[str, float]:
+    return {level.name: level.weight for level in header.cluster.levels}
 
 
 def _said(pool: Pool) -> str:

@@ -70,6 +70,7 @@ class LiveJob:
     """The result of its profile; None until that is over."""
     first_p50: float | None = None
     first_p90: float | None = None
+    forecast_start: float | None = None
     forecast_finish: float | None = None
     """Its first forecast."""
     changed: dict[str, tuple[Value, Value]] = field(default_factory=dict)
@@ -88,6 +89,7 @@ class LiveJob:
             submitted=record.submitted,
             first_p50=record.first_p50,
             first_p90=record.first_p90,
+            forecast_start=record.forecast_start,
             forecast_finish=record.forecast_finish,
         )
 
@@ -137,13 +139,15 @@ class LiveJob:
 
     def set_first_forecast(self, forecast: FirstForecast) -> None:
         """Take over its first forecast."""
-        self.forecast_finish = forecast.finish
+        self.forecast_start, self.forecast_finish = forecast.start, forecast.finish
         self.first_p50, self.first_p90 = forecast.p50, forecast.p90
 
     def recall_forecast(self, now: float) -> None:
         """Show the first forecast until the next one, where no later one is remembered and it lies ahead."""
         if self.predicted_p50 is None and self.first_p50 is not None and self.first_p50 > now:
             self.predicted_p50, self.predicted_p90 = self.first_p50, self.first_p90
+            if self.forecast_start is not None:
+                self.predicted_start = min(max(self.forecast_start, now), self.first_p50)
 
     def update_forecast(
         self,
@@ -170,7 +174,7 @@ class LiveJob:
 
 
 _SUBMITTED = ("number", "user", "request", "request_json", "position", "submitted")
-_FIRST_FORECAST = ("first_p50", "first_p90", "forecast_finish")
+_FIRST_FORECAST = ("first_p50", "first_p90", "forecast_start", "forecast_finish")
 _HINTS = get_type_hints(LiveJob)
 _REMEMBERED = tuple(each for each in fields(LiveJob) if each.name not in _SUBMITTED)
 

@@ -1,5 +1,7 @@
 """Progress of attempts: what the scheduler's estimator, termination rule and policy are told, and when."""
 
+import numpy as np
+
 from volvelle.core.events import BatchSizeChanged, LossReported, ProgressReported, TrainingReported
 from volvelle.core.facets import FollowsRegimes
 from volvelle.core.parts import Estimator
@@ -53,7 +55,8 @@ class ProgressReports:
         assert job.measured_from is not None
         grants = self._state.ledger.grants(attempt.granted)
         resources = self._state.scheduler.resources
-        kinds = {resources.nodes[resources.index[each.node]].gpu_type for each in grants}
+        there = np.array([resources.index[each.node] for each in grants], dtype=np.int64)
+        kinds = {resources.nodes[at].gpu_type for at in there}
         rate = 1.0 / report.iteration_seconds if report.iteration_seconds > 0.0 else 0.0
         if report.total_epochs:
             rate *= max(report.epochs - job.measured_from[1], 0.0)
@@ -69,6 +72,7 @@ class ProgressReports:
             rate=rate,
             epochs=report.total_epochs > 0,
             total=float(report.total_epochs or report.total_iterations),
+            nodes_apart=resources.nodes_apart(there, len(attempt.granted)),
         )
         if self._changes.now >= job.next_measured and self._state.measured.is_news(measured):
             job.next_measured = self._changes.now + _NEWS_SECONDS

@@ -2,9 +2,11 @@
 
 Both are calibrated by `volvelle.estimate.told.ToldTimes` at a job's first forecast, and anew when the job
 starts or is stopped. In between what remains counts as often as then. P50 of a finish is no later than a
-guarantee that the forecast keeps, and a start is no later than P50 of the finish.
+guarantee that the forecast keeps. A start is no earlier than P50 of the end that lets the job in, and leaves
+half of its run before P50 of its finish: medians that are learned apart contradict each other without that.
 """
 
+import math
 import threading
 from bisect import bisect_left, insort
 from collections.abc import Iterable, Mapping, Sequence
@@ -19,7 +21,9 @@ from volvelle.core.scheduler_state import SchedulerState
 from volvelle.estimate.likeness import ARRIVALS_SECONDS, Observed, believed_service
 from volvelle.estimate.told import AT_ONCE_SECONDS, ToldTimes
 from volvelle.live.scheduler_queries import declarations, holds_gpus, unheld_job_numbers
+from volvelle.model.arrays import FloatColumn
 from volvelle.model.job import JobSpec
+from volvelle.model.tolerances import SAME_MOMENT
 
 
 class PastForecast(NamedTuple):
@@ -64,6 +68,8 @@ class CalibratedTimes(NamedTuple):
         return self._replace(p50=p50, start=None if self.start is None else min(self.start, p50))
 
 
+_LEAST_RUN = 0.5
+"""Share of its run that a start leaves before P50 of the finish."""
 UNKNOWN = CalibratedTimes(None, None, prior=False)
 """Times of a job that is not forecast to finish."""
 
@@ -157,7 +163,9 @@ class ForecastCalibration:
             observed, seconds, limit = self._asked(scheduler, number, finish)
             told = self._told.ask(now, observed, seconds, limit)
             if start is not None and start > now:
-                start = now + self._starts.ask(now, observed, start - now).p50
+                begins = now + self._starts.ask(now, observed, start - now).p50
+                one = (np.array([each]) for each in (start, finish, begins, now + told.p50))
+                start = float(_in_order(now, *one)[0])
         return CalibratedTimes(now + told.p50, now + told.p90, told.prior, start)
 
     def again(
@@ -179,14 +187,21 @@ class ForecastCalibration:
         finishes: Mapping[int, float],
     ) -> dict[int, CalibratedTimes]:
         """Times of jobs that were told before, by the scores of then."""
-        p50, p90 = self._told.again(numbers, np.array([finishes[n] - now for n in numbers]))
-        wait = [n for n in numbers if n in self._starts and n in starts]
-        begins, _ = self._starts.again(wait, np.array([starts[n] - now for n in wait]))
-        started = {**starts, **dict(zip(wait, (now + begins).tolist(), strict=True))}
-        times = zip((now + p50).tolist(), (now + p90).tolist(), strict=True)
+        if not numbers:
+            return {}
+        finish = np.array([finishes[n] for n in numbers])
+        start = np.array([starts.get(n, math.nan) for n in numbers])
+        p50, p90 = self._told.again(numbers, finish - now)
+        wait = [at for at, n in enumerate(numbers) if n in self._starts and n in starts]
+        begins = start.copy()
+        begins[wait] = now + self._starts.again([numbers[at] for at in wait], start[wait] - now)[0]
+        begins = _in_order(now, start, finish, begins, now + p50)
+        times = zip(
+            numbers, (now + p50).tolist(), (now + p90).tolist(), begins.tolist(), strict=True
+        )
         return {
-            n: CalibratedTimes(*both, self._told.prior, started.get(n))
-            for n, both in zip(numbers, times, strict=True)
+            n: CalibratedTimes(half, most, self._told.prior, begin if n in starts else None)
+            for n, half, most, begin in times
         }
 
     def share_within(
@@ -218,6 +233,23 @@ class ForecastCalibration:
             insort(self._arrivals, submitted)
         del self._arrivals[: bisect_left(self._arrivals, now - ARRIVALS_SECONDS)]
         return len(self._arrivals)
+
+
+def _in_order(
+    now: float, start: FloatColumn, finish: FloatColumn, told: FloatColumn, p50: FloatColumn
+) -> FloatColumn:
+    """Starts as they are told, after P50 of an end at the forecast start and in time for the run.
+
+    start, finish: as forecast, of all jobs; NaN for an unknown start. The run is as much shorter than
+    forecast as P50 is sooner than the finish.
+    """
+    order = np.lexsort((p50, finish))
+    at = np.minimum(np.searchsorted(finish[order], start), len(order) - 1)
+    let_in = np.where(finish[order[at]] == start, p50[order[at]], -np.inf)
+    ahead = np.maximum(finish - now, SAME_MOMENT)
+    run = (finish - start) * np.minimum(1.0, (p50 - now) / ahead)
+    found = np.minimum(np.maximum(told, let_in), p50 - _LEAST_RUN * run)
+    return np.where(start > now, found, told)
 
 
 class _Crowd(NamedTuple):

@@ -87,18 +87,18 @@ def _describe(
     labels: _Labels,
     cause: Reason,
     wanted: float,
-    free: tuple[int, str, int],
+    free: tuple[int, str],
     kinds: str,
     pool: int,
     constraints: tuple[str, ...],
 ) -> str:
-    total, node, most = free
+    total, most = free
     gpus = f"{wanted:g} {kinds}GPU{'' if wanted == 1 else 's'}"
     there = f"{total} free"
     if constraints:
         among = f"nodes with {', '.join(constraints)}"
         there = f"{total} free on {among}" if total else f"none free on {among}"
-    there += f", most on {node} ({most})" if total else ""
+    there += f", most {most}" if total else ""
     policy = labels.policy
     name, limit = labels.limits[pool] if pool >= 0 else ("", 0.0)
     if cause is Reason.ORDER and total < wanted:
@@ -124,7 +124,7 @@ class _FreeGpus:
     def __init__(self, scheduler: Scheduler) -> None:
         self._resources = scheduler.resources
         self._free = np.where(self._resources.schedulable, self._resources.free, 0)
-        self._cache: dict[int, tuple[int, str, int]] = {}
+        self._cache: dict[int, tuple[int, str]] = {}
 
     def named(self, types: int) -> str:
         """The kinds that a job may have, as in ``h100 or a100``; empty where these are all."""
@@ -132,11 +132,21 @@ class _FreeGpus:
         names = dict.fromkeys(name for at, name in enumerate(there) if types >> at & 1)
         return "" if "" in names or len(names) == len({*there}) else f"{' or '.join(names)} "
 
-    def of_kinds(self, types: int) -> tuple[int, str, int]:
-        """Free GPUs on a set of kinds of nodes, the node that has most of them, and how many it has."""
+    def of_kinds(self, types: int) -> tuple[int, str]:
+        """Free GPUs on a set of kinds of nodes; the node that has most, and such a domain of each level."""
         if types not in self._cache:
-            free = np.where((types >> self._resources.node_type) & 1, self._free, 0)
-            best = int(np.argmax(free)) if len(free) else 0
-            name = self._resources.nodes[best].name if len(free) else ""
-            self._cache[types] = (int(free.sum()), name, int(free[best]) if len(free) else 0)
+            resources = self._resources
+            free = np.where((types >> resources.node_type) & 1, self._free, 0)
+            most = []
+            if total := int(free.sum()):
+                best = int(np.argmax(free))
+                most.append(f"on {resources.nodes[best].name} ({free[best]})")
+                for depth, there in reversed([*enumerate(resources.domains)]):
+                    by_domain = np.bincount(there, free)
+                    domain = int(np.argmax(by_domain))
+                    node = resources.nodes[int(np.argmax(there == domain))]
+                    name = (node.domain[depth : depth + 1] or ("none",))[0]
+                    level = resources.levels[depth].name
+                    most.append(f"in {level} {name} ({by_domain[domain]:g})")
+            self._cache[types] = total, ", ".join(most)
         return self._cache[types]

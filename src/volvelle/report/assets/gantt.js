@@ -138,6 +138,7 @@ function ganttChart(root, data, { open = null, laneName = null } = {}) {
     for (let group = 0; group < groups.length; group++) drawBars(group, color(roles[group]));
     drawLabels(color("paper"), color("ink"));
     drawCuts(color("ink"));
+    drawBeyond(color("ink"));
     for (const row of new Set([picked, pointed])) if (row >= 0) drawPicked(row, color("ink"));
     pen.restore();
     if (data.now !== undefined) drawNow(color("ink"), color("paper"));
@@ -236,6 +237,15 @@ function ganttChart(root, data, { open = null, laneName = null } = {}) {
     for (let i = 0; i < count; i++) {
       const box = cut[i] ? barBox(i) : null;
       if (box && box[2] >= 7 && box[3] >= 5) drawWedge(pen, box);
+    }
+  }
+
+  // What goes on beyond the right edge is marked there, where its bar begins in sight.
+  function drawBeyond(color) {
+    pen.fillStyle = color;
+    for (let i = 0; i < count; i++) {
+      const box = bars.predicted?.[i] && start[i] < shown.right && start[i] + bars.length[i] > shown.right ? barBox(i) : null;
+      if (box && box[3] >= 5) drawArrow(pen, plot.x + plot.width, box);
     }
   }
 

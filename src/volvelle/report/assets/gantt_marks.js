@@ -36,6 +36,16 @@ function drawWedge(pen, [x, y, width, height]) {
   pen.fill();
 }
 
+// At `right`, where what is in the box goes on.
+function drawArrow(pen, right, [, y, , height]) {
+  const size = Math.min(5, height / 2 - 1), middle = y + height / 2;
+  pen.beginPath();
+  pen.moveTo(right - size - 2, middle - size);
+  pen.lineTo(right - 2, middle);
+  pen.lineTo(right - size - 2, middle + size);
+  pen.fill();
+}
+
 // All parts of one job, tied in their order.
 function drawParts(pen, boxes) {
   let before = null;

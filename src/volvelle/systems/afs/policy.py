@@ -236,7 +236,7 @@ def grow_by_contest(
     return free
 
 
-@compiled_later
+@kernel
 def _with_one_more(
     table: NDArray[np.float64], curve: int, gpu_type: int, gpus: float, work: float
 ) -> tuple[float, float]:
@@ -248,7 +248,7 @@ def _with_one_more(
     return np.inf, np.inf if more > 0.0 else 1.0
 
 
-@compiled_later
+@kernel
 def _beats(
     late: int,
     best: int,

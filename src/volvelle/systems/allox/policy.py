@@ -102,7 +102,14 @@ def heads(work: Floats, rates: Floats, free: Ints) -> Ints:
     head = np.full(jobs, -1)
     if jobs == 0 or gpus == 0:
         return head
-    places = -(-jobs // gpus) if (free > 0).sum() == 1 else jobs
+    alike = (free > 0).sum() == 1
+    if alike and jobs <= gpus:  # the head of a queue for each
+        gpu_type = int(np.argmax(free))
+        for job in range(jobs):
+            if rates[gpu_type, job] > 0.0:
+                head[job] = gpu_type
+        return head
+    places = -(-jobs // gpus) if alike else jobs
     kind = np.repeat(np.arange(len(free)), free)
     longest = 0.0
     for gpu_type in range(len(free)):

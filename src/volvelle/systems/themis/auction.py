@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from volvelle.core.columns import HELD, LEAST, MOST, SCALE, SUBMIT, TOTAL
-from volvelle.core.compiled import compiled, compiled_later
+from volvelle.core.compiled import compiled, compiled_later, kernel
 from volvelle.core.fill import work_left
 from volvelle.model.arrays import Floats, Ints
 from volvelle.model.tolerances import SAME_AMOUNT, SAME_SHARE, WHOLE_NUMBER
@@ -165,12 +165,12 @@ def worst_first(matrix: Floats, turn: Ints, terms: Floats, free: float) -> Ints:
     return order
 
 
-@compiled_later
+@kernel
 def _rho(terms: Floats, row: int, gpus: float) -> float:
     return float((terms[0, row] + terms[1, row] / gpus) / terms[2, row])
 
 
-@compiled_later
+@kernel
 def _settled(turn: Ints, keys: Floats, by_key: Ints) -> Ints:
     """The rows of ``turn`` by rising ``keys``; what is equal but for rounding in the order of turn."""
     jobs = len(turn)
@@ -243,7 +243,7 @@ def share_out(
     return gpus
 
 
-@compiled
+@kernel
 def _value(terms: Floats, row: int, gpus: float, linear: bool) -> float:
     if linear:
         return gpus

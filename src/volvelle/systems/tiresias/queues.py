@@ -211,9 +211,7 @@ def add_sample(memory: Floats, service: float) -> None:
     at = int(np.searchsorted(samples_in(memory), service))
     memory[SAMPLES] += 1.0
     samples, sums = samples_in(memory), sums_in(memory)
-    for place in range(len(samples) - 1, at, -1):
-        samples[place] = samples[place - 1]
-        sums[place + 1] = sums[place] + service
+    samples[at + 1 :], sums[at + 2 :] = samples[at:-1].copy(), sums[at + 1 : -1] + service
     samples[at], sums[at + 1] = service, sums[at] + service
 
 

@@ -19,6 +19,7 @@ from volvelle.model.validation import describe_validation
 from volvelle.workload.readers.columns import Columns, jobs_of
 from volvelle.workload.readers.ledger import Broken, Ledger, Unfit, each_job
 from volvelle.workload.readers.rows import MOST_GPUS, Row
+from volvelle.workload.readers.states import state_of
 from volvelle.workload.readers.text import Sample, csv_columns, csv_rows
 
 
@@ -97,12 +98,18 @@ class RowFormat(TableFormat):
 
 
 class ColumnFormat(TableFormat):
-    """A table that is read column by column, for traces of many rows."""
+    """A table that is read column by column, for traces of many rows; ``state``: the column with states."""
+
+    state: ClassVar[str] = "state"
 
     def read(self, path: Path, ledger: Ledger, options: Any) -> Iterator[Job]:
         """A job for each row."""
         blocks = csv_columns(path, ledger, required=self.required)
-        return jobs_of(blocks, self.jobs, ledger)
+        return jobs_of(blocks, self.jobs, ledger, self.states)
+
+    def states(self, columns: Columns) -> Sequence[str]:
+        """The state of the job in each row."""
+        return columns.optional(self.state, state_of, "")
 
     @abstractmethod
     def jobs(self, columns: Columns) -> Sequence[Job | None]:

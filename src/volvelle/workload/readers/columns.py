@@ -7,7 +7,7 @@ had been read alone; other values of such a row are without meaning.
 import math
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import islice
+from itertools import compress, islice
 from typing import TypeVar
 
 from volvelle.model.job import Job
@@ -233,21 +233,31 @@ class _Part(Columns):
 
 
 def jobs_of(
-    blocks: Iterable[Columns], make: Callable[[Columns], Sequence[Job | None]], ledger: Ledger
+    blocks: Iterable[Columns],
+    make: Callable[[Columns], Sequence[Job | None]],
+    ledger: Ledger,
+    states_of: Callable[[Columns], Sequence[str]],
 ) -> Iterator[Job]:
-    """The jobs ``make`` finds, one in each row; wrong rows, and repeated ids, go to the ledger."""
+    """The jobs ``make`` finds, one in each row; wrong rows, and repeated ids, go to the ledger.
+
+    states_of: the state of each row's job, "" for none; those of the jobs are counted.
+    """
     seen: set[str] = set()
+    counts = ledger.report.states
     for block in blocks:
         made = make(block)
+        states = states_of(block)
         if not block.wrong:
             sound = [job for job in made if job is not None]
             names = {job.spec.id for job in sound}
             if len(names) == len(sound) and seen.isdisjoint(names):
                 seen |= names
                 ledger.report.kept += len(sound)
+                counts.update(compress(states, made))
                 yield from sound
                 continue
         jobs = dict(zip(block.lines, made, strict=True))
+        state_at = dict(zip(block.lines, states, strict=True))
         for line in sorted(jobs.keys() | block.wrong.keys()):
             what = block.wrong.get(line)
             job = jobs.get(line)
@@ -260,4 +270,5 @@ def jobs_of(
             elif job is not None:
                 seen.add(job.spec.id)
                 ledger.report.kept += 1
+                counts[state_at[line]] += 1
                 yield job

@@ -7,7 +7,7 @@ path.
 
 import re
 import shlex
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -83,21 +83,21 @@ def mapped_header(
     columns: Mapping[str, str],
     known: Iterable[str],
     dates: DateForm | None = None,
-) -> tuple[ColumnNames, Callable[[Columns], Columns]]:
-    """``header`` under our names, and what puts its rows under it. Raises `Problem`.
+) -> tuple[ColumnNames, Callable[[Columns], Columns], list[str]]:
+    """``header`` under our names, what puts its rows under it, and what is wrong with ``columns``.
 
     dates: how points in time are written; none: numbers of seconds or ISO times.
     """
     known = tuple(known)
     mapped = ColumnNames(header.names, header.file)
     made: list[tuple[int, Callable[[str], str]]] = []  # more columns, behind those of the file
+    wrong: list[str] = []
     for ours, theirs in columns.items():
-        if ours not in known:
-            raise Problem(
-                f"--map {_pair(ours, theirs)}: there is no column {ours!r} of ours{nearest(ours, known)}",
-                mend=f"ours are {', '.join(known)}",
-            )
-        position, factor = _located(header, ours, theirs)
+        said = _wrong_pair(header, ours, theirs, known)
+        if said:
+            wrong.append(f"--map {shlex.quote(f'{ours}={theirs}')}: {said}")
+            continue
+        position, factor = _located(header, theirs)
         mapped.index[ours] = position
         if factor is not None:
             mapped.index[ours] = header.width + len(made)
@@ -110,7 +110,22 @@ def mapped_header(
     def under(rows: Columns) -> Columns:
         return rows.under(mapped, made)
 
-    return mapped, under
+    return mapped, under, wrong
+
+
+def _wrong_pair(header: ColumnNames, ours: str, theirs: str, known: Sequence[str]) -> str:
+    """A clause on a pair that cannot be applied; "" for the others."""
+    if ours not in known:
+        return f"there is no column {ours!r} of ours{nearest(ours, known)}"
+    name, _, unit = theirs.rpartition(":")
+    if theirs in header:
+        return ""
+    if name not in header:
+        name = name or theirs
+        return f"{header.file} has no column {name!r}{nearest(name, header.names)}"
+    if unit in UNITS or (_FACTOR.fullmatch(unit) and float(unit) > 0.0):
+        return ""
+    return f"unknown unit {unit!r}{nearest(unit, UNITS)}, units are {', '.join(UNITS)}, or a number"
 
 
 def _times(factor: float, text: str) -> str:
@@ -121,25 +136,9 @@ def _times(factor: float, text: str) -> str:
         return text
 
 
-def _located(header: ColumnNames, ours: str, theirs: str) -> tuple[int, float | None]:
+def _located(header: ColumnNames, theirs: str) -> tuple[int, float | None]:
+    """The position of a column, and what its numbers are multiplied by."""
     if theirs in header:
         return header.index[theirs], None
-    name, separator, unit = theirs.rpartition(":")
-    if separator and name in header:
-        if unit in UNITS:
-            return header.index[name], UNITS[unit]
-        if _FACTOR.fullmatch(unit) and float(unit) > 0.0:
-            return header.index[name], float(unit)
-        raise Problem(
-            f"--map {_pair(ours, theirs)}: unknown unit {unit!r}{nearest(unit, UNITS)}",
-            mend=f"units are {', '.join(UNITS)}, or a number",
-        )
-    raise Problem(
-        f"--map {_pair(ours, theirs)}: {header.file} has no column {name or theirs!r}"
-        f"{nearest(name or theirs, header.names)}; its columns are {', '.join(header.names)}"
-    )
-
-
-def _pair(ours: str, theirs: str) -> str:
-    """A pair of a map as a shell takes it."""
-    return shlex.quote(f"{ours}={theirs}")
+    name, _, unit = theirs.rpartition(":")
+    return header.index[name], UNITS.get(unit) or float(unit)

@@ -10,7 +10,7 @@ reward step is ``4h:10`` (deadline since submission, value), GPU types are joine
 
 import itertools
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import Any, TypeVar
@@ -20,7 +20,7 @@ from pydantic import Field, field_validator
 
 from volvelle.model.job import Job, JobClass, JobSpec, Reward, Truth
 from volvelle.model.job_schema import fields_of
-from volvelle.model.problems import Problem, nearest
+from volvelle.model.problems import Problem
 from volvelle.model.units import parse_duration
 from volvelle.workload.readers.base import ReaderOptions, TraceFormat, formats, rigid_jobs
 from volvelle.workload.readers.cells import codec_of, meaning_of, read_column
@@ -35,6 +35,8 @@ from volvelle.workload.readers.rows import (
     in_range,
     parse_timestamp,
 )
+from volvelle.workload.readers.states import ChosenStates, states_of
+from volvelle.workload.readers.suggesting import suggested, suggested_dates
 from volvelle.workload.readers.text import Sample, csv_columns
 
 Made = TypeVar("Made", bound=msgspec.Struct)
@@ -45,6 +47,7 @@ _MORE = {
     "start_time": "when it really started; with end_time, instead of a duration",
     "end_time": "when it really ended; with start_time, instead of a duration",
     "duration": "how long it runs on its GPUs",
+    "state": "what became of it; jobs are counted by it, and chosen as in state=Status:completed+failed",
     "deadline": "the one deadline, since submission or as an ISO time; strict by default",
 }
 _SPEC = {one.name: one for one in fields_of(JobSpec)}
@@ -95,7 +98,7 @@ class Own(TraceFormat):
         blocks = csv_columns(path, ledger, delimiter=delimiter)
         if delimiter == ";":  # as spreadsheets write where the comma is in numbers
             blocks = (block.remade(_with_point) for block in blocks)
-        return jobs_of(mapped(blocks, options, ledger), own_jobs, ledger)
+        return jobs_of(mapped(blocks, options, ledger), own_jobs, ledger, states_of)
 
 
 def _with_point(cell: str) -> str:
@@ -104,24 +107,36 @@ def _with_point(cell: str) -> str:
 
 
 def mapped(blocks: Iterable[Columns], options: OwnOptions, ledger: Ledger) -> Iterator[Columns]:
-    """``blocks`` under our column names, with units and dates applied. Raises `Problem`."""
+    """``blocks`` under our column names, with units and dates applied, by state. Raises `Problem`."""
     zones: set[bool] = set()
     under: Callable[[Columns], Columns] | None = None
     dates = DateForm(options.dates) if options.dates else None
+    columns, states = _chosen_states(options.columns)
     for block in blocks:
         if under is None and len(block):
-            header, under = mapped_header(block.header, options.columns, COLUMNS, dates)
-            _check(header)
+            header, under, wrong = mapped_header(block.header, columns, COLUMNS, dates)
+            if wrong := wrong + _lacking(header, columns):
+                raise _wrong_map(wrong, block, options)
+            if "status" in header:
+                header.index.setdefault("state", header.index["status"])
             ledger.headings = {
                 ours: theirs if theirs in block.header else theirs.rpartition(":")[0]
-                for ours, theirs in options.columns.items()
+                for ours, theirs in columns.items()
             }
         ours = block if under is None else under(block)
+        states.note(ours)
         if len(zones) < 2:
             _note_zones(ours, zones, ledger)
         yield ours
+    states.check(ledger.file)
     if dates is not None:
         dates.check(ledger)
+
+
+def _chosen_states(columns: Mapping[str, str]) -> tuple[dict[str, str], ChosenStates]:
+    """The map without the states chosen in it, and these."""
+    name, _, chosen = columns.get("state", "").partition(":")
+    return dict(columns) | ({"state": name} if name else {}), ChosenStates(chosen)
 
 
 def _note_zones(columns: Columns, zones: set[bool], ledger: Ledger) -> None:
@@ -136,18 +151,27 @@ def _note_zones(columns: Columns, zones: set[bool], ledger: Ledger) -> None:
             return
 
 
-def _check(header: ColumnNames) -> None:
-    header.require(("submit_time", "gpus"))
-    if not (
-        "duration" in header
-        or "work" in header
-        or {"start_time", "end_time"} <= header.index.keys()
-    ):
-        raise Problem(
-            f"{header.file} line 1: nothing says how long a job runs"
-            f"{nearest('duration', header.names)}",
-            mend="map a column to duration, to work, or two to start_time and end_time",
+def _lacking(header: ColumnNames, columns: Mapping[str, str]) -> list[str]:
+    """Clauses on needed columns of ours that the table has not, and that ``columns`` do not name."""
+    there = header.index.keys() | columns.keys()
+    lacking = [f"there is no column {one!r}" for one in ("submit_time", "gpus") if one not in there]
+    if not there & {"duration", "work"} and not {"start_time", "end_time"} <= there:
+        lacking.append(
+            "nothing says how long a job runs (duration, work, or start_time and end_time)"
         )
+    return lacking
+
+
+def _wrong_map(wrong: list[str], block: Columns, options: OwnOptions) -> Problem:
+    """All that is wrong with a table's columns, and a whole line that may be right."""
+    names = block.header.names
+    cells = (cell for name in names for cell in block.texts(name))
+    dates = "" if options.dates else suggested_dates(cells)
+    line = " ".join(filter(None, (suggested(names), dates)))
+    return Problem(
+        f"{'; '.join(wrong)}. The columns of {block.header.file} are {', '.join(names)}",
+        mend=f"perhaps they are {line}",
+    )
 
 
 def own_jobs(columns: Columns) -> Sequence[Job | None]:

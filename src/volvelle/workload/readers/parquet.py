@@ -14,6 +14,7 @@ from volvelle.workload.readers.columns import Columns, jobs_of
 from volvelle.workload.readers.ledger import Ledger
 from volvelle.workload.readers.own import OwnOptions, mapped, own_jobs
 from volvelle.workload.readers.rows import ColumnNames
+from volvelle.workload.readers.states import states_of
 from volvelle.workload.readers.text import Sample
 
 MAGIC = b"PAR1"
@@ -34,7 +35,7 @@ class Parquet(TraceFormat):
 
     def read(self, path: Path, ledger: Ledger, options: Any) -> Iterator[Job]:
         """A job for each row."""
-        return jobs_of(mapped(_blocks(path, ledger), options, ledger), own_jobs, ledger)
+        return jobs_of(mapped(_blocks(path, ledger), options, ledger), own_jobs, ledger, states_of)
 
 
 def import_parquet() -> Any:

@@ -64,6 +64,7 @@ class Sacct(ColumnFormat):
     name = "sacct"
     title = "Slurm accounting, sacct --parsable2"
     required = ("Submit",)
+    state = "State"
 
     def matches(self, sample: Sample) -> float:
         """Sure of a ``|`` table with Slurm's column names."""
@@ -83,7 +84,7 @@ class Sacct(ColumnFormat):
             return _joined(columns, found, requeued, ledger)
 
         ended = set()
-        for job in jobs_of(blocks, jobs, ledger):
+        for job in jobs_of(blocks, jobs, ledger, self.states):
             ended.add(job.spec.id)
             yield job
         never_again = [job for number, job in requeued.items() if number not in ended]

@@ -6,43 +6,17 @@ import shlex
 from collections.abc import Iterable, Sequence
 
 from volvelle.workload.readers.mapping import TIMES
+from volvelle.workload.readers.words import COLUMN_NAMES, joined, words_of
 from volvelle.workload.workload import ImportReport
 
-_SYNONYMS: dict[str, tuple[str, ...]] = {
-    "id": ("id", "job_id", "jobid", "job", "job_number", "job_name", "app_id", "uuid", "task_id"),
-    "submit_time": (
-        "submit_time", "submit", "submitted", "submitted_at", "submission_time", "arrival",
-        "arrival_time", "created", "created_at", "creation_time", "queued_at", "requested_on",
-        "requested_at", "request_time", "timestamp", "time",
-    ),
-    "gpus": (
-        "gpus", "gpu", "num_gpu", "num_gpus", "gpu_num", "gpu_count", "n_gpus", "ngpus",
-        "gpu_request", "requested_gpus", "num_replicas", "workers", "scale_factor",
-    ),
-    "duration": (
-        "duration", "runtime", "run_time", "elapsed", "elapsed_time", "execution_time", "length",
-        "job_duration", "walltime", "seconds", "minutes", "hours",
-    ),
-    "start_time": ("start_time", "start", "started", "started_at", "started_on", "begin", "begin_time"),
-    "end_time": (
-        "end_time", "end", "ended", "ended_at", "finished", "finished_at", "finish_time",
-        "completed", "completed_at", "completed_on", "completion_time",
-    ),
-    "user": ("user", "owner", "user_name", "username", "user_id", "submitted_by"),
-    "gpu_type": (
-        "gpu_type", "gpu_types", "gpu_model", "gpu_name", "gpu_kind", "accelerator", "accelerator_type",
-    ),
-    "pool": ("pool", "team", "account", "group", "project", "department", "virtual_cluster", "vc"),
-}  # fmt: skip
 _UNIT_SUFFIXES = {
     "ms": "ms", "millis": "ms", "min": "min", "mins": "min", "minutes": "min", "h": "h",
     "hr": "h", "hrs": "h", "hours": "h", "days": "d", "s": "", "sec": "", "secs": "", "seconds": "",
-    "milli": "milli",
+    "milli": "milli", "minuten": "min", "minutos": "min", "stunden": "h", "std": "h", "heures": "h",
+    "horas": "h", "tage": "d", "jours": "d", "dias": "d", "sekunden": "", "secondes": "", "segundos": "",
 }  # fmt: skip
 
 _NEAR, _SURE = 0.75, 0.9  # likeness from which a name is taken, and from which another fits too
-_WORDS = re.compile(r"[A-Z]{2,}s(?![a-z])|[A-Z]?[a-z0-9]+|[A-Z0-9]+(?![a-z])")
-_FILLERS = frozenset(("of", "the", "no", "nr"))
 _DATE = re.compile(
     r"\b(?P<first>\d{1,2})(?P<mark>[/.-])(?P<second>\d{1,2})(?P=mark)(?P<year>\d{4}|\d{2})"
     r"(?:(?P<gap>[ T])(?P<hour>\d{1,2}):\d\d(?P<seconds>:\d\d)?(?P<half> ?[AaPp][Mm])?)?\b"
@@ -59,7 +33,7 @@ def suggested(names: Sequence[str]) -> str:
         }
         found.setdefault("duration", "?")
     parts = []
-    for ours in _SYNONYMS:
+    for ours in COLUMN_NAMES:
         name = found.get(ours, "?" if ours in ("submit_time", "gpus") else ours)
         if name != ours:
             unit = _unit_of(name)
@@ -88,7 +62,7 @@ def _paired(names: Sequence[str]) -> dict[str, str]:
     pairs = sorted(
         (
             (_likeness(name, ours), -place, ours, name)
-            for place, ours in enumerate(_SYNONYMS)
+            for place, ours in enumerate(COLUMN_NAMES)
             for name in names
         ),
         reverse=True,
@@ -105,23 +79,23 @@ def _likeness(name: str, ours: str) -> float:
     plain = _plain(name, ours)
     return max(
         difflib.SequenceMatcher(None, plain, known).ratio() - 1e-3 * place
-        for place, known in enumerate(_SYNONYMS[ours])
+        for place, known in enumerate(COLUMN_NAMES[ours])
     )
 
 
 def _plain(name: str, ours: str) -> str:
-    words = [word.lower() for word in _WORDS.findall(name)]
+    words = words_of(name)
     if (
         len(words) > 1
         and words[-1] in _UNIT_SUFFIXES
         and (words[-1] == "milli") == (ours == "gpus")
     ):
         words.pop()  # GPU Hours are no GPUs
-    return "_".join(word for word in words if word not in _FILLERS) or name
+    return joined(words) or name
 
 
 def _unit_of(name: str) -> str:
-    words = [word.lower() for word in _WORDS.findall(name)]
+    words = words_of(name)
     alone = len(words) == 1 and len(words[0]) < 4  # h or s alone is a name, not a unit
     return "" if not words or alone else _UNIT_SUFFIXES.get(words[-1], "")
 

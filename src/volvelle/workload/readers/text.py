@@ -1,4 +1,4 @@
-"""Text files as traces come: plain or gzip, mostly UTF-8, with rows that are sometimes damaged.
+"""Text files as traces come: plain or gzip, UTF-8 or Windows-1252, with rows that are sometimes damaged.
 
 Lines and rows are read in blocks; of a file nothing else is held.
 """
@@ -24,7 +24,7 @@ SAMPLE_BYTES = 65536
 BLOCK_LINES = 128
 """Lines read at once: few enough for a processor's caches, enough to make little of each block."""
 
-_NOT_UTF8 = "not UTF-8: characters replaced"
+_NOT_UTF8 = "not UTF-8: read as Windows-1252"
 DELIMITERS = ",;\t|"
 
 
@@ -55,7 +55,7 @@ def open_binary(path: Path) -> Iterator[BinaryIO]:
 
 
 def text_lines(path: Path, ledger: Ledger) -> Iterator[str]:
-    """The lines of ``path`` with their ends; bytes that are not UTF-8 are replaced and counted."""
+    """The lines of ``path`` with their ends; those that are not UTF-8 are counted."""
     for lines in _line_blocks(path, ledger):
         yield from lines
 
@@ -80,7 +80,7 @@ def _cleaned_blocks(block: list[str], first: int, ledger: Ledger) -> Iterator[li
     for number, line in enumerate(block, first):
         cleaned = line
         if not line.isascii():
-            cleaned = line.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+            cleaned = _decoded(line.encode("utf-8", "surrogateescape"))
         if cleaned != line:
             if lines and ledger.would_tell(_NOT_UTF8):
                 yield lines
@@ -88,6 +88,14 @@ def _cleaned_blocks(block: list[str], first: int, ledger: Ledger) -> Iterator[li
             ledger.mended(Broken(_NOT_UTF8, value=cleaned.strip()), number)
         lines.append(cleaned)
     yield lines
+
+
+def _decoded(text: bytes) -> str:
+    """The text of a line: UTF-8, or else as spreadsheets write it."""
+    try:
+        return text.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        return text.decode("cp1252", "replace")
 
 
 @dataclass(frozen=True)
@@ -114,7 +122,7 @@ class Sample:
                 f"{path.name} is a Git LFS pointer, not the trace itself", mend="run git lfs pull"
             )
         whole = head if len(head) < SAMPLE_BYTES else head[: head.rfind(b"\n") + 1] or head
-        lines = whole.decode("utf-8-sig", "replace").splitlines()
+        lines = _decoded(whole).splitlines()
         return cls(path, head, tuple(line for line in lines if line.strip()))
 
     @property

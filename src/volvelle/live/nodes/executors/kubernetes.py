@@ -9,7 +9,9 @@ object deleted, or tainted out-of-service.
 import sys
 import threading
 import time
+import traceback
 from collections.abc import Callable
+from pathlib import Path
 from typing import Annotated, ClassVar
 
 import msgspec
@@ -54,7 +56,7 @@ from volvelle.live.nodes.executors.kubernetes_logs import PodKeys, PodLogs
 from volvelle.live.nodes.executors.kubernetes_nodes import NodeStates, node_of
 from volvelle.live.nodes.executors.kubernetes_template import read_template
 from volvelle.live.nodes.node_logs import NodeLogs
-from volvelle.model.cluster import Cluster
+from volvelle.model.cluster import Cluster, Level
 from volvelle.model.node import Node
 from volvelle.model.problems import Problem
 from volvelle.model.validation import Seconds
@@ -89,6 +91,10 @@ class OnKubernetes(DialIn):
     )
     resource: str = Field("nvidia.com/gpu", description="the resource that GPUs are")
     nodes: str = Field("", description="label selector of the nodes that are used; default: all")
+    levels: str = Field(
+        "",
+        description="labels of nodes that are levels, the largest first, parted by +: block+rack",
+    )
     kubeconfig: str = Field("", description="of the API server; default: as kubectl finds it")
     context: str = Field("", description="context of the kubeconfig; default: the current one")
     authority: str = Field(
@@ -110,14 +116,19 @@ class OnKubernetes(DialIn):
             selector = {"labelSelector": self.nodes} if self.nodes else {}
             listed, _ = api.listed("api/v1/nodes", **selector)
         api.close()
-        found = [node_of(each, self.resource) for each in listed]
+        levels = tuple(Level(name) for name in self.levels.split("+") if name)
+        names = [level.name for level in levels]
+        try:
+            found = [node_of(each, self.resource, names) for each in listed]
+        except (ValueError, LookupError) as error:
+            raise Problem(f"a Node of the Kubernetes cluster cannot be read: {error}") from None
         nodes = tuple(sorted((node for node in found if node.gpus), key=lambda node: node.name))
         if not nodes:
             raise Problem(
                 f"no node of the Kubernetes cluster has {self.resource}",
                 mend="install the device plugin, or name another resource or other nodes",
             )
-        return Cluster(nodes)
+        return Cluster(nodes, levels=levels)
 
     def open(self, context: ExecutorContext, report: Callable[[Report], None]) -> OpenExecutor:
         """Take the lease, find what runs, and listen for pods. Raises `Problem`."""
@@ -303,8 +314,8 @@ class _KubernetesJobs:
                     self._say(
                         "another server holds the Lease 'volvelle': nothing is done from here"
                     )
-            except (ApiRefusal, OSError) as error:
-                self._say(str(error))
+            except Exception as error:  # jobs are looked after in the next step, too
+                self._say(_sentence(error))
                 pause = min(pause, _RETRY_SECONDS)
             if last:
                 return
@@ -316,28 +327,38 @@ class _KubernetesJobs:
         self._said = problem
 
     def _step(self) -> None:
-        """Bring everything on by one step. Raises `ApiRefusal`, OSError; the rest is done in the next one."""
-        self._states.look({each["metadata"]["name"]: each for each in self._nodes.objects.values()})
+        """Bring everything on by one step; the rest is done in the next one. Raises the last error met.
+
+        One attempt's error keeps no other from its step, but for an API that does not answer.
+        """
+        failed: Exception | None = None
+        try:
+            self._states.look(
+                {each["metadata"]["name"]: each for each in self._nodes.objects.values()}
+            )
+        except Exception as error:
+            failed = error
         pods: dict[str, list[Object]] = {}
         for pod in self._pods.objects.values():
             if (job := job_of_pod(pod)) is not None:
                 pods.setdefault(job, []).append(pod)
-        refused: ApiRefusal | None = None
         if repeats := time.monotonic() >= self._repeat_at:
             self._repeat_at = time.monotonic() + _REPEAT_SECONDS
         for attempt in self._attempts:
             try:
                 seen = self._jobs.named(attempt.name, self._api.namespace)
                 self._steps.advance(attempt, seen, pods.get(attempt.name, []))
-            except ApiRefusal as error:
-                if error.code not in (404, 409):  # else it has changed: seen in the next step
-                    refused = error
+            except OSError:
+                raise
+            except Exception as error:
+                changed = isinstance(error, ApiRefusal) and error.code in (404, 409)
+                failed = failed if changed else error  # what has changed is seen in the next step
             if repeats and attempt.over is not None and not attempt.forgotten:
                 self._report(attempt.over)
             if attempt.gone_for_good:
                 self._attempts.remove(attempt)
-        if refused is not None:
-            raise refused
+        if failed is not None:
+            raise failed
 
     def _make_job(self, attempt: PodAttempt) -> Object:
         settings = AgentSettings(
@@ -364,3 +385,15 @@ class _KubernetesJobs:
             self._steps.note_ends(attempt, [pod])
         elif not never_placed and attempt.placed.get(index_of(pod)) == pod["metadata"]["uid"]:
             attempt.gone.add(index_of(pod))
+
+
+def _sentence(error: Exception) -> str:
+    """An answer of the API in its words; of anything else its place, too, for it is not expected."""
+    if isinstance(error, (ApiRefusal, OSError)):
+        return str(error)
+    last = traceback.extract_tb(error.__traceback__)[-1]
+    where = f"{Path(last.filename).name}, line {last.lineno}"
+    return (
+        f"an object of the Kubernetes API is not as expected, or this is a mistake of Volvelle's: "
+        f"{type(error).__name__}: {error} ({where})"
+    )

@@ -1,6 +1,6 @@
 """The nodes of a Kubernetes cluster: how they are reported, and when one is lost for certain."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 from volvelle.kubernetes_api import Object
 from volvelle.live.messages import (
@@ -38,6 +38,7 @@ class NodeStates:
         self._attempts_on, self._lost, self._journals = attempts_on, lost, journals
         self._known = {node.name: node for node in (*context.expected, *context.cluster.nodes)}
         self._leaving = {node.name for node in context.leaving}
+        self._levels = [level.name for level in context.cluster.levels]
         self._shown: dict[str, str | None] = {}
         """The problem of each node as it was last reported; None: it is lost."""
 
@@ -48,8 +49,10 @@ class NodeStates:
     def look(self, found: Mapping[str, Object]) -> None:
         """Report what has changed; ``found``: all nodes of the API by name."""
         for name, thing in found.items():
-            if name not in self._known and (node := node_of(thing, self._resource)).gpus:
-                self._known[name] = node
+            if name not in self._known:
+                node = node_of(thing, self._resource, self._levels)
+                if node.gpus:
+                    self._known[name] = node
         for name, node in self._known.items():
             present = found.get(name)
             if present is None or _is_out_of_service(present):
@@ -80,13 +83,14 @@ class NodeStates:
             )
 
 
-def node_of(thing: Object, resource: str) -> Node:
-    """A node with what it says of itself."""
+def node_of(thing: Object, resource: str, levels: Iterable[str] = ()) -> Node:
+    """A node with what it says of itself. levels: labels whose values are its domains."""
     labels, amounts = thing["metadata"].get("labels", {}), thing["status"].get("capacity", {})
     return Node(
         name=thing["metadata"]["name"],
         gpus=int(amounts.get(resource, 0)),
         gpu_type=str(labels.get("nvidia.com/gpu.product", "")).lower(),
+        domain=tuple(labels.get(level, "") for level in levels),
     )
 
 

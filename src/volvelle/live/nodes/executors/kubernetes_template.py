@@ -10,7 +10,7 @@ def read_template(api: KubernetesApi, name: str, work: str) -> Object:
     path = f"api/v1/namespaces/{api.namespace}/podtemplates/{name}"
     try:
         with mistakes("read the template of pods"):
-            template: Object = api.get(path)["template"]
+            template: Object = api.get(path).get("template", {})
     except Problem as problem:
         if isinstance(problem.__cause__, ApiRefusal) and problem.__cause__.code == 404:
             raise Problem(

@@ -25,7 +25,7 @@ from volvelle.core.state import INFINITY
 from volvelle.model.arrays import Floats
 from volvelle.model.tolerances import SAME_MOMENT, WHOLE_ROUND
 from volvelle.policies.claims import by_number
-from volvelle.policies.growth import count_up_to, then_by
+from volvelle.policies.growth import count_down_to, count_up_to, then_by
 from volvelle.systems.tiresias.policy import Tiresias
 from volvelle.systems.tiresias.queues import (
     LIMITS,
@@ -116,13 +116,18 @@ def decide_late(jobs: Floats, cluster: ClusterNow, memory: Floats, out: Floats) 
     """The decision of `tiresias-simulator` and, where there are samples, of `gittins-simulator`."""
     counts = attained(jobs, cluster.now, memory)
     line_up(jobs, cluster.now, counts, memory)
-    order = then_by(by_number(jobs), jobs[PLACE])
+    order = by_number(jobs)
     if memory[SAMPLES] > 0.0:
-        index = indices_of_samples(counts[SERVICE], memory)
-        order = then_by(then_by(order, jobs[SUBMIT]), -index)
+        came = jobs[SUBMIT][order]
+        if np.any(came[1:] <= came[:-1]):  # jobs that came together go by their places
+            order = then_by(then_by(order, jobs[PLACE]), jobs[SUBMIT])
+        order = then_by(order, -indices_of_samples(counts[SERVICE], memory))
+    else:
+        order = then_by(order, jobs[PLACE])
     order = then_by(order, jobs[QUEUE])
     serve(jobs, order, cluster, memory, out)
-    line = then_by(order, np.where(out[TARGET] == 0.0, 1.0, 0.0))  # who waits stands behind
+    waits = (out[TARGET] == 0.0)[order]
+    line = np.concatenate((order[~waits], order[waits]))  # jobs that wait stand behind
     jobs[PLACE][line] = np.arange(1.0, len(line) + 1.0)
     return next_late_move(jobs, cluster.now, counts, out[TARGET], memory)
 
@@ -178,7 +183,7 @@ def indices_of_samples(service: Floats, memory: Floats) -> Floats:
         if first == count:
             continue
         age = np.floor(samples[first]) - 1.0
-        alive = count_up_to(samples, first, age)
+        alive = count_down_to(samples, first, age)
         late = count_up_to(samples, count, age + quantum)
         if age + quantum > samples[-1] - 1.0:
             late = count - 1
