@@ -46,6 +46,7 @@ FULL = Job(
         estimate_seconds=1e-3,
         throughput=Amdahl(2.0, 0.9),
         skew=0.74,
+        variability="A",
         spread_slowdown=0.1,
         sensitivity=Sensitivity((1.0, 2.0), (16.0,), ((0.5,), (1.0,))),
         adaptation=Adaptation(

@@ -1,7 +1,7 @@
 """Lines of ``slurm.conf``: their parameters as Slurm spells them, and remarks on those that are not heeded.
 
 Slurm reads names of parameters whatever their case. Source of the names: the table by which 22.05.8 reads its
-file, which has some that slurm.conf(5) lacks; those of other versions from their release notes.
+file, which has some that slurm.conf(5) lacks; those of newer versions from memory.
 """
 
 import re
