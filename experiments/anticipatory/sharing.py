@@ -21,6 +21,7 @@ from philly import DAY, RESULTS, TRACES, Claim, Draw, Jobs, Report, command_line
 
 from volvelle.core.composition import WrittenComposition
 from volvelle.core.events import ArrivalsAnnounced, JobSubmitted
+from volvelle.core.facets import ForeseesArrivals
 from volvelle.core.parts import Belief, Estimator, estimators
 from volvelle.core.policy import policies
 from volvelle.core.view import View
@@ -58,11 +59,10 @@ class RandomArrivals(Anticipatory):
 
 
 @policies.register
-class PerfectCoarse(Anticipatory):
+class PerfectCoarse(Anticipatory, ForeseesArrivals):
     """Figure 15a: the load of each quantum is known."""
 
     name: ClassVar[str] = "anticipatory-perfect"
-    foresees: ClassVar[bool] = True
     _told: ArrivalsAnnounced | None = None
 
     def expect(self, arrivals: ArrivalsAnnounced) -> None:
@@ -72,8 +72,7 @@ class PerfectCoarse(Anticipatory):
     def expected(self, view: View) -> Floats:
         """What comes within each quantum."""
         found = np.zeros_like(super().expected(view))
-        if self._told is None:
-            return found
+        assert self._told is not None
         submit, gpus = np.array(self._told.submit), np.array(self._told.gpus)
         pool = np.array(self._told.pools)
         for at, quantum in enumerate(QUANTA):
