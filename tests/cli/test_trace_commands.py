@@ -29,6 +29,7 @@ def test_describe_for_programs(volvelle: Volvelle, trace: Path) -> None:
     document = json.loads(volvelle("trace", "describe", trace, "-o", "json").out)
     assert document["jobs"] == 6
     assert document["import"]["kept"] == 6
+    assert document["import"]["states"] == {"": 6}
     lines = volvelle("trace", "describe", trace, "-o", "csv").out.splitlines()
     assert lines[0].startswith("of,jobs,mean")
 

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 from msgspec.structs import replace
+from systems_here import needs
 
 from volvelle.cli.main import main
 from volvelle.core.composition import WrittenComposition
@@ -74,6 +75,7 @@ def test_all_but_jobs_cluster_and_policies_is_said_by_name(name: str) -> None:
     }
 
 
+@needs("afs")
 def test_policies_are_chosen_by_the_jobs() -> None:
     """Only quick ones for many jobs; those that let jobs grow where some can, since they decide as others."""
     gangs = make_generator("demo", {"jobs": 60, "gpus": 16}).generate(np.random.default_rng(0))

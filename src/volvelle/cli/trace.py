@@ -1,7 +1,6 @@
 """``volvelle trace``: what is in a trace, the same trace in another format, new ones and public ones."""
 
 import json
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -325,13 +324,14 @@ def _show_description(
     types: "Sequence[SeenType]",
     output: Form,
 ) -> None:
+    from msgspec import to_builtins
+
     from volvelle.cli.figures import description_facts, quantiles
     from volvelle.cli.output import show
 
     if output is Form.JSON:
-        report = workload.report
         document = description.as_json()
-        document["import"] = None if report is None else asdict(report)
+        document["import"] = to_builtins(workload.report)
         print(json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False))
         return
     if output is Form.TABLE:
