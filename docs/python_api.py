@@ -16,6 +16,7 @@ from volvelle.live.status.view import Guarantee, JobStatusView, NodeStatusView
 from volvelle.notebook.jobs import Jobs
 from volvelle.notebook.records import Record, Rows, record_kind
 from volvelle.notebook.results import Comparison, Run
+from volvelle.notebook.runs import OF_JOBS
 from volvelle.notebook.search import Tuned
 from volvelle.notebook.server import Server
 from volvelle.simulate.experiment import Experiment
@@ -54,8 +55,9 @@ def sections() -> Iterator[str]:
         names = ", ".join(f"`{one.name}`" for one in fields(model))
         yield from (f"- `{record_kind(model).__name__}`: {names}",)
     yield ""
-    keys = ", ".join(f"`{name}`" for name in Experiment.model_fields)
-    yield from ("## Settings", "", f"Keys of an experiment: {keys}.", "")
+    of_functions = {*OF_JOBS, "cluster", "policies", "out"}
+    keys = ", ".join(f"`{name}`" for name in Experiment.model_fields if name not in of_functions)
+    yield from ("## Settings", "", f"Keys of an experiment besides: {keys}.", "")
 
 
 def _text(one: Any) -> str:

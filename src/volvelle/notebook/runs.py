@@ -28,6 +28,9 @@ from volvelle.simulate.run_directory import RunRecord, RunStatus
 from volvelle.simulate.sources import Source
 from volvelle.simulate.workers import usable_cpus
 
+OF_JOBS = ("trace", "from_journal", "format", "map", "dates", "strict", "ignore_types", "generate")
+"""Keys of an experiment that say which jobs there are: in Python these are given."""
+
 Part = Any
 """A policy, placement ...: as it is written, ``las:round=5m``, or an object of its class."""
 
@@ -208,7 +211,18 @@ def _read_again(
 def experiment_of(
     settings: Mapping[str, Any], policies: Part | Sequence[Part], out: Path | str | None
 ) -> Experiment:
-    """The experiment of a function's arguments. Raises `Problem` for a key that there is not."""
+    """The experiment of a function's arguments. Raises `Problem` for a key that it does not take."""
+    for key in OF_JOBS:
+        if key in settings:
+            raise Problem(
+                f"there is no argument {key!r}: the jobs are given",
+                mend="see volvelle.read and volvelle.generate",
+            )
+    for key in settings.keys() & {"policy", "policies"}:
+        raise Problem(
+            f"there is no argument {key!r} here",
+            mend="simulate and tune take policy='las', compare takes policies=['las', 'srsf']",
+        )
     known = {*Experiment.model_fields, *SINGULAR}
     for key in settings.keys() - known:
         raise Problem(
