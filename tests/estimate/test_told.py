@@ -214,3 +214,12 @@ def test_each_class_of_state_approaches_its_share_whatever_the_errors_are(seed: 
 def test_classes_of_state_are_numbered_by_their_upper_bounds() -> None:
     assert state_classes(CALM) == (0, 0, 0, 0)
     assert state_classes(BURST._replace(width=2.0)) == (4, 4, 0, 1)
+
+
+def test_a_prediction_of_nothing_makes_no_score_of_thousands() -> None:
+    """A job that is overdue when a server begins anew is expected to end at once."""
+    told = ToldTimes[int]()
+    for number in range(3):
+        told.tell(number, 100.0 * number, CALM, 0.0)
+        told.came(number, 100.0 * number + 30.0)
+    assert told.ask(400.0, CALM, 300.0).p90 <= 30.0 * 300.0 + 1e-6

@@ -80,7 +80,9 @@ _MOST_LEARNED = (0.3, math.inf)
 is not: it stays late until hits have made up for what was missed."""
 _DECAY = 0.005
 _LEAST = 20
-_LEAST_SECONDS = 1e-3
+_LEAST_SECONDS = 1.0
+"""The fewest that are compared: of a prediction of nothing, as of a job that is overdue when a server begins
+anew, any time at all is thousands of times as long."""
 _SAME_RANK = 1e-9
 _APART = 1.25
 """Tellings of a job that waits on are learned from when its wait has grown by this factor."""
