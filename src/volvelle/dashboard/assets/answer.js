@@ -43,7 +43,7 @@ function done(job) {
 
 // Dots wait, solid ran, pale is expected to P50, a line goes on to P90, a tall tick is the guarantee, or else the deadline.
 export function planPicture(job, width) {
-  const time = now(), over = job.ended, start = job.started ?? job.first_started ?? job.predicted_start, by = neededBy(job);
+  const time = now(), over = job.ended, start = job.started ?? (over || job.grants?.length ? job.first_started : null) ?? job.predicted_start, by = neededBy(job);
   const ends = [time, job.predicted_p50, job.predicted_p90, by, over].filter((each) => each && (each !== time || !over));
   const from = job.submitted, to = Math.max(...ends, from + 60);
   const x = (at) => EDGE + (Math.min(to, Math.max(from, at)) - from) / (to - from) * (width - 2 * EDGE), middle = BAR + TALL / 2;
