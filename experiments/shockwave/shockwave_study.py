@@ -258,11 +258,11 @@ def mean(runs: Sequence[Mapping[str, Measured]]) -> dict[str, Measured]:
     figures = Measured._fields[: Measured._fields.index("rho")]
     found = {}
     for name, first in runs[0].items():
-        draws = [one[name] for one in runs]
+        of_name = [one[name] for one in runs]
         means: dict[str, Any] = {
-            each: float(np.mean([getattr(one, each) for one in draws])) for each in figures
+            each: float(np.mean([getattr(one, each) for one in of_name])) for each in figures
         }
-        found[name] = first._replace(rho=np.concatenate([one.rho for one in draws]), **means)
+        found[name] = first._replace(rho=np.concatenate([one.rho for one in of_name]), **means)
     return found
 
 
