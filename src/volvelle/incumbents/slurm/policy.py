@@ -56,8 +56,14 @@ class Slurm(Policy):
 
     jobs: str = Field(
         "",
-        description="a table of sacct with JobIDRaw, JobID, ReqTRES and SubmitLine: throttles of arrays and"
-        " licences of a trace's jobs",
+        description="a table of sacct with JobIDRaw, JobID, Submit, Eligible, Reservation, ReqTRES and"
+        " SubmitLine: throttles of arrays, licences and reservations of a trace's jobs",
+    )
+
+    reservations: str = Field(
+        "",
+        description="a table of sacctmgr show reservation with Name, Start, End and NodeNames: the"
+        " reservations of a trace's time, by the clock of jobs=",
     )
 
     _rules: Rules | None = PrivateAttr(None)
@@ -66,6 +72,8 @@ class Slurm(Policy):
     _records: Mapping[str, Job] = PrivateAttr(default_factory=dict)
     _controller: Controller | None = PrivateAttr(None)
     _past: Past | None = PrivateAttr(None)
+    _dated: bool = PrivateAttr(False)
+    """Whether the controller has the reservations of the trace's time."""
     _place: tuple[int, Ints] | None = PrivateAttr(None)
     """How many nodes the core knows, and its numbers for those of the site."""
 
@@ -126,7 +134,7 @@ class Slurm(Policy):
             kinds = [
                 int(view.resources.node_type[view.resources.index[n.name]]) for n in site.nodes
             ]
-            rules, self._controller = Rules(site, kinds), None
+            rules, self._controller, self._dated = Rules(site, kinds), None, False
             self._rules, self._given = rules, bool(self.site)
         if self._controller is None:
             self._controller = Controller.of(rules, view.now)
@@ -152,7 +160,7 @@ class Slurm(Policy):
         moved = np.flatnonzero((states == UNKNOWN) | (known & ((states == RUNS) != (held > 0.0))))
         if not len(moved):
             return
-        said = requests_at(self.jobs) if self.jobs else {}
+        requests = requests_at(self.jobs, self.reservations)
         kinds, node_types = jobs.column("types").astype(np.int64), resources.node_type[place]
         for row in moved.tolist():
             number = int(numbers[row])
@@ -160,7 +168,11 @@ class Slurm(Policy):
             if entry is None:
                 spec = view.spec(number)
                 recorded = self._records.get(spec.id)
-                job = recorded or job_of_spec(spec, rules, said.get(spec.id))
+                said = requests.jobs.get(spec.id)
+                if said is not None and requests.reservations and not self._dated:
+                    controller.reserve(requests.reservations, said.submit - spec.submit_time)
+                    self._dated = True
+                job = recorded or job_of_spec(spec, rules, said)
                 entry = entry_of(number, job, rules, view.now, dependencies(job, self._records))
                 entry.allowed = (kinds[row] >> node_types) & 1 == 1
                 controller.enter(entry, accepted=recorded is None)
