@@ -80,6 +80,8 @@ class Controller:
         """All places, by their row in the queue."""
         self._states: Ints = np.zeros(16, dtype=np.int64)
         """By a job's number."""
+        self.moved: set[int] = set()
+        """The jobs that run and did not, or did and do not, since a reader emptied the set."""
         self._note(WAITS, *self.entries)
         self._note(RUNS, *self.running)
         self._note(CANCELLED, *self.cancelled)
@@ -118,6 +120,7 @@ class Controller:
             for row, place in self.place_of.items()
         }
         other.running = {number: other.entries[number] for number in self.running}
+        other.moved = self.moved.copy()
         return other
 
     # ------------------------------------------------------------------ jobs come and go
@@ -243,6 +246,7 @@ class Controller:
             self.free[:, share.node] -= (share.cpus, share.memory, share.gpus)
         self.holdings = self._with(entry)
         self.running[entry.number] = entry
+        self.moved ^= {entry.number}
         self._note(RUNS, entry.number)
         self.book.add(job.user, job.account, job.qos, partition, self.holds(entry), 1.0)
         if job.array is not None:
@@ -282,6 +286,7 @@ class Controller:
         self._note(WAITS, entry.number)
         self.holdings = self.holdings.without(entry.number)
         del self.running[entry.number]
+        self.moved ^= {entry.number}
         if job.array is not None:
             self.tasks[job.array] -= 1
         for name, amount in job.licences.items():

@@ -47,7 +47,7 @@ from volvelle.model.arrays import Bools, Ints
 def run_due(controller: Controller) -> None:
     """Run the passes that are due (``sched_interval``, ``bf_interval``; a main pass also after a change)."""
     rules, now = controller.rules, controller.now
-    running = set(controller.running)
+    controller.moved.clear()
     full = now >= controller.next_main
     if controller.changed or full:
         main_pass(controller, len(controller.entries) * 9 if full else rules.main_depth)
@@ -57,7 +57,7 @@ def run_due(controller: Controller) -> None:
         backfill_pass(controller)
         controller.next_backfill = now + rules.backfill_interval
         controller.changed = False
-    if controller.running.keys() != running:
+    if controller.moved:
         controller.changed = True
 
 
@@ -79,6 +79,8 @@ def in_question(controller: Controller) -> Ints:
     """Rows of the jobs that come into question now, the first to be served first (``sort_job_queue``)."""
     queue, rules = controller.queue, controller.rules
     table, order = queue.table, queue.order
+    if not len(order):
+        return order
     for row in order[table[order, WATCHED] > 0.0].tolist() if queue.watched else ():
         entry = controller.place_of[row].entry
         controller.say(entry, waits_for(controller, entry))
