@@ -73,7 +73,9 @@ class Past(NamedTuple):
 
     def nearest(self, most: int, attributes: FloatColumn, kinds: IntColumn) -> IntColumn:
         """Places of the ``most`` tellings, fewer than all, that were most alike."""
-        distance = (((self.attributes - attributes[:, None]) / self.scale[:, None]) ** 2).sum(axis=0)
+        distance = (((self.attributes - attributes[:, None]) / self.scale[:, None]) ** 2).sum(
+            axis=0
+        )
         distance += _OTHER_KIND * (self.kinds != kinds[:, None]).sum(axis=0)
         found: IntColumn = np.argpartition(distance, most - 1)[:most]
         return found
