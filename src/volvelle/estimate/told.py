@@ -184,7 +184,7 @@ class ToldTimes(Generic[Key]):
         self._changed()
 
     def _changed(self, now: float = -math.inf) -> None:
-        """Let all that follows from the tellings be worked out anew. now: until when open ones are counted."""
+        """Let all that follows from the tellings be made anew. now: until when open ones count."""
         self._now = now
         self._there: IntColumn | None = None
         """Slots of the tellings that count."""
