@@ -117,10 +117,10 @@ def _kind(loop: Any, annotation: Any, value: Any) -> Any:
 
 
 def _is_plain(given: type, kind: Any) -> bool:
-    """Whether an argument of a type needs no conversion; of a named tuple, whether its kind has no numbers."""
-    return given in _PLAIN or (
-        isinstance(kind, tuple) and all(type(of) is Array for of in kind[1:])
-    )
+    """Whether an argument needs no conversion, or is a named tuple of arrays alone."""
+    if given in _PLAIN:
+        return True
+    return isinstance(kind, tuple) and all(type(of) is Array for of in kind[1:])
 
 
 def _words(kinds: tuple[Any, ...], whole: Any) -> Iterator[Any]:

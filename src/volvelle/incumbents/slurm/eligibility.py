@@ -1,4 +1,4 @@
-"""Causes that keep a job of the queue from starting whatever nodes are free, and when they are known to end."""
+"""Causes that keep a waiting job from starting whatever nodes are free, and when they are known to end."""
 
 from collections.abc import Iterator
 

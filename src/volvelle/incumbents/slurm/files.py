@@ -47,7 +47,7 @@ def site_of(path: str, nodes: Sequence[model.Node], quotas: Mapping[str, float])
 
 
 class Requests(NamedTuple):
-    """The part of Slurm's accounting that a trace lacks: its jobs, by JobIDRaw, and reservations of the time."""
+    """The part of accounting that a trace lacks: its jobs, by JobIDRaw, and reservations of the time."""
 
     jobs: Mapping[str, Job]
     reservations: tuple[Reservation, ...]

@@ -87,8 +87,8 @@ class Main(NamedTuple):
 def take_reserved(reserved: Reserved, own: int, begin: float, end: float, usable: Bools) -> None:
     """Leave out nodes that reservations keep from a job of reservation ``own`` between two times.
 
-    Before its reservation begins, and between two times of it, a job has no nodes; when the last is over, those
-    that other jobs have.
+    Before its reservation begins, and between two times of it, a job has no nodes; when the last is over, it
+    has those of other jobs.
     """
     waits, inside = False, False
     for one in range(len(reserved.begins)):

@@ -8,7 +8,6 @@ import numpy as np
 from pydantic import Field, PrivateAttr
 
 from volvelle.core.policy import Allocation, Policy, policies
-from volvelle.core.state import Reason
 from volvelle.core.view import View
 from volvelle.incumbents.slurm.controller import CANCELLED, RUNS, UNKNOWN, WAITS, Controller
 from volvelle.incumbents.slurm.files import requests_at, site_of
