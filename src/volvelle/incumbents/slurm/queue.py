@@ -28,7 +28,7 @@ WORDS = "", "BeginTime", "Priority", "Resources", "Reservation", "ReqNodeNotAvai
 """Reasons that kernels give, in Slurm's words."""
 
 _FREE, _TIER, _MOST = 1 << 60, 1 << 40, (1 << 39) - 1
-"""Parts of the number that sorts: of jobs without a reservation, a tier, and the most of a priority below it."""
+"""Parts of the number that sorts: of jobs without a reservation, of a tier, and the most of a priority."""
 _ROOM = 16
 _BY_ROW = "reasons", "fixed", "first", "then"
 
