@@ -111,9 +111,7 @@ def _write(scheduler: SchedulerState, view: View, allocation: Allocation) -> Non
     gpus, types = allocation.gpus, allocation.gpu_type
     assert types is not None
     changed = (gpus != view.jobs.held) | (types != view.jobs.column("type"))
-    reasons = allocation.reason
-    if reasons is None:
-        reasons = np.where(gpus > 0, 0.0, float(Reason.POLICY))
+    reasons = float(Reason.POLICY) if allocation.reason is None else allocation.reason
     if allocation.partner is not None or (view.jobs.column("partner") >= 0.0).any():
         partner = allocation.partner
         if partner is None:
@@ -128,8 +126,8 @@ def _write(scheduler: SchedulerState, view: View, allocation: Allocation) -> Non
         scheduler.grants.nodes = _nodes_of(scheduler, view, allocation.nodes, changed)
         s.count[NODES_NAMED] = 1
     view.jobs.write("reason", np.where(gpus > 0, 0.0, reasons))
-    order = np.arange(len(gpus)) if allocation.order is None else allocation.order
-    places = order[changed[order]]
+    order = allocation.order
+    places = changed.nonzero()[0] if order is None else order[changed[order]]
     rows = [int(view.jobs.rows[place]) for place in places.tolist()]
     for row, target, gpu_type in zip(
         rows, gpus[places].tolist(), types[places].tolist(), strict=True

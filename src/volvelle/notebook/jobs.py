@@ -61,11 +61,11 @@ class Jobs(Columnar):
         return len(self.workload)
 
     def __repr__(self) -> str:
-        name = self.workload.name
-        changed = self.report is not None and (self.report.dropped or self.report.repaired)
-        rows = f", {self.report}" if changed else ""
-        said = f"; {self.report.contradiction}" if self.report and self.report.contradiction else ""
-        return f"<{len(self):,} jobs of {name}{rows}{said}>"
+        name, report, said = self.workload.name, self.report, ""
+        if report is not None:
+            said = f", {report}" if report.dropped or report.repaired else ""
+            said += "".join(f"; {each}" for each in (report.contradiction, *report.assumed) if each)
+        return f"<{len(self):,} jobs of {name}{said}>"
 
     def _repr_html_(self) -> str:
         return f"<p>{escape(repr(self)[1:-1])}</p>"

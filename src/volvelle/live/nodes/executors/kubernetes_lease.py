@@ -1,6 +1,7 @@
 """One writer: the server that holds a Lease of the API, as controllers of Kubernetes elect their leaders."""
 
 import contextlib
+import math
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime
@@ -44,7 +45,7 @@ class WriterLease:
         self._holder = file.read_text()
         self._seen: tuple[str, float] = ("", 0.0)
         """The state of another's lease, and since when it has been so."""
-        self._renewed = 0.0
+        self._renewed = -math.inf
 
     @property
     def held(self) -> bool:
@@ -82,11 +83,12 @@ class WriterLease:
             self.known = msgspec.json.decode(noted, type=tuple[JournalPosition, ...])
         spec = lease.get("spec", {})
         if spec.get("holderIdentity") not in ("", None, self._holder):
+            self._renewed = -math.inf
             state = f"{spec['holderIdentity']} {spec.get('renewTime')}"
             if state != self._seen[0]:
                 self._seen = state, now
             if now - self._seen[1] < DURATION_SECONDS:
-                return self.held
+                return False
         return self._write(lease, now)
 
     def _write(self, before: Object, now: float) -> bool:
