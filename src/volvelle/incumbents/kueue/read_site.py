@@ -154,11 +154,11 @@ def dangling(site: Site) -> Iterator[str]:
     said: Counter[str] = Counter()
     levels = {HOST, *site.levels}
     for one in site.workloads:
-        local = f"{one.namespace}/{one.queue_name}"
+        key = f"{one.namespace}/{one.queue_name}"
         if not one.queue_name:
             said[f"Workloads of {one.namespace} that name no LocalQueue wait for good"] += 1
-        elif local not in site.local_queues:
-            said[f"LocalQueue {local} is not there: workloads that name it wait for good"] += 1
+        elif key not in site.local_queues:
+            said[f"LocalQueue {key} is not there: workloads that name it wait for good"] += 1
         named = one.priority_class_ref.get("name") or one.priority_class_name
         if one.priority is None and named and site.classes and named not in site.classes:
             said[f"Class {named} is not there: workloads that name it have priority 0"] += 1

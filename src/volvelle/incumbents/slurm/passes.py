@@ -87,7 +87,9 @@ def in_question(controller: Controller) -> Ints:
     rows = np.empty_like(order)
     rows = rows[: come_into_question(table, order, controller.now, queue.reasons, rows)]
     stops = stops_by_class(rules)
-    if stops.any() and _out_of_order(table[rows, CLASS].astype(np.int64).tolist(), stops):
+    if rules.preempts_by != "none" and _out_of_order(
+        table[rows, CLASS].astype(np.int64).tolist(), stops
+    ):
         compared = cmp_to_key(partial(_compare, controller, stops))
         return np.array(sorted(rows.tolist(), key=compared), dtype=np.int64)
     return rows

@@ -168,7 +168,7 @@ class Slurm(Policy):
         jobs, resources, rules = view.jobs, view.resources, controller.rules
         place = memory.places(view, controller)
         up = rules.up & resources.schedulable[place]
-        if (up != controller.up).any():
+        if np.count_nonzero(up != controller.up):
             controller.changed, controller.up = True, up
         states = controller.states(numbers)
         rows = (states != np.where(held > 0.0, RUNS, WAITS)).nonzero()[0].tolist()

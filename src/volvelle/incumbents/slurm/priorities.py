@@ -8,7 +8,7 @@ import numpy as np
 
 from volvelle.incumbents.slurm.entries import Entry
 from volvelle.incumbents.slurm.fair_share import FairShare
-from volvelle.incumbents.slurm.queue import ACCRUE, ASSOCIATION, NICE, PARTITION, QOS, SIZE, Queue
+from volvelle.incumbents.slurm.queue import Queue
 from volvelle.incumbents.slurm.rules import Rules
 from volvelle.model.arrays import Ints
 
@@ -81,15 +81,7 @@ class Priorities:
 
     def rank(self, queue: Queue, rows: Ints, now: float) -> None:
         """Work out the priorities of rows of the queue, by which they sort."""
-        rules, table = self.rules, queue.table[rows].T
+        rules = self.rules
         if len(self._shares) < len(rules.associations):
             self._shares = np.array([self.factors.get(who, 0.0) for who in rules.associations])
-        moving = rules.weights.priorities(
-            now - table[ACCRUE],
-            self._shares[table[ASSOCIATION].astype(np.int64)],
-            table[SIZE : QOS + 1],
-            table[NICE],
-        )
-        fixed = queue.fixed[rows]
-        values = np.where(np.isnan(fixed), moving, fixed)
-        queue.rank(rows, rules.tiers[table[PARTITION].astype(np.int64)], values)
+        queue.rank(rows, rules.tiers, self._shares, rules.weights.moving, now)
