@@ -191,10 +191,23 @@ class Daemons:
         )
         return done.stdout
 
-    def submit(self, seconds: int, gpus: int, minutes: int = 5) -> str:
+    def of_user(self, name: str) -> Path:
+        """A folder with Slurm's commands as a user runs them."""
+        folder = self.folder / f"commands-of-{name}"
+        folder.mkdir()
+        for command in ("scontrol", "squeue", "sacctmgr", "sshare"):
+            (folder / command).write_text(
+                f"#!/bin/sh\nexec setpriv --reuid={name} --clear-groups"
+                f' {shutil.which(command, path=_PLACES)} "$@"\n'
+            )
+            (folder / command).chmod(0o755)
+        return folder
+
+    def submit(self, seconds: int, gpus: int, minutes: int = 5, user: str = "") -> str:
         """Submit a job that sleeps; its number."""
         made = self.run(
             *("sbatch", "--parsable", "-o", "/dev/null", "-D", "/", f"-t{minutes}"),
+            *([f"--uid={user}"] if user else []),
             *(f"--gres=gpu:{gpus}", "-N1", f"--wrap=sleep {seconds}"),
         )
         return made.strip()

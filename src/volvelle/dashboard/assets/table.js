@@ -151,7 +151,7 @@ export class Table {
     }
     row.title = h("td", { role: "gridcell", class: "title", colSpan: columns.length + (this.select ? 1 : 0) });
     for (const column of columns) {
-      const holder = column.link ? h("a", { tabIndex: -1 }) : column.state ? h("span", { class: "chip" }) : null;
+      const holder = column.link ? h("a", { tabIndex: -1 }) : column.state || column.wide ? h("span", { class: column.state ? "chip" : "cut" }) : null;
       const cell = h("td", { role: "gridcell", class: styleOf(column), "data-title": column.plain ? null : column.title }, holder);
       row.element.append(cell);
       row.cells.push(holder ?? cell);
