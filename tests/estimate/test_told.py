@@ -104,7 +104,7 @@ def test_of_a_long_queue_that_all_ends_later_the_drift_is_told_before_any_job_en
 
 
 def test_in_a_queue_that_ends_as_expected_p90_leaves_room_for_the_error_of_the_own_run() -> None:
-    """Runs err by 30 %; open jobs of a burst are all expected when they were predicted, a third of it own run."""
+    """Runs err by 30 %; a burst is expected to end as predicted, a third of its times are own runs."""
     rng = np.random.default_rng(1)
     finishes, others = ToldTimes[int](own_runs=True), ToldTimes[int]()
     for told in (finishes, others):
