@@ -47,7 +47,7 @@ def attach(daemons: Daemons, record: Path, *more: str) -> "subprocess.CompletedP
 
 
 MOVES = re.compile(
-    r"(Configuration data as of|RunTime|LastSchedEval|SchedNodeList|Scheduler|StartTime|EndTime|Reason"
+    r" ?(Configuration data as of|RunTime|LastSchedEval|SchedNodeList|Scheduler|StartTime|EndTime|Reason"
     r"|SuspendTime|CPULoad|FreeMem|LastBusyTime|CurrentWatts|AveWatts)[ =]\S+"
 )
 """What Slurm itself changes while nobody asks for anything."""
