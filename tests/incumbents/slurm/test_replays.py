@@ -107,10 +107,10 @@ DATED = """JobIDRaw|JobID|Submit|Eligible|Reservation|ReqTRES|SubmitLine
 4|4|2026-11-02T08:02:00|2026-11-02T08:02:00||gres/gpu=1|sbatch a.sh
 1|1|2026-11-02T09:00:00|2026-11-02T09:00:00||gres/gpu=1|sbatch a.sh
 """
-KEPT = """Cluster|Name|Start|End|NodeNames
-lab|course|2026-11-02T07:00:00|2026-11-02T07:30:00|node-[0-3]
-lab|course|2026-11-02T08:30:00|2026-11-02T08:40:00|node-[0-3]
-lab|upgrade|2026-11-02T09:00:00|2026-11-02T10:00:00|node-[0-3]
+KEPT = """Name|TimeStart|TimeEnd|NodeName
+course|2026-11-02T07:00:00|2026-11-02T07:30:00|node-[0-3]
+course|2026-11-02T08:30:00|2026-11-02T08:40:00|node-[0-3]
+upgrade|2026-11-02T09:00:00|2026-11-02T10:00:00|node-[0-3]
 """
 
 

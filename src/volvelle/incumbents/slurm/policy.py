@@ -88,8 +88,8 @@ class Slurm(Policy):
 
     reservations: str = Field(
         "",
-        description="a table of sacctmgr show reservation with Name, Start, End and NodeNames: the"
-        " reservations of a trace's time, by the clock of jobs=",
+        description="a table of sacctmgr show reservation with Name, TimeStart, TimeEnd and NodeName:"
+        " the reservations of a trace's time, by the clock of jobs=",
     )
 
     _memory: _Memory = PrivateAttr(default_factory=_Memory)
