@@ -205,7 +205,7 @@ def water_fill(
     return free
 
 
-@kernel
+@compiled_later
 def work_left(matrix: Floats, jobs: int, now: float) -> Floats:
     """Units of work believed left to each of the first ``jobs`` jobs, never negative."""
     worked = np.maximum(now - matrix[PROGRESS_FROM, :jobs], 0.0)

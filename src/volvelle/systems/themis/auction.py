@@ -75,7 +75,7 @@ def count_seconds(own: Floats, matrix: Floats, now: float) -> None:
         own[COUNTED, row] = now
 
 
-@kernel
+@compiled_later
 def contention(own: Floats, matrix: Floats, now: float, over_time: bool) -> Floats:
     """The mean number of jobs in the system during each job's stay, over events or over time."""
     if not over_time:

@@ -6,7 +6,6 @@ What a promotion made not count is kept in the policy's own columns, parameters 
 import numpy as np
 
 from volvelle.core.columns import (
-    ATTAINED,
     ATTAINED_GPU,
     COUNT,
     FIRST_START,
@@ -22,7 +21,7 @@ from volvelle.core.state import INFINITY
 from volvelle.model.arrays import Floats, Ints
 from volvelle.model.tolerances import SAME_MOMENT
 from volvelle.policies.claims import by_number
-from volvelle.policies.growth import then_by
+from volvelle.policies.growth import count_up_to, then_by
 
 PROMOTED, PAST_SECONDS, PAST_GPU_SECONDS, PROMOTED_START = range(COUNT, COUNT + 4)
 """Own columns: 1 after a promotion, what was attained before it, the first start after it (NaN before)."""
@@ -51,23 +50,24 @@ SERVICE, SECONDS, WAITED, START = range(4)
 # ---------------------------------------------------------------------- what counts
 
 
-@kernel
+@compiled_later
 def attained(jobs: Floats, now: float, memory: Floats) -> Floats:
     """Measures that decide the jobs' queues now, (4, jobs); own columns learn of first starts."""
-    counts, promoted, holds = np.empty((4, jobs.shape[1])), jobs[PROMOTED] == 1.0, jobs[HELD] > 0.0
-    held_for = np.maximum(now - jobs[STARTED], 0.0)
-    seconds = np.where(holds, held_for, 0.0) + jobs[ATTAINED]
-    seconds = np.where(promoted, seconds - jobs[PAST_SECONDS], seconds)
-    gpu_seconds = held_for * jobs[HELD] + jobs[ATTAINED_GPU]
-    gpu_seconds = np.where(promoted, gpu_seconds - jobs[PAST_GPU_SECONDS], gpu_seconds)
-    start = np.where(promoted, jobs[PROMOTED_START], jobs[FIRST_START])
-    begins = promoted & np.isnan(start) & ((seconds > 0.0) | holds)
-    start = np.where(begins, now - seconds, start)
-    jobs[PROMOTED_START] = np.where(begins, start, jobs[PROMOTED_START])
-    counts[SERVICE] = gpu_seconds if memory[BY_GPUS] == 1.0 else seconds
-    counts[SECONDS] = seconds
-    counts[WAITED] = np.where(np.isnan(start), 0.0, now - start - seconds)
-    counts[START] = start
+    counts = np.empty((4, jobs.shape[1]))
+    for row in range(jobs.shape[1]):
+        seconds, gpu_seconds = attained_seconds(jobs, now, row), _gpu_seconds(jobs, now, row)
+        start = jobs[FIRST_START, row]
+        if jobs[PROMOTED, row] == 1.0:
+            seconds -= jobs[PAST_SECONDS, row]
+            gpu_seconds -= jobs[PAST_GPU_SECONDS, row]
+            start = jobs[PROMOTED_START, row]
+            if np.isnan(start) and (seconds > 0.0 or jobs[HELD, row] > 0.0):
+                start = now - seconds
+                jobs[PROMOTED_START, row] = start
+        counts[SERVICE, row] = gpu_seconds if memory[BY_GPUS] == 1.0 else seconds
+        counts[SECONDS, row] = seconds
+        counts[WAITED, row] = 0.0 if np.isnan(start) else now - start - seconds
+        counts[START, row] = start
     return counts
 
 
@@ -89,41 +89,39 @@ def count_anew(jobs: Floats, now: float, counts: Floats, row: int) -> None:
 
 
 @kernel
-def paces(gpus: Floats, memory: Floats) -> Floats:
-    """Service a second on ``gpus`` GPUs each."""
-    return gpus if memory[BY_GPUS] == 1.0 else np.minimum(gpus, 1.0)
+def pace(gpus: float, memory: Floats) -> float:
+    """Service a second on ``gpus`` GPUs."""
+    return float(gpus if memory[BY_GPUS] == 1.0 else min(gpus, 1.0))
 
 
 @kernel
-def limits(memory: Floats, queue: Floats) -> Floats:
-    """The service at which each job leaves its ``queue``; infinite of the last."""
-    found = np.full(len(queue), INFINITY)
-    for one in range(int(memory[LIMITS])):
-        found[queue == one] = memory[PARAMETERS + one]
-    return found
+def limit(memory: Floats, queue: float) -> float:
+    """The service at which a job leaves ``queue``; infinite of the last."""
+    return float(memory[PARAMETERS + int(queue)] if queue < memory[LIMITS] else INFINITY)
 
 
 # ---------------------------------------------------------------------- queues
 
 
-@kernel
+@compiled_later
 def by_service(jobs: Floats, counts: Floats, memory: Floats) -> Floats:
     """The queue whose limits hold each job's service."""
     queue = np.zeros(jobs.shape[1])
-    service = counts[SERVICE] + SAME_MOMENT * np.maximum(paces(jobs[HELD], memory), 1.0)
-    for one in range(int(memory[LIMITS])):
-        queue[(queue == one) & (memory[PARAMETERS + one] <= service)] = one + 1.0
+    for row in range(jobs.shape[1]):
+        service = counts[SERVICE, row] + SAME_MOMENT * max(pace(jobs[HELD, row], memory), 1.0)
+        while limit(memory, queue[row]) <= service:
+            queue[row] += 1.0
     return queue
 
 
-@kernel
+@compiled_later
 def stand(jobs: Floats, now: float, counts: Floats, memory: Floats) -> Floats:
     """The queue of each job; those that are due are promoted."""
     queue = by_service(jobs, counts, memory)
     promote = memory[PROMOTE]
-    if promote < INFINITY:
-        due = counts[WAITED] + SAME_MOMENT >= promote * counts[SECONDS]
-        for row in np.flatnonzero((queue > 0.0) & due):
+    for row in range(jobs.shape[1]):
+        waited = counts[WAITED, row] + SAME_MOMENT
+        if promote < INFINITY and queue[row] > 0.0 and waited >= promote * counts[SECONDS, row]:
             count_anew(jobs, now, counts, row)
             queue[row] = 0.0
     return queue
@@ -155,20 +153,25 @@ def serve(jobs: Floats, order: Ints, cluster: ClusterNow, memory: Floats, out: F
     out[3] = order
 
 
-@kernel
+@compiled_later
 def next_move(
     jobs: Floats, now: float, counts: Floats, queue: Floats, gpus: Floats, memory: Floats
 ) -> float:
     """When the next running job reaches its limit, or the next waiting one is promoted."""
-    runs, promote = gpus > 0.0, memory[PROMOTE]
-    if np.all(runs):
-        return INFINITY
-    left = limits(memory, queue) - counts[SERVICE]
-    moment = np.where(runs, now + left / paces(np.where(runs, gpus, 1.0), memory), INFINITY)
-    if promote < INFINITY:
-        then = now + (promote * counts[SECONDS] - counts[WAITED])
-        moment = np.where(~runs & (queue > 0.0), then, moment)
-    return float(np.where(moment > now, moment, INFINITY).min())
+    first = INFINITY
+    if np.all(gpus > 0.0):
+        return first
+    promote = memory[PROMOTE]
+    for row in range(jobs.shape[1]):
+        moment = INFINITY
+        if gpus[row] > 0.0:
+            left = limit(memory, queue[row]) - counts[SERVICE, row]
+            moment = now + left / pace(gpus[row], memory)
+        elif promote < INFINITY and queue[row] > 0.0:
+            moment = now + (promote * counts[SECONDS, row] - counts[WAITED, row])
+        if moment > now:
+            first = min(first, moment)
+    return first
 
 
 @kernel
@@ -223,14 +226,19 @@ def observe(memory: Floats, gpu_seconds: float, gpus: float) -> bool:
     return True
 
 
-@kernel
+@compiled_later
 def indices(service: Floats, queue: Floats, memory: Floats) -> Floats:
     """The Gittins index of jobs by the service they attained, with their queues' limits as quanta."""
-    samples, sums, quantum = samples_in(memory), sums_in(memory), limits(memory, queue)
-    alive = np.searchsorted(samples, service, side="right")
-    late = np.searchsorted(samples, service + quantum, side="right")
-    within, beyond = late - alive, len(samples) - late
-    expected = sums[late] - sums[alive] - service * within
-    expected += np.where(beyond > 0, quantum, 0.0) * beyond
-    some = expected > 0.0
-    return np.where(some, within / np.where(some, expected, 1.0), 0.0)
+    samples, sums = samples_in(memory), sums_in(memory)
+    index = np.zeros(len(service))
+    for row in range(len(service)):
+        had, quantum = service[row], limit(memory, queue[row])
+        alive = count_up_to(samples, len(samples), had)
+        late = count_up_to(samples, len(samples), had + quantum)
+        within, beyond = late - alive, len(samples) - late
+        expected = sums[late] - sums[alive] - had * within
+        if beyond > 0:
+            expected += quantum * beyond
+        if expected > 0.0:
+            index[row] = within / expected
+    return index

@@ -28,7 +28,6 @@ from volvelle.policies.claims import by_number
 from volvelle.policies.growth import count_down_to, count_up_to, then_by
 from volvelle.systems.tiresias.policy import Tiresias
 from volvelle.systems.tiresias.queues import (
-    BY_GPUS,
     LIMITS,
     OWN_COLUMNS,
     PARAMETERS,
@@ -45,7 +44,9 @@ from volvelle.systems.tiresias.queues import (
     by_start,
     count_anew,
     enough_for_all,
+    limit,
     next_move,
+    pace,
     samples_in,
     serve,
     stand,
@@ -108,18 +109,6 @@ class TiresiasPollux(Tiresias):
 
 
 # ---------------------------------------------------------------------- the authors' own
-
-
-@kernel
-def pace(gpus: float, memory: Floats) -> float:
-    """Service a second on ``gpus`` GPUs."""
-    return float(gpus if memory[BY_GPUS] == 1.0 else min(gpus, 1.0))
-
-
-@kernel
-def limit(memory: Floats, queue: float) -> float:
-    """The service at which a job leaves ``queue``; infinite of the last."""
-    return float(memory[PARAMETERS + int(queue)] if queue < memory[LIMITS] else INFINITY)
 
 
 @kernel
