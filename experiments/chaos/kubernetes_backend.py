@@ -55,7 +55,6 @@ class OnKubernetes(Backend):
         for link in self._proxy.links.values():
             link.target = "127.0.0.1", self._port
         self._threads: list[threading.Thread] = []
-        self._disturbed = False
 
     def prepare(self, folder: Path) -> None:
         """Start the cluster; its pods have their folders in ``folder``."""
@@ -76,7 +75,10 @@ class OnKubernetes(Backend):
         )
 
     def start(self, start_command: StartCommand, folder: Path, token_file: Path) -> None:
-        """The nodes are there already."""
+        """The nodes are there already; a second server comes soon."""
+        self._threads.append(threading.Timer(self._seed.uniform(0.0, 60.0), self._second_server))
+        self._threads[-1].name = "second"
+        self._threads[-1].start()
 
     def set_fault_rates(self, rates: FaultRates) -> None:
         """Set the rates of faults of messages, and of requests to the API."""
@@ -110,7 +112,7 @@ class OnKubernetes(Backend):
         return super().disconnect(self.nodes[0])
 
     def disturb(self, rng: random.Random) -> InjectedFault:
-        """One of the faults that only a Kubernetes cluster has; the first of a run is a second server."""
+        """One of the faults that only a Kubernetes cluster has."""
         kinds = (
             self._lose_watches,
             self._delete_a_pod,
@@ -118,9 +120,6 @@ class OnKubernetes(Backend):
             self._silence_a_node,
             self._start_a_second_server,
         )
-        if not self._disturbed:
-            self._disturbed = True
-            return self._start_a_second_server(rng)
         return rng.choices(kinds, (3, 3, 3, 3, 1))[0](rng)
 
     def _lose_watches(self, rng: random.Random) -> InjectedFault:

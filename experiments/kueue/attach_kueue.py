@@ -9,6 +9,7 @@ first hours of one seed as attach records them.
 
 import argparse
 import time
+from collections.abc import Collection
 from pathlib import Path
 from statistics import mean, stdev
 from typing import NamedTuple
@@ -26,7 +27,7 @@ IN_RACKS = (
 
 
 class Run(NamedTuple):
-    """The figures of a seed. jobs: whose end was judged."""
+    """The figures of a seed. jobs: how many ended."""
 
     seed: int
     told: int
@@ -57,11 +58,11 @@ def followed(kueue: SimulatedKueue, seed: int, polls: int) -> Run:
     ours, naive = accuracy.of_starts()
     assert ours is not None
     assert naive is not None
-    ends = list(accuracy.ends)
-    return Run(seed, told, unanswered, ours, naive, _held(ends), len(ends), spent)
+    ended = sum(one.end is not None for one in kueue.workloads.values())
+    return Run(seed, told, unanswered, ours, naive, _held(accuracy.ends), ended, spent)
 
 
-def _held(judged: list[Judged]) -> float:
+def _held(judged: Collection[Judged]) -> float:
     polls = sum(one.polls for one in judged)
     return sum(one.polls for one in judged if one.held) / max(polls, 1)
 

@@ -1,5 +1,6 @@
 """The executor `kubernetes` where it differs from others: pods, nodes, its one writer, and mistakes."""
 
+import itertools
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -286,11 +287,14 @@ def test_a_second_server_is_refused(
     server.store.create(server.store.kind("podtemplates"), pod_template("/work"))
     first = opened(server, tmp_path, "address=a:1", "poll_seconds=0.1")
     (tmp_path / "second").mkdir()
+    away, turns = ApiError(503, "ServiceUnavailable", "the server is starting"), itertools.count(1)
+    server.fault = lambda one: away if one.verb == "get" and next(turns) % 3 == 0 else None
     try:
         with pytest.raises(Problem, match="another server runs jobs in the namespace 'default'"):
             opened(server, tmp_path / "second", "address=a:1")
     finally:
         first.close()
+        server.fault = lambda one: None
     with monkeypatch.context() as without_waiting:
         without_waiting.setattr(kubernetes_lease, "_POLL_SECONDS", -1.0)  # which no sleep takes
         opened(server, tmp_path, "address=a:1").close()  # the same server goes on at once

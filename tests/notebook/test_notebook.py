@@ -413,14 +413,15 @@ def test_a_policy_of_ones_own_is_given_as_it_is_defined(trace: Path) -> None:
 def test_a_function_s_further_arguments_are_the_policy_s_parameters(
     trace: Path, recwarn: pytest.WarningsRecorder
 ) -> None:
-    @order("own-mixed")
-    def mixed(jobs: Any, now: float, narrow: float = 0.0, aged: float = 1.0) -> Any:
+    def by_width_and_age(jobs: Any, now: float, narrow: float = 0.0, aged: float = 1.0) -> Any:
         return narrow * jobs.gpus / jobs.held + aged * jobs.submit_time
 
+    mixed: Any = order("own-mixed")(by_width_and_age)
     found = vv.compare(trace, "1x4", policies=[mixed, mixed(narrow=1e6, aged=0.0)], workers=1)
     assert list(found)[1:] == ["own-mixed", "own-mixed:narrow=1e+06,aged=0"]
+    nothing: Any = lambda jobs, now, low=(): jobs.gpus  # noqa: E731
     with pytest.raises(Problem, match=r"its argument low=\(\) cannot be a parameter"):
-        order("own-low")(lambda jobs, now, low=(): jobs.gpus)
+        order("own-low")(nothing)
     assert not [one for one in recwarn if issubclass(one.category, RuntimeWarning)]
 
 
@@ -438,7 +439,7 @@ def test_what_is_missing_is_asked_for_as_python_writes_it(trace: Path) -> None:
 
 @pytest.mark.parametrize("called", [vv.simulate, vv.tune], ids=["simulate", "tune"])
 def test_help_of_a_package_that_is_called_is_that_of_its_function(called: Any) -> None:
-    said = pydoc.render_doc(called, renderer=pydoc.plaintext)
+    said = pydoc.render_doc(called, renderer=pydoc.TextDoc())
     assert "Raises `Problem`" in said
     assert "policy" in said
     assert "PACKAGE CONTENTS" not in said

@@ -138,6 +138,16 @@ class OneJob:
         self._jobs, self._row, self.now = jobs, row, now
 
 
+class _AsArrays(OneJob):
+    """The same with numbers that can be divided by zero, as those of columns."""
+
+    __slots__ = ()
+
+    def __getattribute__(self, name: str) -> Any:
+        value = super().__getattribute__(name)
+        return np.float64(value) if isinstance(value, float) else value
+
+
 def _stored(column: str) -> property:
     return property(lambda job: getattr(job._jobs, column)[job._row])
 
@@ -178,7 +188,10 @@ def interpreted_keys(key: Key) -> Callable[..., None]:
     @np.errstate(all="ignore")
     def keys(jobs: Jobs, rows: Ints, first: int, last: int, now: float, keys: Floats) -> None:
         for i in range(first, last):
-            given = key(OneJob(jobs, rows[i], now), now)
+            try:
+                given = key(OneJob(jobs, rows[i], now), now)
+            except ZeroDivisionError:  # in columns, and compiled, it is infinite
+                given = key(_AsArrays(jobs, rows[i], now), np.float64(now))
             if not isinstance(given, (int, float, np.number)):
                 given = float(numbers(key, given, "a key"))
             value = rounded(float(given))

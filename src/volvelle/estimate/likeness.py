@@ -40,6 +40,8 @@ def believed_service(scheduler: SchedulerState, number: int, otherwise: float) -
 ATTRIBUTES = 6
 """Attributes that are compared: those of `Observed`, predicted time over believed service, and the order of
 telling, by which the past fades."""
+OVER_SERVICE = 4
+"""The place of predicted time over believed service."""
 
 _OTHER_KIND = 4.0
 """Distance of another kind, in squared standard deviations of an attribute."""

@@ -15,6 +15,10 @@ The class knows of no scheduler. One `ToldTimes` calibrates one kind of event (s
   predictions were exact. In the part that is left the expectation is taken to drift on, as fast as in
   tellings that were alike, by `_FURTHEST_DRIFT` at most: in a long queue all jobs end a little later than
   predicted, by one and the same error, which shows long before the first of them ends.
+- An expectation lacks the error of the job's own run, since beliefs become true in it. Where own runs are
+  part of the times, scores of open jobs are spread by it, for the part that their own runs have in what is
+  left, and an expectation within its bound counts by its chance to end within it. In a queue all open jobs
+  are else expected alike, and P90 is told without any margin.
 - The share whose quantile is taken is corrected: by one term for all jobs, and one for each class of
   observable state to which the job belongs. A miss raises the terms of its classes, a hit lowers them, so
   that each class approaches its share: adaptive conformal inference (Gibbs and Candes, 2021) with one
@@ -32,7 +36,7 @@ from typing import Generic, NamedTuple, Self, TypeVar
 
 import numpy as np
 
-from volvelle.estimate.likeness import ATTRIBUTES, Observed, Past, described
+from volvelle.estimate.likeness import ATTRIBUTES, OVER_SERVICE, Observed, Past, described
 from volvelle.model.arrays import BoolColumn, FloatColumn, IntColumn
 from volvelle.model.tolerances import SAME_MOMENT
 
@@ -86,6 +90,13 @@ anew, any time at all is thousands of times as long."""
 _SAME_RANK = 1e-9
 _APART = 1.25
 """Tellings of a job that waits on are learned from when its wait has grown by this factor."""
+_AT_ONCE = 0.1
+"""Runs that are predicted to begin at once have a score of this at most of predicted time over service."""
+_OWN_ERROR = 0.7
+"""By what the errors of own runs, in logarithms, are multiplied."""
+_LEVELS = (np.arange(20) + 0.5) / 20
+_SPREAD = (math.sqrt(5.0) - 1.0) / 2.0
+"""Multiples of it modulo 1 are spread evenly."""
 _FURTHEST_DRIFT = 0.1
 """The largest score that the drift of expectations adds to an open telling."""
 _KINDS = 3
@@ -165,10 +176,11 @@ class ToldTimes(Generic[Key]):
 
     offset_seconds: added to predicted and actual seconds when they are compared, so that an event which is
     expected at once has quantiles too: 0 for finishes, the time that is as good as at once for starts.
+    own_runs: the times are those of finishes, of which the job's own run is a part.
     """
 
-    def __init__(self, *, offset_seconds: float = 0.0) -> None:
-        self._offset = offset_seconds
+    def __init__(self, *, offset_seconds: float = 0.0, own_runs: bool = False) -> None:
+        self._offset, self._own_runs = offset_seconds, own_runs
         self._all = _Tellings(64)
         self._slots: defaultdict[Key, list[int]] = defaultdict(list)
         """Of open jobs, in order of telling."""
@@ -179,6 +191,8 @@ class ToldTimes(Generic[Key]):
         """Corrections by quantile and term: from outcomes, and from expectations. Term 0 is no term."""
         self._terms_of: dict[Hashable, IntColumn] = {}
         """By classes and kinds."""
+        self._own_errors: FloatColumn | None = None
+        """Quantiles of the errors of own runs at `_LEVELS`, in logarithms; none where they are not known."""
         self._tellings = self._came = 0
         self._changed()
 
@@ -266,6 +280,8 @@ class ToldTimes(Generic[Key]):
             else:
                 self._all.let_go(slot)
         self._came += 1
+        if self._came % _LEAST == 0:
+            self._own_errors = self._errors_of_own_runs()
         self._changed()
 
     def withdraw(self, key: Key | None = None) -> None:
@@ -311,6 +327,9 @@ class ToldTimes(Generic[Key]):
     def _scores(self, found: IntColumn) -> _Scores:
         t = self._all
         scores, weights = _drifted_on(t.score[found], t.left[found]), t.weight[found]
+        if self._own_errors is not None:
+            level = (found * _SPREAD % 1.0 * len(_LEVELS)).astype(np.int64)
+            scores += np.log1p(self._own_part(found) * np.expm1(self._own_errors[level]))
         if self.prior or not len(found):  # events may have come of which nothing was told
             scores = np.concatenate([scores, _ASSUMED])
             weights = np.concatenate([weights, np.ones(len(_ASSUMED))])
@@ -373,6 +392,31 @@ class ToldTimes(Generic[Key]):
         if len(self._over) > _WINDOW:
             t.let_go(self._over.popleft())
 
+    # ------------------------------------------------------------------ own runs
+
+    def _errors_of_own_runs(self) -> FloatColumn | None:
+        """Errors of runs that were predicted to begin at once, alike in both directions.
+
+        Other jobs make such a run late, but not early: of each two tails the shorter counts.
+        """
+        if not self._own_runs:
+            return None
+        t, over = self._all, np.array(self._over, dtype=np.int64)
+        scores = t.score[over[t.attributes[OVER_SERVICE, over] < _AT_ONCE]]
+        if len(scores) < _LEAST:
+            return None
+        off = np.quantile(scores, _LEVELS) - np.median(scores)
+        shorter: FloatColumn = np.sign(_LEVELS - 0.5) * np.minimum(np.abs(off), np.abs(off[::-1]))
+        return _OWN_ERROR * shorter if shorter.any() else None
+
+    def _own_part(self, slots: IntColumn) -> FloatColumn:
+        """The part of the expected times that are left of the jobs' own runs."""
+        t = self._all
+        part: FloatColumn = (
+            np.exp(-np.maximum(t.attributes[OVER_SERVICE, slots], 0.0)) * t.left[slots]
+        )
+        return part
+
     # ------------------------------------------------------------------ corrections
 
     def _terms(self, observed: Observed) -> IntColumn:
@@ -416,12 +460,17 @@ class ToldTimes(Generic[Key]):
         t.score[there] = np.log(seconds / t.raw[there])
         part = np.clip((now - moment) / np.maximum(takes, _LEAST_SECONDS), 0.0, 1.0)
         t.left[there], t.weight[there] = 1.0 - part, np.sqrt(part)
+        spread = np.maximum(takes * self._own_part(there), SAME_MOMENT)
         for which, share in enumerate(SHARES):
             late = there[~t.judged[which, there] & (t.bound[which, there] < now - SAME_MOMENT)]
             for slot in late[np.argsort(t.bound[which, late])].tolist():
                 t.judged[which, slot] = True
                 self._step(which, t.terms[:, slot], 0.0)
-            held = _held(which, moment + takes - t.bound[which, there])
+            room = t.bound[which, there] - moment - takes
+            held = _held(which, -room)
+            if self._own_errors is not None:
+                least = np.log1p(np.maximum(room / spread, SAME_MOMENT - 1.0))
+                held = np.interp(least, self._own_errors, _LEVELS, 0.0, 1.0)
             steps = np.where(t.judged[which, there], 0.0, _STEP * (share - held) * t.weight[there])
             size = self._provisional.shape[1]
             terms = t.terms[:, there]

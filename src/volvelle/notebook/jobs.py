@@ -11,7 +11,7 @@ from typing import Any
 
 from volvelle.model.cluster import Cluster
 from volvelle.model.problems import Problem
-from volvelle.notebook.arguments import in_python
+from volvelle.notebook.arguments import in_python, python_of
 from volvelle.notebook.arrow import Columnar, HasArrow, write_csv
 from volvelle.simulate.experiment import Experiment
 from volvelle.simulate.sources import Source, generated, read_source
@@ -64,7 +64,8 @@ class Jobs(Columnar):
         name, report, said = self.workload.name, self.report, ""
         if report is not None:
             said = f", {report}" if report.dropped or report.repaired else ""
-            said += "".join(f"; {each}" for each in (report.contradiction, *report.assumed) if each)
+            more = (report.contradiction, *map(python_of, report.assumed))
+            said += "".join(f"; {each}" for each in more if each)
         return f"<{len(self):,} jobs of {name}{said}>"
 
     def _repr_html_(self) -> str:

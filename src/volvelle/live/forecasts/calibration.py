@@ -81,7 +81,7 @@ class ForecastCalibration:
     """First forecasts of jobs and their errors. Times are on the journal's clock. Threads may share it."""
 
     def __init__(self) -> None:
-        self._told = ToldTimes[int]()
+        self._told = ToldTimes[int](own_runs=True)
         self._starts = ToldTimes[int](offset_seconds=AT_ONCE_SECONDS)
         self._running: dict[int, bool] = {}
         """Whether a job held GPUs when it was calibrated."""

@@ -112,7 +112,7 @@ def unit_of(name: str) -> str:
 
 def constant_hint(line: str) -> str:
     """A hint behind a suggested line in which the number of GPUs is open."""
-    return ", or gpus=1 where no column says it and all have one" if "gpus=?" in line else ""
+    return " (gpus may be a number for all of them: gpus=1)" if "gpus=?" in line else ""
 
 
 def suggested_dates(texts: Iterable[str]) -> str:

@@ -14,6 +14,7 @@ COLUMN_NAMES: dict[str, tuple[str, ...]] = {
         "auftrag auftrag_id auftragsnummer kennung identifiant id_tache travail trabajo id_trabajo",
         "submit_time": "submit_time submit submitted submitted_at submission_time arrival arrival_time "
         "created created_at creation_time queued_at requested_on requested_at request_time timestamp time "
+        "when date datum fecha "
         "eingereicht eingereicht_am einreichung einreichungszeit abgeschickt angelegt erstellt erstellt_am "
         "soumis soumission date_soumission heure_soumission cree enviado envio fecha_envio hora_envio creado",
         "gpus": "gpus gpu num_gpu num_gpus gpu_num gpu_count n_gpus ngpus gpu_request requested_gpus "

@@ -348,7 +348,7 @@ class _KubernetesJobs:
                 return
             try:
                 seen = self._jobs.named(attempt.name, self._api.namespace)
-                self._steps.advance(attempt, seen, pods.get(attempt.name, []))
+                self._steps.next_step(attempt, seen, pods.get(attempt.name, []))
             except OSError:
                 raise
             except Exception as error:
