@@ -396,7 +396,7 @@ class ToldTimes(Generic[Key]):
     # ------------------------------------------------------------------ own runs
 
     def _errors_of_own_runs(self) -> FloatColumn | None:
-        """Those of runs that were predicted to begin at once, alike in both directions.
+        """Errors of runs that were predicted to begin at once, alike in both directions.
 
         Other jobs make such a run late, but not early: of each two tails the shorter counts.
         """
