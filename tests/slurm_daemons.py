@@ -93,6 +93,8 @@ class Daemons:
         (folder / "gres.conf").write_text(
             f"AutoDetect=off\nNodeName=n[1-{nodes}] Name=gpu Type=x File={folder}/gpu[0-{gpus - 1}]\n"
         )
+        if "22.05" not in self.run("slurmd", "-V"):  # which knows no such plugin, and needs none
+            (folder / "cgroup.conf").write_text("CgroupPlugin=disabled\n")
         if accounting:
             lines += [
                 "AccountingStorageType=accounting_storage/slurmdbd",

@@ -243,6 +243,10 @@ class SimulatedKueue:
     def poll(self) -> dict[str, Any]:
         """The objects at the next moment, by kind."""
         self.run_until(self.time + self._every)
+        return self.shown()
+
+    def shown(self) -> dict[str, Any]:
+        """The objects as they are now, by kind."""
         found: dict[str, Any] = {kind: [] for kind in KINDS}
         for one in self.objects:
             found[one["kind"]].append(one)

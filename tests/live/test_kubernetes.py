@@ -312,7 +312,7 @@ def test_nothing_more_is_done_in_a_step_in_which_the_lease_is_lost(
     store.create(store.kind("podtemplates"), pod_template("/work"))
     node = {"metadata": {"name": "n0"}, "status": {"capacity": {RESOURCE: "2"}}}
     store.create(store.kind("nodes"), node)
-    done = []
+    done: list[Any] = []
 
     def fault(request: Any) -> None:
         """Another server takes the Lease while the first Job is created."""

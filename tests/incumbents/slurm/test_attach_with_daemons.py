@@ -46,17 +46,24 @@ def attach(daemons: Daemons, record: Path, *more: str) -> "subprocess.CompletedP
     )
 
 
-MOVES = re.compile(
-    r"(Configuration data as of|RunTime|LastSchedEval|SchedNodeList|Scheduler|StartTime|EndTime|Reason"
-    r"|SuspendTime|CPULoad|FreeMem|LastBusyTime|CurrentWatts|AveWatts)[ =]\S+"
+WRITTEN = (
+    r"\b(JobId|JobName|Priority|Nice|Account|QOS|TimeLimit|Partition|Features|Dependency|Requeue|Comment"
+    r"|AdminComment|SystemComment|Reservation|NodeName|Weight|AvailableFeatures|Gres|Extra)=(\S*)"
 )
-"""What Slurm itself changes while nobody asks for anything."""
+"""Keys of jobs and nodes that a command can change, and Slurm by itself does not."""
 
 
-def said(daemons: Daemons) -> str:
-    """All that the controller says of itself, but for what moves by itself and the counters of questions."""
-    whats = "config", "partition", "node", "reservation", "job", "licenses", "assoc_mgr"
-    return MOVES.sub("", "".join(daemons.run("scontrol", "-o", "show", what) for what in whats))
+def said(daemons: Daemons) -> list[str]:
+    """All that the controller says of itself, and of jobs and nodes what can be written."""
+    found = [
+        daemons.run("scontrol", "show", "config").partition("\n")[2]
+    ]  # the first line is a clock
+    for what in ("partition", "reservation", "licenses"):
+        found.append(daemons.run("scontrol", "-o", "show", what))
+    for what in ("job", "node"):
+        shown = re.findall(WRITTEN, daemons.run("scontrol", "-o", "show", what))
+        found += sorted("=".join(pair) for pair in shown)
+    return found
 
 
 def test_from_nothing_to_the_first_table_and_nothing_is_written(

@@ -79,7 +79,7 @@ class Slurm:
             lines = done.stderr.decode("utf-8", "replace").strip().splitlines()
             why = lines[-1] if lines else f"exit status {done.returncode}"
             mend = ""
-            if done.returncode == _NOT_FOUND:
+            if done.returncode == _NOT_FOUND or "configuration source" in why:
                 mend = "run it on a login node of the cluster, or name one: --host login01"
             elif "permission denied" in why:
                 mend = "PrivateData keeps it from ordinary users: attach by an operator's account"

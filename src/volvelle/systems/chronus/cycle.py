@@ -130,7 +130,7 @@ class Cycle:
         return not left
 
     def _arrange(self) -> None:
-        """Reserve for all anew, the earliest guarantee first, where that has room for all of them.
+        """Reserve for all anew, the earliest guarantee first, if that has room for all or for more.
 
         Reservations are as late as they can be, longer than is believed, and made one after another: a job
         may find no room beside those of others that could be elsewhere, or shorter. Without a reservation it
@@ -142,7 +142,8 @@ class Cycle:
         place = self.look.places(len(self.book.number))
         for spare in (1.0, 0.0):
             self.book.free_all(rows)
-            if self._reserve_each(rows, place, spare=spare).all():
+            able = self._reserve_each(rows, place, spare=spare)
+            if able.all() or (not spare and able.sum() > before.some[rows].sum()):
                 return
         self.memory.book = self.book = before
 
