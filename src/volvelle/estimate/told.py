@@ -58,8 +58,7 @@ STATE_CLASSES: Mapping[str, tuple[float, ...]] = {
 def state_classes(observed: Observed) -> tuple[int, ...]:
     """The number of the job's class in each attribute of `STATE_CLASSES`."""
     values = observed.load, observed.arrivals, observed.service, observed.width
-    bounds = zip(STATE_CLASSES.values(), values, strict=True)
-    return tuple(bisect_left(upper, value) for upper, value in bounds)
+    return tuple(map(bisect_left, STATE_CLASSES.values(), values))
 
 
 class Told(NamedTuple):

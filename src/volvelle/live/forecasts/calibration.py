@@ -65,7 +65,10 @@ class CalibratedTimes(NamedTuple):
             return self
         if finish_by is not None and finish is not None and keeps(finish, finish_by):
             p50 = min(p50, finish_by)
-        return self._replace(p50=p50, start=None if self.start is None else min(self.start, p50))
+        start = None if self.start is None else min(self.start, p50)
+        if (p50, start) == (self.p50, self.start):
+            return self
+        return self._replace(p50=p50, start=start)
 
 
 _LEAST_RUN = 0.5
