@@ -68,7 +68,7 @@ def test_hours_are_taken_as_hours_where_the_column_is_called_so_and_that_is_said
     tmp_path: Path,
 ) -> None:
     path = tmp_path / "hours.csv"
-    path.write_text("when,n,Runtime (h)\n0,1,2\n5,1,0.5\n")
+    path.write_text("when,n,Runtime (h)\n0,1,\n0,1,2\n5,1,0.5\n")
     columns = {"submit_time": "when", "gpus": "n", "duration": "Runtime (h)"}
     workload = read_trace(path, columns=columns)
     assert workload.durations.tolist() == [7200.0, 1800.0]

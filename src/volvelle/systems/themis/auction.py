@@ -79,7 +79,8 @@ def count_seconds(own: Floats, matrix: Floats, now: float) -> None:
 def contention(own: Floats, matrix: Floats, now: float, over_time: bool) -> Floats:
     """The mean number of jobs in the system during each job's stay, over events or over time."""
     if not over_time:
-        return own[ACTIVE_SUM] / own[EVENTS]
+        over_events: Floats = own[ACTIVE_SUM] / own[EVENTS]
+        return over_events
     jobs = own.shape[1]
     stay = now - matrix[SUBMIT, :jobs]
     stayed = stay > 0.0

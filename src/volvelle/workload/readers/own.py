@@ -152,9 +152,10 @@ def _with_units(columns: Mapping[str, str], block: Columns, ledger: Ledger) -> d
     found, header = dict(columns), block.header
     for ours in _LENGTHS:
         theirs = columns.get(ours, ours)
-        if theirs not in header or not (unit := unit_of(theirs)) or not len(block):
+        if theirs not in header or not (unit := unit_of(theirs)):
             continue
-        if not _NUMBER.fullmatch(example := block.texts(theirs)[0]):
+        example = next((one for one in block.texts(theirs) if one.lower() not in ABSENT), "")
+        if not _NUMBER.fullmatch(example):
             continue
         found[ours] = f"{theirs}:{unit}"
         ledger.headings[ours] = theirs
