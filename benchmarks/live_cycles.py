@@ -35,6 +35,7 @@ from volvelle.live.messages import (
     Stop,
 )
 from volvelle.live.nodes.executor import Executor, ExecutorContext, OpenExecutor
+from volvelle.live.nodes.node_logs import NodeLogs
 from volvelle.live.store import Store
 from volvelle.model.cluster import parse_cluster
 
@@ -61,6 +62,11 @@ class SimulatedAttempts:
     def __init__(self) -> None:
         self.report: Callable[[Report], None] = lambda report: None
         self.running: dict[int, AttemptKey] = {}
+
+    @property
+    def logs(self) -> NodeLogs:
+        """Jobs that are only simulated write none."""
+        raise NotImplementedError
 
     def send(self, order: Order) -> None:
         """Start or stop at once."""

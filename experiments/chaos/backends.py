@@ -37,7 +37,8 @@ class Backend:
     address_file: where agents of ``{node}`` find the server, below its folder; "": they are told.
     frames: counts messages between agents and controller. injected: faults of these messages.
     removal_weight, deletion_weight, copy_weight, disturbance_weight: weights among the faults; 0: not among
-    them. removal_name: the fault of removing a node, in words. disks: those of single nodes.
+    them. removal_name: the fault of removing a node, in words. disks: those of single nodes. unnoticed: what
+    ought to have been noticed.
     """
 
     executor: str
@@ -57,6 +58,7 @@ class Backend:
         self._closing = threading.Event()
         self._addresses = threading.Thread(target=self._replace_addresses, daemon=True)
         self.disks: list[Disk] = []
+        self.unnoticed: list[str] = []
 
     def prepare(self, folder: Path) -> None:
         """Begin before the server does. ``folder``: for all files."""

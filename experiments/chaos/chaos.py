@@ -214,7 +214,7 @@ class Chaos:
             list(broken_histories(traces, submissions.totals, self._faults.damage.before)),
             stuck,
             self._faults.unserved,
-            self._faults.noticed.unnoticed,
+            [*self._faults.noticed.unnoticed, *cluster.backend.unnoticed],
             cluster.tracebacks,
         )
         run.violations = dict(zip(PROPERTIES, found, strict=True))

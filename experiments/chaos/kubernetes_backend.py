@@ -11,6 +11,7 @@ from typing import Any
 from backends import Backend, StartCommand
 from commands import kill, one_of, processes_with
 from fault_proxy import FaultRates, InjectedFault
+from lease_watch import LeaseWatch
 
 from volvelle.live.agent.launch import free_port
 
@@ -18,11 +19,16 @@ sys.path.append(str(Path(__file__).parents[2] / "tests" / "kubernetes"))
 
 _LEASE_SECONDS = 10.0
 _SILENT_SECONDS = 12.0
-_SECOND_SERVER_SECONDS = 90.0
+_SECOND_SERVER_SECONDS = 300.0
+_REIGN_SECONDS = 30.0
+"""For at most so long a second server runs that took over."""
 _STARTS_OF_A_SECOND_SERVER = 4
 """As a unit of systemd starts it again, where a fault of the API ended it before it saw the lease."""
+_TOOK_OVER = "second server took over, the first being away for as long as its Lease"
+_REFUSED = "second server refused"
+_SAW_THE_LEASE = (_REFUSED, _TOOK_OVER)
 _ENDS_OF_A_SECOND_SERVER = {
-    "another server runs jobs": "second server refused",
+    "another server runs jobs": _REFUSED,
     "the Kubernetes API at": "second server found that the API did not answer",
     "(a fault)": "second server was refused by the API",
     "disk is full": "second server found its disk full",
@@ -49,7 +55,6 @@ class OnKubernetes(Backend):
         for link in self._proxy.links.values():
             link.target = "127.0.0.1", self._port
         self._threads: list[threading.Thread] = []
-        self._disturbed = False
 
     def prepare(self, folder: Path) -> None:
         """Start the cluster; its pods have their folders in ``folder``."""
@@ -58,6 +63,8 @@ class OnKubernetes(Backend):
         self._folder, work = folder, str(folder / "work")
         self._cluster = made = self._make(folder / "pods", self._gpus, node_grace_seconds=5.0)
         made.__enter__()
+        self._lease = LeaseWatch(made.store, self.unnoticed)
+        self._lease.start()
         made.server.fault = self._fault
         made.store.create(made.store.kind("podtemplates"), pod_template(work))
         self.executor = (
@@ -68,7 +75,10 @@ class OnKubernetes(Backend):
         )
 
     def start(self, start_command: StartCommand, folder: Path, token_file: Path) -> None:
-        """The nodes are there already."""
+        """The nodes are there already; a second server comes soon."""
+        self._threads.append(threading.Timer(self._seed.uniform(0.0, 60.0), self._second_server))
+        self._threads[-1].name = "second"
+        self._threads[-1].start()
 
     def set_fault_rates(self, rates: FaultRates) -> None:
         """Set the rates of faults of messages, and of requests to the API."""
@@ -102,7 +112,7 @@ class OnKubernetes(Backend):
         return super().disconnect(self.nodes[0])
 
     def disturb(self, rng: random.Random) -> InjectedFault:
-        """One of the faults that only a Kubernetes cluster has; the first of a run is a second server."""
+        """One of the faults that only a Kubernetes cluster has."""
         kinds = (
             self._lose_watches,
             self._delete_a_pod,
@@ -110,9 +120,6 @@ class OnKubernetes(Backend):
             self._silence_a_node,
             self._start_a_second_server,
         )
-        if not self._disturbed:
-            self._disturbed = True
-            return self._start_a_second_server(rng)
         return rng.choices(kinds, (3, 3, 3, 3, 1))[0](rng)
 
     def _lose_watches(self, rng: random.Random) -> InjectedFault:
@@ -175,7 +182,7 @@ class OnKubernetes(Backend):
         for _ in range(_STARTS_OF_A_SECOND_SERVER):
             what = self._run_a_second_server()
             self.injected[what] += 1
-            if what in ("second server refused", "second server not refused within 90 s"):
+            if what in _SAW_THE_LEASE:
                 return
 
     def _run_a_second_server(self) -> str:
@@ -186,21 +193,28 @@ class OnKubernetes(Backend):
             sys.executable, "-m", "volvelle.cli.main", "serve", "--folder", str(folder),
             "--executor", words, "--port", "0",
         ]  # fmt: skip
-        try:
-            ran = subprocess.run(
-                command,
-                timeout=_SECOND_SERVER_SECONDS,
-                check=False,
-                capture_output=True,
-                text=True,
-            )
-            what = f"second server ended: {ran.stderr[-200:].strip()}"
-            for said, meant in _ENDS_OF_A_SECOND_SERVER.items():
-                if said in ran.stderr:
-                    what = meant
-        except subprocess.TimeoutExpired:
-            what = "second server not refused within 90 s"
-        return what
+        server = subprocess.Popen(
+            command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
+        )
+        until, held = time.monotonic() + _SECOND_SERVER_SECONDS, False
+        while server.poll() is None and not held and time.monotonic() < until:
+            time.sleep(0.1)
+            held = self._is_held_from(folder)
+        time.sleep(self._seed.uniform(0.0, _REIGN_SECONDS) if held else 0.0)
+        server.kill()
+        _, said = server.communicate()
+        if held:
+            return _TOOK_OVER
+        for words, meant in _ENDS_OF_A_SECOND_SERVER.items():
+            if words in said:
+                return meant
+        return f"second server ended with {server.returncode}: {said[-200:].strip()}"
+
+    def _is_held_from(self, folder: Path) -> bool:
+        """Whether the server of a folder holds the Lease."""
+        return any(
+            file.read_text() == self._lease.holder for file in folder.rglob("kubernetes-holder")
+        )
 
     def remove_node(self, node: str) -> None:
         """Switch the node off, and delete its Node."""
@@ -218,4 +232,5 @@ class OnKubernetes(Backend):
             thread.join()
         super().close()
         if self._cluster is not None:
+            self._lease.close()
             self._cluster.__exit__()

@@ -2,7 +2,8 @@
 
 Three teams of a cohort and a queue of its own ask for GPUs of two flavours. A project of a team submits jobs
 that are alike: their names are numbered, their run times are lognormal about the project's own. Some declare
-``maximumExecutionTimeSeconds``, most do not, as on real clusters.
+``maximumExecutionTimeSeconds``, most do not, as on real clusters. With a topology nodes are in racks, and
+projects of several pods require or prefer one.
 """
 
 import heapq
@@ -19,10 +20,12 @@ from volvelle.incumbents.kueue.books import Books
 from volvelle.incumbents.kueue.cycle import Configuration
 from volvelle.incumbents.kueue.own import Own
 from volvelle.incumbents.kueue.site import Site
+from volvelle.incumbents.kueue.topology import HOST
 
 GPU = "nvidia.com/gpu"
 BEGIN = 1793534400.0
 """2026-11-01 12:00 UTC."""
+RACK = "rack"
 KEPT = 1800.0
 """Seconds for which finished workloads are shown."""
 Object = dict[str, Any]
@@ -43,8 +46,11 @@ def queue(name: str, cohort: str, quotas: dict[str, Object], **spec: Any) -> Obj
     return {"kind": "ClusterQueue", "metadata": {"name": name}, "spec": usual | spec}
 
 
-def laboratory() -> list[Object]:
-    """Its queues, flavours, classes and nodes: 56 GPUs, of which three teams lend each other 40."""
+def laboratory(topology: str = "") -> list[Object]:
+    """Its queues, flavours, classes and nodes: 56 GPUs, of which three teams lend each other 40.
+
+    topology: the name of that of racks of two nodes; empty: none.
+    """
     reclaims = {"preemption": {"reclaimWithinCohort": "Any", "withinClusterQueue": "LowerPriority"}}
     queues = [
         queue("vision", "research", {"a100": {"nominalQuota": 16}, "h100": {"nominalQuota": 8}}, **reclaims),
@@ -65,14 +71,17 @@ def laboratory() -> list[Object]:
         {
             "kind": "ResourceFlavor",
             "metadata": {"name": name},
-            "spec": {"nodeLabels": {"gpu": name}},
+            "spec": {"nodeLabels": {"gpu": name}, "topologyName": topology},
         }
         for name in ("a100", "h100")
     ]
     nodes = [
         {
             "kind": "Node",
-            "metadata": {"name": f"{name}-{at}", "labels": {"gpu": name}},
+            "metadata": {
+                "name": f"{name}-{at}",
+                "labels": {"gpu": name, RACK: f"{name}-{at // 2}", HOST: f"{name}-{at}"},
+            },
             "status": {"capacity": {GPU: "8"}},
         }
         for name, count in (("a100", 4), ("h100", 3))
@@ -83,12 +92,14 @@ def laboratory() -> list[Object]:
         for name, value in (("usual", 0), ("urgent", 100))
     ]
     names = [{"kind": "Namespace", "metadata": {"name": team}} for team in teams]
-    return [*names, *queues, *local, *flavors, *nodes, *classes]
+    levels = {"levels": [{"nodeLabel": RACK}, {"nodeLabel": HOST}]}
+    racks = [{"kind": "Topology", "metadata": {"name": topology}, "spec": levels}] * bool(topology)
+    return [*names, *queues, *local, *flavors, *nodes, *classes, *racks]
 
 
 @dataclass(frozen=True)
 class Project:
-    """Jobs that are alike. share: of a team's arrivals."""
+    """Jobs that are alike. share: of a team's arrivals. rack: whether pods require one, or prefer it."""
 
     name: str
     gpus: int
@@ -98,6 +109,7 @@ class Project:
     share: float
     limit: float | None = None
     urgent: bool = False
+    rack: str = ""
 
 
 PROJECTS = (
@@ -107,6 +119,12 @@ PROJECTS = (
     Project("eval", 1, 1, 150.0, 0.6, 0.15, urgent=True),
     Project("pretrain", 4, 2, 3600.0, 0.4, 0.05),
 )
+OF_RACKS = (
+    *PROJECTS[:-1],
+    Project("pretrain", 4, 3, 3600.0, 0.4, 0.05, rack="required"),
+    Project("tune", 2, 4, 900.0, 0.4, 0.1, rack="preferred"),
+)
+"""With a topology."""
 
 
 @dataclass
@@ -130,10 +148,17 @@ class SimulatedKueue:
     """The cluster, asked as attach asks: each poll is so many seconds after the one before."""
 
     def __init__(
-        self, seed: int = 0, every: float = 60.0, load: float = 1.0, arrivals_until: float = np.inf
+        self,
+        seed: int = 0,
+        every: float = 60.0,
+        load: float = 1.0,
+        arrivals_until: float = np.inf,
+        *,
+        topology: bool = False,
     ) -> None:
-        """arrivals_until: seconds from the beginning after which nobody comes."""
-        self.objects = laboratory()
+        """arrivals_until: seconds from the beginning after which no workload arrives."""
+        self.objects = laboratory("racks" if topology else "")
+        self._projects = OF_RACKS if topology else PROJECTS
         self.time, self._every = BEGIN, every
         self._coming = self._arrivals(np.random.default_rng(seed), load, BEGIN + arrivals_until)
         self._next = next(self._coming, None)
@@ -141,7 +166,8 @@ class SimulatedKueue:
         for one in self.objects:
             by_kind.setdefault(one["kind"], []).append(read(one["kind"], one, "here"))
         self._site = Site.of(by_kind, Configuration())
-        self._books = Books(self._site, dict.fromkeys(self._site.flavors, 1), unit=1.0)
+        places, kinds = Own.of(self._site, BEGIN).places, dict.fromkeys(self._site.flavors, 1)
+        self._books = Books(self._site, kinds, places=places, unit=1.0)
         self.workloads: dict[int, Workload] = {}
         self._ends: list[tuple[float, int, float]] = []
         """When jobs end, with their start: one that was stopped since is no longer due."""
@@ -151,17 +177,18 @@ class SimulatedKueue:
     ) -> Iterator[tuple[float, Workload]]:
         """Workloads as they come, for ever."""
         teams = ("vision", "language", "speech", "robots")
-        work = sum(p.share * p.gpus * p.pods * p.seconds for p in PROJECTS)
+        projects = self._projects
+        work = sum(p.share * p.gpus * p.pods * p.seconds for p in projects)
         rate, now, number = 56.0 * load / work, BEGIN, 0
-        shares = np.array([p.share for p in PROJECTS])
-        pace = {(team, p.name): rng.lognormal(0.0, 0.4) for team in teams for p in PROJECTS}
+        shares = np.array([p.share for p in projects])
+        pace = {(team, p.name): rng.lognormal(0.0, 0.4) for team in teams for p in projects}
         while True:
             now += rng.exponential(1.0 / rate)
             if now > until:
                 return
             number += 1
             team = str(rng.choice(teams, p=[0.4, 0.2, 0.15, 0.25]))
-            project = PROJECTS[int(rng.choice(len(PROJECTS), p=shares / shares.sum()))]
+            project = projects[int(rng.choice(len(projects), p=shares / shares.sum()))]
             lasts = project.seconds * pace[team, project.name] * rng.lognormal(0.0, project.spread)
             if project.limit is not None:
                 lasts = min(lasts, project.limit)
@@ -216,6 +243,10 @@ class SimulatedKueue:
     def poll(self) -> dict[str, Any]:
         """The objects at the next moment, by kind."""
         self.run_until(self.time + self._every)
+        return self.shown()
+
+    def shown(self) -> dict[str, Any]:
+        """The objects as they are now, by kind."""
         found: dict[str, Any] = {kind: [] for kind in KINDS}
         for one in self.objects:
             found[one["kind"]].append(one)
@@ -247,14 +278,17 @@ class SimulatedKueue:
         if held is not None:
             flavors = {name: flavor for flavor, name in held.holder.usage}
             usage = {name: f"{each}m" for (_, name), each in held.holder.usage.items()}
-            sets = [
-                {
-                    "flavors": flavors,
-                    "resourceUsage": usage,
-                    "count": one.document["spec"]["podSets"][0]["count"],
-                }
-            ]
-            status["admission"] = {"clusterQueue": held.holder.queue, "podSetAssignments": sets}
+            (pods,) = one.document["spec"]["podSets"]
+            assigned: Object = {"flavors": flavors, "resourceUsage": usage, "count": pods["count"]}
+            if nodes := held.holder.nodes:
+                size = sum(nodes.values()) // pods["count"]
+                assigned["topologyAssignment"] = _assignment(
+                    {name: each // size for name, each in nodes.items()}
+                )
+            status["admission"] = {
+                "clusterQueue": held.holder.queue,
+                "podSetAssignments": [assigned],
+            }
         if one.end is not None:
             conditions.append(_condition("Finished", "True", "Succeeded", one.end))
         return {**one.document, "status": status}
@@ -264,16 +298,28 @@ def _condition(kind: str, status: str, reason: str, moment: float) -> Object:
     return {"type": kind, "status": status, "reason": reason, "lastTransitionTime": written(moment)}
 
 
+def _assignment(pods: dict[str, int]) -> Object:
+    """Pods by node, as the API has them."""
+    domains: Object = {
+        "domainCount": len(pods),
+        "valuesPerLevel": [{"individual": {"roots": list(pods)}}],
+        "podCounts": {"individual": list(pods.values())},
+    }
+    return {"levels": [HOST], "slices": [domains]}
+
+
 def _document(number: int, team: str, project: Project, now: float) -> Object:
     name = f"{project.name}-{number}"
     request = {"requests": {GPU: str(project.gpus)}}
-    pods = {
+    pods: Object = {
         "name": "main",
         "count": project.pods,
         "template": {
             "spec": {"containers": [{"image": f"{team}/{project.name}", "resources": request}]}
         },
     }
+    if project.rack:
+        pods["topologyRequest"] = {project.rack: RACK}
     spec: Object = {"queueName": "gpus", "podSets": [pods]}
     if project.limit is not None:
         spec["maximumExecutionTimeSeconds"] = project.limit

@@ -164,6 +164,16 @@ def test_an_attempt_that_should_not_run_is_killed(harness: ControllerHarness) ->
     assert list(harness.fake_cluster.runs) == [number]
 
 
+def test_gpus_that_a_starting_job_is_given_are_not_free(tmp_path: Path) -> None:
+    harness = ControllerHarness.at(tmp_path, policy="sjf:preemptive=true")
+    harness.deliver()
+    submit(harness, sleeping(100, 1))
+    harness.step(1)
+    starting = submit(harness, sleeping(5, 2))
+    assert state(harness, starting) == "starting"
+    assert harness.controller.status.nodes[0].free == 0
+
+
 def test_a_preempted_job_stops_before_the_next_starts_and_resumes(tmp_path: Path) -> None:
     harness = ControllerHarness.at(tmp_path, policy="sjf:preemptive=true")
     harness.deliver()

@@ -286,6 +286,7 @@ def test_the_queue_by_keyboard_remembered_and_live(site: Site) -> None:
         page.get_by_role("button", name="CSV").click()
     text = Path(saved.value.path()).read_text()
     assert text.splitlines()[0].startswith("Job,Name,User,GPUs,State,Start,Done")
+    assert re.search(r",long,root,2,running,20\d\d-\d\d-\d\dT", text), "moments are dates"
     with page.expect_download() as saved:
         site.go(page, "nodes")
         page.get_by_role("button", name="CSV").click()

@@ -1,7 +1,9 @@
 """The executor `kubernetes` where it differs from others: pods, nodes, its one writer, and mistakes."""
 
+import itertools
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import msgspec
@@ -13,6 +15,7 @@ from fake_kubelet import RESOURCE
 from kubernetes_cluster import OUT_OF_SERVICE, pod_template
 from waiting import until
 
+from volvelle.kubernetes_api import KubernetesApi
 from volvelle.live.agent.wire import TaskEnded
 from volvelle.live.messages import (
     AttemptEnded,
@@ -32,6 +35,7 @@ from volvelle.live.messages import (
 from volvelle.live.nodes.executor import ExecutorContext, executors
 from volvelle.live.nodes.executors import kubernetes_lease
 from volvelle.live.nodes.executors.kubernetes_jobs import PodAttempt, end_of, has_ended
+from volvelle.live.nodes.executors.kubernetes_lease import WriterLease
 from volvelle.model.cluster import parse_cluster
 from volvelle.model.problems import Problem
 
@@ -283,15 +287,62 @@ def test_a_second_server_is_refused(
     server.store.create(server.store.kind("podtemplates"), pod_template("/work"))
     first = opened(server, tmp_path, "address=a:1", "poll_seconds=0.1")
     (tmp_path / "second").mkdir()
+    away, turns = ApiError(503, "ServiceUnavailable", "the server is starting"), itertools.count(1)
+    server.fault = lambda one: away if one.verb == "get" and next(turns) % 3 == 0 else None
     try:
         with pytest.raises(Problem, match="another server runs jobs in the namespace 'default'"):
             opened(server, tmp_path / "second", "address=a:1")
     finally:
         first.close()
+        server.fault = lambda one: None
     with monkeypatch.context() as without_waiting:
         without_waiting.setattr(kubernetes_lease, "_POLL_SECONDS", -1.0)  # which no sleep takes
         opened(server, tmp_path, "address=a:1").close()  # the same server goes on at once
     opened(server, tmp_path / "second", "address=a:1").close()  # another one after the lease
+
+
+def test_nothing_more_is_done_in_a_step_in_which_the_lease_is_lost(
+    server: FakeApiServer,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setattr(kubernetes_lease, "_RENEW_SECONDS", 0.0)
+    store = server.store
+    store.create(store.kind("podtemplates"), pod_template("/work"))
+    node = {"metadata": {"name": "n0"}, "status": {"capacity": {RESOURCE: "2"}}}
+    store.create(store.kind("nodes"), node)
+    done: list[Any] = []
+
+    def fault(request: Any) -> None:
+        """Another server takes the Lease while the first Job is created."""
+        if (request.verb, request.kind.plural) == ("create", "jobs"):
+            done.append(request)
+            other = {"spec": {"holderIdentity": "other"}}
+            store.update(
+                store.kind("leases"), lambda one: merged(one, other), "default", "volvelle"
+            )
+
+    server.fault = fault
+    first = opened(server, tmp_path, "address=a:1", "poll_seconds=0.1")
+    try:
+        for number in (1, 2):
+            launch = Launch(command=("true",), directory="/work")
+            first.send(Start(number, 1, user="dana", grants=(Grant("n0", (0,)),), launch=launch))
+        until(lambda: "another server holds the Lease" in capfd.readouterr().err)
+        assert len(done) == 1
+    finally:
+        first.close()
+
+
+def test_a_machine_that_has_just_booted_holds_no_lease(
+    server: FakeApiServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(kubernetes_lease, "time", SimpleNamespace(monotonic=lambda: 1.0))
+    api = KubernetesApi(str(server.kubeconfig(tmp_path)))
+    first, second = (WriterLease(api, "volvelle", tmp_path / name) for name in "ab")
+    assert not first.held and first.renew() and first.held
+    assert not second.renew()
 
 
 def test_how_far_the_journal_is_written_outlives_the_pods(

@@ -2,6 +2,7 @@
 
 import importlib
 import inspect
+import pydoc
 import subprocess
 import sys
 from collections.abc import Callable
@@ -195,6 +196,8 @@ def test_connect_names_the_server_or_says_that_there_is_none(
     monkeypatch.delenv("VOLVELLE_SERVER", raising=False)
     with pytest.raises(Problem, match="no server is known"):
         vv.connect()
+    with pytest.raises(Problem, match="'nowhere' is not the URL of a server"):
+        vv.connect("nowhere")
 
 
 def test_a_token_is_not_shown() -> None:
@@ -386,6 +389,11 @@ def test_names_that_there_are_not_are_answered_with_those_that_there_are(
         _ = compared["sjf"]
     with pytest.raises(Problem, match=r"no run is called 'fifoo' \(did you mean 'fifo'\?\)"):
         compared.figure("fifoo", "jct:mean")
+    for written, meant in (("SRSF", "srsf"), ("max_min", "max-min"), ("FCFS", "fifo")):
+        with pytest.raises(Problem, match=rf"unknown policy '{written}' \(did you mean '{meant}'"):
+            vv.simulate(trace, "1x8", written)
+    with pytest.raises(Problem, match=r"'mean_jct' \(did you mean 'jct:mean'\?\)"):
+        compared.figure("fifo", "mean_jct")
     with pytest.raises(Problem, match=r"there is no argument 'polcies' \(did you mean 'policies'"):
         vv.simulate(trace, "1x8", polcies=["srsf"])
 
@@ -402,6 +410,21 @@ def test_a_policy_of_ones_own_is_given_as_it_is_defined(trace: Path) -> None:
         vv.simulate(trace, "1x8", policy=lambda jobs, now: jobs.gpus)
 
 
+def test_a_function_s_further_arguments_are_the_policy_s_parameters(
+    trace: Path, recwarn: pytest.WarningsRecorder
+) -> None:
+    def by_width_and_age(jobs: Any, now: float, narrow: float = 0.0, aged: float = 1.0) -> Any:
+        return narrow * jobs.gpus / jobs.held + aged * jobs.submit_time
+
+    mixed: Any = order("own-mixed")(by_width_and_age)
+    found = vv.compare(trace, "1x4", policies=[mixed, mixed(narrow=1e6, aged=0.0)], workers=1)
+    assert list(found)[1:] == ["own-mixed", "own-mixed:narrow=1e+06,aged=0"]
+    nothing: Any = lambda jobs, now, low=(): jobs.gpus  # noqa: E731
+    with pytest.raises(Problem, match=r"its argument low=\(\) cannot be a parameter"):
+        order("own-low")(nothing)
+    assert not [one for one in recwarn if issubclass(one.category, RuntimeWarning)]
+
+
 def test_what_is_missing_is_asked_for_as_python_writes_it(trace: Path) -> None:
     with pytest.raises(Problem, match=r"no cluster is given\. Say cluster='\d+x\d+'"):
         vv.compare(trace)
@@ -416,6 +439,8 @@ def test_what_is_missing_is_asked_for_as_python_writes_it(trace: Path) -> None:
 
 @pytest.mark.parametrize("called", [vv.simulate, vv.tune], ids=["simulate", "tune"])
 def test_help_of_a_package_that_is_called_is_that_of_its_function(called: Any) -> None:
-    said = inspect.getdoc(called) or ""
+    said = pydoc.render_doc(called, renderer=pydoc.TextDoc())
     assert "Raises `Problem`" in said
-    assert "policy" in said.splitlines()[-1]
+    assert "policy" in said
+    assert "PACKAGE CONTENTS" not in said
+    assert inspect.signature(called).parameters["jobs"].annotation

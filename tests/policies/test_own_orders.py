@@ -45,3 +45,19 @@ def test_an_order_sees_user_queue_and_deadline(compiled: bool) -> None:
     assert np.argsort(first_start).tolist() == [0, 4, 3, 2, 1]
     assert kept_order(policies.make(written)) is None, "it is asked for all jobs together"
     assert not policies.make(written).needs_durations
+
+
+@policy.order("test-by-age")
+def by_age(jobs, now, of_gpus=1.0):  # type: ignore[no-untyped-def]
+    """A job that comes now has an age of 0."""
+    return of_gpus * jobs.gpus / (now - jobs.submit_time)
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("compiled", [False, True])
+def test_a_key_may_divide_by_zero(compiled: bool) -> None:
+    jobs = [linear_job(number, float(number), 1.0, 10.0) for number in range(4)]
+    scenario = Scenario.of(parse_cluster("1x1"), jobs, policy="test-by-age:preemptive=false")
+    first_start = happen(scenario, compiled=compiled).outcomes.first_start
+    assert np.argsort(first_start).tolist() == [0, 1, 2, 3]
+    assert kept_order(policies.make("test-by-age:of_gpus=2")) is not None

@@ -64,6 +64,35 @@ def test_one_column_may_serve_twice_with_two_units(tmp_path: Path) -> None:
     assert job.spec.estimate_seconds == 7200
 
 
+def test_hours_are_taken_as_hours_where_the_column_is_called_so_and_that_is_said(
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "hours.csv"
+    path.write_text("when,n,Runtime (h)\n0,1,\n0,1,2\n5,1,0.5\n")
+    columns = {"submit_time": "when", "gpus": "n", "duration": "Runtime (h)"}
+    workload = read_trace(path, columns=columns)
+    assert workload.durations.tolist() == [7200.0, 1800.0]
+    assert workload.report is not None
+    (said,) = workload.report.assumed
+    assert said.startswith("duration is taken in hours, as its column is called 'Runtime (h)'")
+    told = read_trace(path, columns=columns | {"duration": "Runtime (h):s"})
+    assert told.durations.tolist() == [2.0, 0.5]
+    assert told.report is not None and not told.report.assumed
+
+
+def test_gpus_may_be_a_number_for_all_or_stand_with_their_type(tmp_path: Path) -> None:
+    path = tmp_path / "typed.csv"
+    path.write_text(
+        "submit_time,cards,duration\n0,1x A100,5\n1,2 x V100,5\n2,h100:4,5\n3,3 GPUs,5\n4,8,5\n"
+    )
+    specs = read_trace(path, columns={"gpus": "cards"}).specs
+    assert [one.gpus for one in specs] == [1.0, 2.0, 4.0, 3.0, 8.0]
+    assert [one.gpu_types for one in specs] == [("A100",), ("V100",), ("h100",), (), ()]
+    same = read_trace(path, columns={"gpus": "2", "duration": "1:h"})
+    assert same.gpus.tolist() == [2.0] * 5
+    assert same.durations.tolist() == [3600.0] * 5
+
+
 def test_start_and_end_serve_as_duration(tmp_path: Path) -> None:
     path = tmp_path / "spans.csv"
     path.write_text("s;b;e;n\n2026-01-01;2026-01-01 01:00;2026-01-01 03:00;2\n")
@@ -123,6 +152,14 @@ def test_a_map_that_cannot_be_read_shows_the_form(entry: str) -> None:
             "submit_time=arrival_s,gpus=scale_factor,duration=runtimeMs:ms",
         ),
         ("job_id,num_gpu,submit_time,duration", "id=job_id,gpus=num_gpu"),
+        (
+            "Nr,Who,Angelegt,Karten,Laufzeit (h)",
+            "'id=Nr,submit_time=Angelegt,gpus=Karten,duration=Laufzeit (h):h,user=Who'",
+        ),
+        (
+            "Experiment ID,submitted,hours",
+            "'id=Experiment ID,submit_time=submitted,gpus=?,duration=hours:h'",
+        ),
         (
             "Job ID,Submitted,GPU Hours,GPU Count,Started On,Completed On",
             "'id=Job ID,submit_time=Submitted,gpus=GPU Count,start_time=Started On,"
@@ -339,12 +376,13 @@ def test_an_order_of_day_and_month_that_no_date_shows_is_said(tmp_path: Path) ->
     path = dated(tmp_path / "dates.csv", "03/04/2026", "04/04/2026", "05/05/2026")
     report = read_trace(path, dates="%d/%m/%Y %H:%M").report
     assert report is not None
-    (reason,) = report.repaired
+    assert not report.repaired
+    (reason,) = report.assumed
     assert "the day first is taken, which no date shows" in reason
     assert "--dates '%m/%d/%Y %H:%M'" in reason
     shown = dated(tmp_path / "shown.csv", "03/04/2026", "24/04/2026")
     report = read_trace(shown, dates="%d/%m/%Y %H:%M").report
-    assert report is not None and not report.repaired
+    assert report is not None and not report.assumed
 
 
 def test_times_with_and_without_a_zone_are_told(tmp_path: Path) -> None:
@@ -353,7 +391,7 @@ def test_times_with_and_without_a_zone_are_told(tmp_path: Path) -> None:
     path.write_text("submit_time,gpus,duration\n" + "".join(f"{time},1,60\n" for time in rows))
     report = read_trace(path).report
     assert report is not None and report.kept == 3
-    (reason,) = report.repaired
+    (reason,) = report.assumed
     assert "with and without a time zone" in reason
     assert "line 3, column submit_time" in report.examples[reason][0]
 

@@ -201,7 +201,7 @@ def why(which: Which, output: options.Output = Form.TABLE) -> None:
     if waits and found["complete"] and not found["changes"] and job["attached"] is None:
         print("No change that was tried would let it finish sooner.")
     if not found["complete"]:
-        print("Not all suggestions were tried: with so many jobs that takes too long.")
+        print("Not all changes were tried in the time that an answer may take.")
 
 
 def _print_deadline(job: Row, now: "datetime") -> None:

@@ -28,9 +28,18 @@ def read_workloads(experiment: "Experiment", cluster: "Cluster") -> "dict[Worklo
 
 
 def read_file(
-    trace: Path, format: str | None, columns: list[str] | None, dates: str | None, strict: bool
+    trace: Path,
+    format: str | None,
+    columns: list[str] | None,
+    dates: str | None,
+    strict: bool,
+    *,
+    counts: bool = True,
 ) -> "Source":
-    """The workload of a trace; rows that were dropped or repaired are remarked on."""
+    """The workload of a trace; rows that were dropped or repaired are remarked on.
+
+    counts: with how many there are of each, which a description says itself.
+    """
     from volvelle.cli.output import progress
     from volvelle.simulate.sources import read_source
     from volvelle.workload.readers.mapping import parse_map
@@ -44,11 +53,11 @@ def read_file(
             strict=strict,
             read=lambda rows: update(rows, None),
         )
-    remark_on_import(source.workload)
+    remark_on_import(source.workload, counts=counts)
     return source
 
 
-def remark_on_import(workload: "Workload") -> None:
+def remark_on_import(workload: "Workload", *, counts: bool = True) -> None:
     """Say what became of a trace's rows, if anything did, with an example of each reason."""
     from volvelle.cli.output import remark
     from volvelle.workload.readers.suggesting import import_hint
@@ -59,9 +68,9 @@ def remark_on_import(workload: "Workload") -> None:
         return
     if report.contradiction:
         remark(f"note: {report.contradiction}")
-    if not (report.dropped or report.repaired):
+    if not (report.dropped or report.repaired or report.assumed):
         return
-    remark(f"note: {report.source} ({report.format}): {report}")
+    remark(f"note: {report.source} ({report.format}):{f' {report}' if counts else ''}")
     for reason, places in report.examples.items():
         if places:
             remark(f"      {reason}: for example {places[0]}")
@@ -70,15 +79,23 @@ def remark_on_import(workload: "Workload") -> None:
 
 
 def remark_on_cluster(workload: "Workload", cluster: "Cluster") -> None:
-    """Say of which GPU types more is submitted than there is."""
+    """Say of which GPU types more is submitted than there is, or that it is far more in all."""
     from volvelle.cli.formatting import counted
     from volvelle.cli.output import remark
     from volvelle.report.table import format_number
-    from volvelle.workload.proposing import seen_types, too_much_wanted
+    from volvelle.workload.proposing import MANY, OVERLOAD, seen_types, too_much_wanted
 
+    seen = seen_types(workload)
+    load = sum(one.load for one in seen)
+    if len(workload) >= MANY and load > OVERLOAD * cluster.gpus:
+        remark(
+            f"note: work for {format_number(load)} GPUs on average is submitted and the cluster has "
+            f"{cluster.gpus:,}: while jobs come, waits grow under any policy"
+        )
+        return
     if not any(cluster.gpu_types):
         return
-    for wanted, gpus in too_much_wanted(seen_types(workload), cluster):
+    for wanted, gpus in too_much_wanted(seen, cluster):
         remark(
             f"note: {counted(wanted.jobs, 'job')} {'asks' if wanted.jobs == 1 else 'ask'} for "
             f"{wanted.gpu_type}: work for "

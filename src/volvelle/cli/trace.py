@@ -57,7 +57,7 @@ def describe(
     if out is not None:
         free_folder(out, REPORT, force=force)
     there = Experiment(cluster=cluster).read_cluster() if cluster else None
-    source = read_file(trace, format, map, dates, bool(strict))
+    source = read_file(trace, format, map, dates, bool(strict), counts=output is not Form.TABLE)
     description = describe(source.workload, there.gpus if there else None)
     types = () if there else seen_types(source.workload)
     _show_description(description, source.workload, types, output)

@@ -111,10 +111,8 @@ def _write(scheduler: SchedulerState, view: View, allocation: Allocation) -> Non
     gpus, types = allocation.gpus, allocation.gpu_type
     assert types is not None
     changed = (gpus != view.jobs.held) | (types != view.jobs.column("type"))
-    reasons = allocation.reason
-    if reasons is None:
-        reasons = np.where(gpus > 0, 0.0, float(Reason.POLICY))
-    if allocation.partner is not None or (view.jobs.column("partner") >= 0.0).any():
+    reasons = float(Reason.POLICY) if allocation.reason is None else allocation.reason
+    if allocation.partner is not None or np.count_nonzero(view.jobs.column("partner") >= 0.0):
         partner = allocation.partner
         if partner is None:
             partner = np.full(len(gpus), -1.0)
@@ -124,12 +122,14 @@ def _write(scheduler: SchedulerState, view: View, allocation: Allocation) -> Non
         numbers = {int(number) for number in partner.tolist()} - {-1}
         scheduler.grants.neighbours = {number: scheduler.spec(number).name for number in numbers}
     if allocation.nodes is not None:
-        changed |= _moved(scheduler, view, allocation.nodes)
-        scheduler.grants.nodes = _nodes_of(scheduler, view, allocation.nodes, changed)
+        scheduler.grants.nodes = {}
+        if allocation.nodes.size:
+            changed |= _moved(scheduler, view, allocation.nodes)
+            scheduler.grants.nodes = _nodes_of(scheduler, view, allocation.nodes, changed)
         s.count[NODES_NAMED] = 1
     view.jobs.write("reason", np.where(gpus > 0, 0.0, reasons))
-    order = np.arange(len(gpus)) if allocation.order is None else allocation.order
-    places = order[changed[order]]
+    order = allocation.order
+    places = changed.nonzero()[0] if order is None else order[changed[order]]
     rows = [int(view.jobs.rows[place]) for place in places.tolist()]
     for row, target, gpu_type in zip(
         rows, gpus[places].tolist(), types[places].tolist(), strict=True
@@ -151,7 +151,7 @@ def _moved(scheduler: SchedulerState, view: View, nodes: IntColumn) -> BoolColum
     resources, numbers = scheduler.resources, view.jobs.number
     gets = np.zeros(len(numbers), dtype=np.bool_)
     gets[nodes[0, nodes[2] > 0]] = True
-    if not (view.jobs.held[gets] > 0.0).any():
+    if not np.count_nonzero(view.jobs.held[gets]):
         return gets
     width = len(resources.nodes)
     order = np.argsort(numbers)

@@ -78,22 +78,22 @@ def fill(
     Returns (3, jobs): GPUs, their type (-1 none), and the `Reason` of those that get none.
     """
     jobs = len(order)
+    held, pinned, preemptible = matrix[HELD], matrix[PINNED], matrix[PREEMPTIBLE]
+    type_of, pool_of, types = matrix[TYPE], matrix[POOL], matrix[TYPES]
     result = np.zeros((3, jobs))
     result[1, :] = -1.0
     free = capacity.copy()
     left = quota.copy()
     for row in range(jobs):
-        held = matrix[HELD, row]
-        pinned = matrix[PINNED, row] == 1.0
-        if held > 0.0 and (not preemptive or pinned or matrix[PREEMPTIBLE, row] == 0.0):
-            keep = held
-            if least[row] < most[row] and not pinned:
-                keep = min(held, least[row])
-            gpu_type = int(matrix[TYPE, row])
+        if held[row] > 0.0 and (not preemptive or pinned[row] == 1.0 or preemptible[row] == 0.0):
+            keep = held[row]
+            if least[row] < most[row] and pinned[row] != 1.0:
+                keep = min(keep, least[row])
+            gpu_type = int(type_of[row])
             result[0, row] = keep
             result[1, row] = gpu_type
             free[gpu_type] -= keep
-            pool = int(matrix[POOL, row])
+            pool = int(pool_of[row])
             if pool >= 0:
                 left[pool] -= keep
     blocked = False
@@ -105,10 +105,10 @@ def fill(
                 result[2, row] = _ORDER if blocked else _GPUS_SHORT
                 blocked = strict
             continue
-        pool = int(matrix[POOL, row])
+        pool = int(pool_of[row])
         within = left[pool] if pool >= 0 else np.inf
         if kept > 0.0:
-            if least[row] < most[row] and matrix[PINNED, row] == 0.0:
+            if least[row] < most[row] and pinned[row] == 0.0:
                 gpu_type = int(result[1, row])
                 extra = max(min(most[row] - kept, free[gpu_type], within), 0.0)
                 if kept + extra + SAME_AMOUNT < most[row]:
@@ -124,8 +124,8 @@ def fill(
             continue
         chosen = -1
         if not blocked and need <= within + SAME_AMOUNT:
-            wished = int(matrix[TYPES, row])
-            holds = int(matrix[TYPE, row])
+            wished = int(types[row])
+            holds = int(type_of[row])
             if holds >= 0 and free[holds] > SAME_AMOUNT and free[holds] + SAME_AMOUNT >= need:
                 chosen = holds
             else:
@@ -208,12 +208,9 @@ def water_fill(
 @compiled_later
 def work_left(matrix: Floats, jobs: int, now: float) -> Floats:
     """Units of work believed left to each of the first ``jobs`` jobs, never negative."""
-    left = np.empty(jobs)
-    for row in range(jobs):
-        worked = max(now - matrix[PROGRESS_FROM, row], 0.0)
-        done = matrix[DONE, row] + worked * matrix[RATE, row]
-        left[row] = max(matrix[TOTAL, row] - done, 0.0) * matrix[SCALE, row]
-    return left
+    worked = np.maximum(now - matrix[PROGRESS_FROM, :jobs], 0.0)
+    done = matrix[DONE, :jobs] + worked * matrix[RATE, :jobs]
+    return np.maximum(matrix[TOTAL, :jobs] - done, 0.0) * matrix[SCALE, :jobs]
 
 
 @kernel

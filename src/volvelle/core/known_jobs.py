@@ -65,9 +65,16 @@ class KnownJobs(Mapping[int, KnownJob]):
         known = self._jobs.get(number)
         if known is not None:
             return known
-        if self._source is None or number not in self.rows:
+        if self._source is None or not self._is_here(number):
             raise KeyError(number)
         return self._source(number)
+
+    def _is_here(self, number: int) -> bool:
+        """Whether a job is in the system; rows are not told apart for it."""
+        s = self._state
+        if self._version == s.count[VERSION] or not s.compiled:
+            return number in self.rows
+        return bool((np.asarray(s.jobs.number)[rows_by_submission(s)] == number).any())
 
     def __contains__(self, number: object) -> bool:
         return number in self.rows

@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from volvelle.core import columns
 from volvelle.core.columns import HELD, LEAST, MOST
 from volvelle.core.compiled import kernel
 from volvelle.core.fill import TARGET, TARGET_REASON, TARGET_TYPE, ClusterNow
@@ -22,12 +21,12 @@ from volvelle.core.forward.advance import advance
 from volvelle.core.forward.believe import believe, expect_ends
 from volvelle.core.forward.foresee import foresee
 from volvelle.core.forward.groups import by_groups
-from volvelle.core.machine_code.kernels import completed, names_in
+from volvelle.core.machine_code.kernels import completed
 from volvelle.core.machine_code.kinds import HEADER
 from volvelle.core.machine_code.loading import address, called
 from volvelle.core.machine_code.words import KERNELS, WORD, words_of
 from volvelle.core.mistakes import is_own
-from volvelle.core.policy import Kernel, beyond_gang
+from volvelle.core.policy import Kernel, beyond_gang, columns_read
 from volvelle.core.state import (
     ARRAYS,
     COLUMNS,
@@ -128,15 +127,11 @@ def deciding(decide: Any, divisible: bool = False) -> Callable[..., float]:
     Only those columns are gathered that it names; all, where it is a user's own, whose numbers of GPUs are
     checked unless the policy is ``divisible``.
     """
-    read, ours = names_in(decide), not is_own(decide)
-    named = {name: place for name, place in vars(columns).items() if name.isupper()}
-    del named["COUNT"]
-    looked_at = [place for name, place in named.items() if name in read or not ours]
     found: Callable[..., float] = completed(
         _allocate,
         _decide=decide,
-        _columns=np.array(looked_at),
-        _checked=not (ours or divisible),
+        _columns=np.array(columns_read(decide)),
+        _checked=is_own(decide) and not divisible,
     )
     return found
 

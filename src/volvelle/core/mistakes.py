@@ -116,6 +116,19 @@ def check_methods(part: str, own: Any) -> None:
             raise _wrong_method(part, f"has {written}", method, asked) from None
 
 
+def check_given(part: str, given: Any, protocol: type) -> None:
+    """Raise `Problem` where what a user's own ``part`` gave lacks a method of ``protocol``."""
+    own = type(given)
+    if not is_own(own):
+        return  # mypy knows
+    for name, asked in vars(protocol).items():
+        method = asked.fget if isinstance(asked, property) else asked
+        if name.startswith("_") or not inspect.isfunction(method):
+            continue
+        if getattr(own, name, asked) is asked and name not in getattr(given, "__dict__", ()):
+            raise _wrong_method(part, f"gave {own.__name__}, which lacks {name}", own, method)
+
+
 def wrong_answer(part: str, method: Any, wrong: str, *, mend: str) -> Problem:
     """The problem of a user's own ``part`` whose ``method`` gave what is ``wrong``, with its place."""
     return Problem(f"{part} in {_place_of(method)} {wrong}", mend=mend)

@@ -3,6 +3,7 @@
 import inspect
 import types
 from collections.abc import Callable
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -62,7 +63,8 @@ class OrderPolicy(Policy):
         if enough := all_served(view, elastic=self.elastic):
             return enough
         jobs = view.jobs.declaring(view.spec)
-        keys = numbers(self.order_key, self.key(jobs, view.now), f"policy {self.name!r}")
+        with np.errstate(all="ignore"):  # infinite keys are keys, and NaN is refused
+            keys = numbers(self.order_key, self.key(jobs, view.now), f"policy {self.name!r}")
         if keys.shape != (len(view.jobs),) or np.isnan(keys).any():
             what = f"policy {self.name!r} gave keys of shape {keys.shape}, or NaN, for {len(view.jobs)} jobs"
             raise wrong_keys(self.order_key, what)
@@ -135,13 +137,20 @@ def order(
     optimises: str = "",
     time_varying: bool = False,
 ) -> Callable[[Callable[[JobView, float], ArrayLike]], type[OrderPolicy]]:
-    """Register a function from (jobs, now) to a key per job as the policy called ``name``."""
+    """Register a function from (jobs, now) to a key per job as the policy called ``name``.
+
+    Further arguments with defaults are the policy's parameters, of the types of these.
+    """
 
     def decorate(key: Callable[[JobView, float], ArrayLike]) -> type[OrderPolicy]:
         _check_arguments(key, "jobs", "now")
+        parameters = _parameters(key)
+
+        def values(self: OrderPolicy) -> dict[str, Any]:
+            return {name: self.__dict__[name] for name in parameters}
 
         def method(self: OrderPolicy, jobs: JobView, now: float) -> ArrayLike:
-            return key(jobs, now)
+            return key(jobs, now, **values(self))
 
         namespace: dict[str, Any] = {
             "__doc__": key.__doc__,
@@ -152,14 +161,15 @@ def order(
             "optimises": optimises,
             "time_varying": time_varying,
             "key": method,
-            "order_key": property(lambda self: key),
+            "order_key": property(lambda self: partial(key, **values(self)) if parameters else key),
             "__annotations__": {
                 "name": ClassVar[str],
                 "source": ClassVar[str],
                 "optimises": ClassVar[str],
                 "time_varying": ClassVar[bool],
-            },
-        }
+            }
+            | {name: type(default) for name, default in parameters.items()},
+        } | parameters
         policy: type[OrderPolicy] = types.new_class(
             key.__name__, (OrderPolicy,), exec_body=lambda body: body.update(namespace)
         )
@@ -167,3 +177,18 @@ def order(
         return policy
 
     return decorate
+
+
+def _parameters(key: Callable[..., ArrayLike]) -> dict[str, Any]:
+    """Arguments of ``key`` beside jobs and now, with their defaults. Raises `Problem` for other kinds."""
+    arguments = [*inspect.signature(key).parameters.values()][2:]
+    for each in arguments:
+        if each.kind is not each.POSITIONAL_OR_KEYWORD or type(each.default) not in _PLAIN:
+            what = f"its argument {each} cannot be a parameter"
+            raise wrong_keys(
+                key, what, mend="give it a number, a text, True or False as its default"
+            )
+    return {each.name: each.default for each in arguments}
+
+
+_PLAIN = (bool, float, int, str)

@@ -138,6 +138,16 @@ class OneJob:
         self._jobs, self._row, self.now = jobs, row, now
 
 
+class _AsArrays(OneJob):
+    """The same with numbers that can be divided by zero, as those of columns."""
+
+    __slots__ = ()
+
+    def __getattribute__(self, name: str) -> Any:
+        value = super().__getattribute__(name)
+        return np.float64(value) if isinstance(value, float) else value
+
+
 def _stored(column: str) -> property:
     return property(lambda job: getattr(job._jobs, column)[job._row])
 
@@ -156,7 +166,7 @@ def wrong_keys(
     key: Callable[..., Any], what: str, *, mend: str = "a key gives one number for each job"
 ) -> Problem:
     """The problem of a key that cannot be ordered by, with its place if it is written in Python."""
-    code = getattr(key, "__code__", None)
+    code = getattr(_function_of(key), "__code__", None)
     place = f"{code.co_filename}, line {code.co_firstlineno}, in {code.co_name}: " if code else ""
     return Problem(f"{place}{what}", mend=mend)
 
@@ -175,9 +185,13 @@ def numbers(key: Callable[..., Any], given: Any, whose: str) -> NDArray[np.float
 def interpreted_keys(key: Key) -> Callable[..., None]:
     """``key`` of several jobs one after the other, as the forward loop wants it."""
 
+    @np.errstate(all="ignore")
     def keys(jobs: Jobs, rows: Ints, first: int, last: int, now: float, keys: Floats) -> None:
         for i in range(first, last):
-            given = key(OneJob(jobs, rows[i], now), now)
+            try:
+                given = key(OneJob(jobs, rows[i], now), now)
+            except ZeroDivisionError:  # in columns, and compiled, it is infinite
+                given = key(_AsArrays(jobs, rows[i], now), np.float64(now))
             if not isinstance(given, (int, float, np.number)):
                 given = float(numbers(key, given, "a key"))
             value = rounded(float(given))
@@ -192,15 +206,21 @@ def interpreted_keys(key: Key) -> Callable[..., None]:
 def compilable_keys(key: Key) -> Callable[..., None]:
     """The same as a kernel; only what ``key`` names of a job is worked out.
 
-    ``key`` may be bound to a policy, whose parameters become constants.
+    ``key`` may be bound to a policy, or a partial function: parameters become constants.
     """
-    function: Any = getattr(key, "__func__", key)
-    policy = getattr(key, "__self__", None)
-    return _compilable_keys(function, policy)
+    fixed = tuple(getattr(key, "keywords", {}).items())
+    return _compilable_keys(_function_of(key), getattr(key, "__self__", None), fixed)
+
+
+def _function_of(key: Callable[..., Any]) -> Any:
+    """The function of a bound method or of a partial function; any other as it is."""
+    return getattr(key, "__func__", getattr(key, "func", key))
 
 
 @cache
-def _compilable_keys(function: Any, policy: Any) -> Callable[..., None]:
+def _compilable_keys(
+    function: Any, policy: Any, fixed: tuple[tuple[str, Any], ...]
+) -> Callable[..., None]:
     named = {*function.__code__.co_names} & {*_STORED, *_WORKED_OUT, "now"}
     wanted = sorted(named)
     worked_out = {
@@ -209,11 +229,12 @@ def _compilable_keys(function: Any, policy: Any) -> Callable[..., None]:
     } | {"now": "now"}
     values = ", ".join(worked_out[name] for name in wanted)
     given = "parameters, " if policy is not None else ""
+    last = "".join(f", parameters.{name}" for name, _ in fixed)
     source = [
         "def keys(jobs, rows, first, last, now, keys):",
         "    for i in range(first, last):",
         "        row = rows[i]",
-        f"        keys[i] = rounded(key({given}Job({values}), now))",
+        f"        keys[i] = rounded(key({given}Job({values}), now{last}))",
     ]
     names: dict[str, Any] = {
         f"{name}_": _WORKED_OUT[name] for name in wanted if name in _WORKED_OUT
@@ -224,8 +245,8 @@ def _compilable_keys(function: Any, policy: Any) -> Callable[..., None]:
         "rounded": rounded,
         "__name__": function.__module__,
     }
-    if policy is not None:
-        fields = policy.model_dump()
+    if policy is not None or fixed:
+        fields = dict(fixed) or policy.model_dump()
         names["parameters"] = namedtuple("Parameters", fields)(**fields)
     exec(compile("\n".join(source), function.__code__.co_filename, "exec"), names)
     made: Any = kernel(names["keys"])
@@ -242,6 +263,7 @@ def _compilable_keys(function: Any, policy: Any) -> Callable[..., None]:
     return made  # type: ignore[no-any-return]
 
 
+@np.errstate(all="ignore")
 def goes_by_each_job(key: Key) -> bool:
     """Whether ``key`` says the same of a job alone as among others: tried out on some."""
     s, now = _sample(), 1000.0
@@ -255,7 +277,7 @@ def goes_by_each_job(key: Key) -> bool:
 
 def goes_by_time(key: Key) -> bool:
     """Whether ``key`` looks at the clock, so that keys of jobs that wait do not stand still."""
-    return _reads_the_clock(getattr(key, "__func__", key), hasattr(key, "__self__"))
+    return _reads_the_clock(_function_of(key), hasattr(key, "__self__"))
 
 
 @cache
@@ -281,7 +303,7 @@ _BY_ANYTHING = {"column", "matrix", "getattr"}
 
 def goes_by_durations(key: Callable[..., Any]) -> bool:
     """Whether ``key``, or a function that it calls by name, reads how long jobs are believed to take."""
-    found, functions = set[str](), [getattr(key, "__func__", key)]
+    found, functions = set[str](), [_function_of(key)]
     for function in functions:
         parts = [function.__code__]
         for code in parts:

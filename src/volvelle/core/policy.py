@@ -9,18 +9,22 @@ or, with ``round``, only at multiples of a period; a policy whose mind changes a
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Annotated, Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
+from volvelle.core import columns
 from volvelle.core.columns import COUNT, CURVE, HELD, TYPE
 from volvelle.core.compiled import kernel
 from volvelle.core.decision import Promise
 from volvelle.core.events import TrainingReported
 from volvelle.core.fill import TARGET, TARGET_REASON, TARGET_TYPE, ClusterNow
 from volvelle.core.groups import over_all
+from volvelle.core.machine_code.kernels import names_in
+from volvelle.core.mistakes import is_own
 from volvelle.core.parts import JobPart, KnownJob
 from volvelle.core.registry import Registry
 from volvelle.core.space import Space
@@ -33,6 +37,7 @@ from volvelle.model.job import Job, JobSpec, Truth
 from volvelle.model.tolerances import SAME_AMOUNT
 from volvelle.model.validation import Seconds
 
+_POLICY = float(Reason.POLICY)
 Period = Annotated[Seconds, Field(ge=1e-3, le=1e9)]
 
 
@@ -116,6 +121,15 @@ def by_kernel(policy: "Policy", view: View) -> Allocation:
         policy.refresh(view)
 
 
+@cache
+def columns_read(decide: Callable[..., Any]) -> tuple[int, ...]:
+    """The columns that a policy's kernel names; all, where it is a user's own."""
+    read, ours = names_in(decide), not is_own(decide)
+    named = {name: place for name, place in vars(columns).items() if name.isupper()}
+    del named["COUNT"]
+    return tuple(place for name, place in named.items() if name in read or not ours)
+
+
 def interpreted(kernel: Kernel, view: View) -> Allocation:
     """GPUs for every job in ``view`` as ``kernel`` decides, interpreted."""
     if kernel.group is not None:
@@ -125,10 +139,11 @@ def interpreted(kernel: Kernel, view: View) -> Allocation:
     out[3] = np.arange(len(jobs))
     if len(jobs):
         rates = view.rates() if kernel.rates else np.zeros((0, 0, 0))
-        ask_at = float(kernel.decide(jobs.matrix, view.cluster(rates), kernel.memory, out))
+        matrix = jobs.matrix_of(columns_read(kernel.decide))
+        ask_at = float(kernel.decide(matrix, view.cluster(rates), kernel.memory, out))
     has = out[TARGET] > 0.0
     types = np.where(has, out[TARGET_TYPE], -1.0)
-    reasons = np.where(has | (out[TARGET_REASON] > 0.0), out[TARGET_REASON], Reason.POLICY)
+    reasons = np.where(has | (out[TARGET_REASON] > 0.0), out[TARGET_REASON], _POLICY)
     return Allocation(out[TARGET], types, reasons, out[3].astype(np.int64), ask_at=ask_at)
 
 

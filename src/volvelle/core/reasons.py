@@ -24,7 +24,8 @@ def reasons_to_wait(scheduler: Scheduler) -> dict[int, Reason]:
         behind = np.where(jobs.min_gpus <= free, float(Reason.ORDER), float(Reason.GPUS))
         reasons = np.where(undecided, float(Reason.ROUND), behind)
     elif scheduler.rules.decides == ORDER and isinstance(policy, OrderPolicy):
-        keys = np.asarray(policy.key(jobs, view.now), dtype=np.float64)
+        with np.errstate(all="ignore"):
+            keys = np.asarray(policy.key(jobs, view.now), dtype=np.float64)
         least = jobs.min_gpus if policy.elastic else jobs.gpus
         most = jobs.max_gpus if policy.elastic else jobs.gpus
         given = (fill.py_func if jobs.interpreted else fill)(

@@ -168,13 +168,17 @@ class Catalogue(Generic[N]):
             several = name.split(",")
             alone = " ".join(f"--{self.kind.split()[-1]} {one}" for one in several)
             raise Problem(
-                f"unknown {self.kind} {name!r}{nearest(name, self.names())}",
+                f"unknown {self.kind} {name!r}{self.near(name)}",
                 mend=f"name each alone: {alone}"
                 if set(several) <= set(self.names())
                 else f"see: volvelle list {self.plural}",
                 usage=True,
             )
         return self._known[name]
+
+    def near(self, name: str) -> str:
+        """The known name that may be meant, as `nearest` says it."""
+        return nearest(name, self.names())
 
     def written(self, text: str) -> N:
         """The part that is written as its name, or as ``path/to/file.py[:name]``. Raises `Problem`."""

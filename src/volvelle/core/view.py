@@ -72,6 +72,7 @@ class JobView:
         self.rows = rows_by_submission(state) if rows is None else rows
         """Where the jobs stand in the state."""
         self._matrix: FloatColumn | None = None
+        self._own: FloatColumn | None = None
         self._row_of: dict[int, int] | None = None
         self._spec: Callable[[int], JobSpec] | None = None
 
@@ -82,19 +83,35 @@ class JobView:
     def matrix(self) -> FloatColumn:
         """All columns one after the other (`volvelle.core.columns`), then the policy's own."""
         if self._matrix is None:
-            columns = [*self._jobs.floats[:KNOWN_COLUMNS], *self._jobs.floats[COLUMNS:]]
+            floats = self._jobs.floats
             if isinstance(self.rows, list):
-                entries = chain.from_iterable(map(_entries(self.rows), columns))
-                numbers = np.fromiter(entries, np.float64, len(columns) * len(self.rows))
-                self._matrix = numbers.reshape(len(columns), len(self.rows))
+                matrix = self._listed([*floats[:KNOWN_COLUMNS], *floats[COLUMNS:]])
             else:
-                self._matrix = np.concatenate(
-                    [
-                        self._jobs.floats[:KNOWN_COLUMNS, self.rows],
-                        self._jobs.floats[COLUMNS:, self.rows],
-                    ]
-                )
+                known, own = floats[:KNOWN_COLUMNS, self.rows], floats[COLUMNS:, self.rows]
+                matrix = np.concatenate([known, own])
+            if self._own is not None:
+                matrix[COUNT:] = self._own
+            self._matrix, self._own = matrix, matrix[COUNT:]
         return self._matrix
+
+    def matrix_of(self, columns: Sequence[int]) -> FloatColumn:
+        """The same, which may be 0 in other known columns than these."""
+        if self._matrix is not None or self._own is not None or not isinstance(self.rows, list):
+            return self.matrix
+        floats = self._jobs.floats
+        found = np.zeros((len(floats) - COLUMNS + COUNT, len(self.rows)))
+        own = floats[COLUMNS:]
+        found[[*columns, *range(COUNT, len(found))]] = self._listed(
+            [*map(floats.__getitem__, columns), *own]
+        )
+        self._own = found[COUNT:]
+        return found
+
+    def _listed(self, columns: Sequence[Any]) -> FloatColumn:
+        """The entries of these columns, which are lists."""
+        entries = chain.from_iterable(map(_entries(self.rows), columns))
+        numbers = np.fromiter(entries, np.float64, len(columns) * len(self.rows))
+        return numbers.reshape(len(columns), len(self.rows))
 
     @property
     def own(self) -> FloatColumn:
@@ -122,12 +139,12 @@ class JobView:
 
     def keep_own(self) -> None:
         """Write the policy's own columns back."""
-        if self._matrix is None or len(self._matrix) == COUNT:
+        if self._own is None or not len(self._own):
             return
         if not isinstance(self.rows, list):
-            self._jobs.floats[COLUMNS:, self.rows] = self.own
+            self._jobs.floats[COLUMNS:, self.rows] = self._own
             return
-        for column, values in zip(self._jobs.floats[COLUMNS:], self.own.tolist(), strict=True):
+        for column, values in zip(self._jobs.floats[COLUMNS:], self._own.tolist(), strict=True):
             for row, value in zip(self.rows, values, strict=True):
                 column[row] = value
 

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Hashable
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 import numpy as np
 
@@ -40,6 +40,8 @@ def believed_service(scheduler: SchedulerState, number: int, otherwise: float) -
 ATTRIBUTES = 6
 """Attributes that are compared: those of `Observed`, predicted time over believed service, and the order of
 telling, by which the past fades."""
+OVER_SERVICE = 4
+"""The place of predicted time over believed service."""
 
 _OTHER_KIND = 4.0
 """Distance of another kind, in squared standard deviations of an attribute."""
@@ -59,21 +61,23 @@ def described(observed: Observed, raw_seconds: float, told: int) -> FloatColumn:
     return np.array([*map(math.log, amounts), told])
 
 
-def nearest(
-    most: int,
-    past: tuple[FloatColumn, IntColumn],
-    attributes: FloatColumn,
-    kinds: IntColumn,
-) -> IntColumn:
-    """Places of the ``most`` tellings that were most alike.
+class Past(NamedTuple):
+    """Attributes and kinds of tellings, a column each; scale: by which attributes are compared."""
 
-    past: attributes and kinds of tellings, a column each. Attributes are compared in standard deviations.
-    """
-    others, their_kinds = past
-    if others.shape[1] <= most:
-        return np.arange(others.shape[1])
-    scale = others.std(axis=1) + _LEAST_DEVIATION
-    distance = (((others - attributes[:, None]) / scale[:, None]) ** 2).sum(axis=0)
-    distance += _OTHER_KIND * (their_kinds != kinds[:, None]).sum(axis=0)
-    found: IntColumn = np.argpartition(distance, most - 1)[:most]
-    return found
+    attributes: FloatColumn
+    kinds: IntColumn
+    scale: FloatColumn
+
+    @classmethod
+    def of(cls, attributes: FloatColumn, kinds: IntColumn) -> Self:
+        """Attributes are compared in standard deviations."""
+        return cls(attributes, kinds, attributes.std(axis=1) + _LEAST_DEVIATION)
+
+    def nearest(self, most: int, attributes: FloatColumn, kinds: IntColumn) -> IntColumn:
+        """Places of the ``most`` tellings, fewer than all, that were most alike."""
+        distance = (((self.attributes - attributes[:, None]) / self.scale[:, None]) ** 2).sum(
+            axis=0
+        )
+        distance += _OTHER_KIND * (self.kinds != kinds[:, None]).sum(axis=0)
+        found: IntColumn = np.argpartition(distance, most - 1)[:most]
+        return found

@@ -15,6 +15,10 @@ The class knows of no scheduler. One `ToldTimes` calibrates one kind of event (s
   predictions were exact. In the part that is left the expectation is taken to drift on, as fast as in
   tellings that were alike, by `_FURTHEST_DRIFT` at most: in a long queue all jobs end a little later than
   predicted, by one and the same error, which shows long before the first of them ends.
+- An expectation lacks the error of the job's own run, since beliefs become true in it. Where own runs are
+  part of the times, scores of open jobs are spread by it, for the part that their own runs have in what is
+  left, and an expectation within its bound counts by its chance to end within it. In a queue all open jobs
+  are else expected alike, and P90 is told without any margin.
 - The share whose quantile is taken is corrected: by one term for all jobs, and one for each class of
   observable state to which the job belongs. A miss raises the terms of its classes, a hit lowers them, so
   that each class approaches its share: adaptive conformal inference (Gibbs and Candes, 2021) with one
@@ -28,11 +32,11 @@ import math
 from bisect import bisect_left
 from collections import defaultdict, deque
 from collections.abc import Hashable, Iterable, Mapping, Sequence
-from typing import Generic, NamedTuple, TypeVar
+from typing import Generic, NamedTuple, Self, TypeVar
 
 import numpy as np
 
-from volvelle.estimate.likeness import ATTRIBUTES, Observed, described, nearest
+from volvelle.estimate.likeness import ATTRIBUTES, OVER_SERVICE, Observed, Past, described
 from volvelle.model.arrays import BoolColumn, FloatColumn, IntColumn
 from volvelle.model.tolerances import SAME_MOMENT
 
@@ -40,6 +44,7 @@ Key = TypeVar("Key", bound=Hashable)
 
 SHARES = (0.5, 0.9)
 """Shares of jobs that are to keep their P50 and their P90."""
+_SHARES = np.array(SHARES)
 
 STATE_CLASSES: Mapping[str, tuple[float, ...]] = {
     "load": (4.0, 16.0, 64.0, 256.0),
@@ -53,8 +58,7 @@ STATE_CLASSES: Mapping[str, tuple[float, ...]] = {
 def state_classes(observed: Observed) -> tuple[int, ...]:
     """The number of the job's class in each attribute of `STATE_CLASSES`."""
     values = observed.load, observed.arrivals, observed.service, observed.width
-    bounds = zip(STATE_CLASSES.values(), values, strict=True)
-    return tuple(bisect_left(upper, value) for upper, value in bounds)
+    return tuple(map(bisect_left, STATE_CLASSES.values(), values))
 
 
 class Told(NamedTuple):
@@ -73,7 +77,7 @@ _WINDOW = 2000
 """Tellings whose event came that are remembered, and those of all whose scores count for a job."""
 _STEP = 0.05
 """Share by which a miss raises a term, times the share that is told; a hit lowers it by as much less."""
-_FURTHEST = (0.3, 0.09)
+_FURTHEST = np.array((0.3, 0.09))
 """The largest corrections of the shares."""
 _MOST_LEARNED = (0.3, math.inf)
 """The largest term that outcomes bring. P50's is bounded, so that after many misses hits tell at once; P90's
@@ -86,6 +90,13 @@ anew, any time at all is thousands of times as long."""
 _SAME_RANK = 1e-9
 _APART = 1.25
 """Tellings of a job that waits on are learned from when its wait has grown by this factor."""
+_AT_ONCE = 0.1
+"""Runs that are predicted to begin at once have a score of this at most of predicted time over service."""
+_OWN_ERROR = 0.7
+"""By what the errors of own runs, in logarithms, are multiplied."""
+_LEVELS = (np.arange(20) + 0.5) / 20
+_SPREAD = (math.sqrt(5.0) - 1.0) / 2.0
+"""Multiples of it modulo 1 are spread evenly."""
 _FURTHEST_DRIFT = 0.1
 """The largest score that the drift of expectations adds to an open telling."""
 _KINDS = 3
@@ -140,15 +151,36 @@ class _Tellings:
         self.free.append(slot)
 
 
+class _Scores(NamedTuple):
+    """Scores of tellings with their weights; ordered: the scores, ascending, reached: weights up to each."""
+
+    scores: FloatColumn
+    weights: FloatColumn
+    ordered: FloatColumn
+    reached: FloatColumn
+
+    @classmethod
+    def of(cls, scores: FloatColumn, weights: FloatColumn) -> Self:
+        order = np.argsort(scores, kind="stable")
+        return cls(scores, weights, scores[order], np.cumsum(weights[order]))
+
+    def quantiles(self, levels: FloatColumn) -> FloatColumn:
+        """Weighted quantiles of split conformal prediction: the last score stands for what is beyond."""
+        rank = np.searchsorted(self.reached, levels * (self.reached[-1] + 1.0) - _SAME_RANK)
+        found: FloatColumn = self.ordered[np.minimum(rank, len(self.ordered) - 1)]
+        return found
+
+
 class ToldTimes(Generic[Key]):
     """Tells P50 and P90 of jobs, and learns from what becomes of them. Times are seconds on one clock.
 
     offset_seconds: added to predicted and actual seconds when they are compared, so that an event which is
     expected at once has quantiles too: 0 for finishes, the time that is as good as at once for starts.
+    own_runs: the times are those of finishes, of which the job's own run is a part.
     """
 
-    def __init__(self, *, offset_seconds: float = 0.0) -> None:
-        self._offset = offset_seconds
+    def __init__(self, *, offset_seconds: float = 0.0, own_runs: bool = False) -> None:
+        self._offset, self._own_runs = offset_seconds, own_runs
         self._all = _Tellings(64)
         self._slots: defaultdict[Key, list[int]] = defaultdict(list)
         """Of open jobs, in order of telling."""
@@ -157,8 +189,22 @@ class ToldTimes(Generic[Key]):
         self._names: dict[Hashable, int] = {}
         self._learned, self._provisional = np.zeros((2, len(SHARES), 64))
         """Corrections by quantile and term: from outcomes, and from expectations. Term 0 is no term."""
-        self._now = -math.inf
+        self._terms_of: dict[Hashable, IntColumn] = {}
+        """By classes and kinds."""
+        self._own_errors: FloatColumn | None = None
+        """Quantiles of the errors of own runs at `_LEVELS`, in logarithms; none where they are not known."""
         self._tellings = self._came = 0
+        self._changed()
+
+    def _changed(self, now: float = -math.inf) -> None:
+        """Let all that follows from the tellings be made anew. now: until when open ones count."""
+        self._now = now
+        self._there: IntColumn | None = None
+        """Slots of the tellings that count."""
+        self._past: Past | None = None
+        """Their attributes, where they are many."""
+        self._by_terms: dict[bytes, FloatColumn] = {}
+        """Scores of P50 and P90 by the terms of a job, where they are few."""
 
     def __contains__(self, key: object) -> bool:
         """Whether times were told of the job and its event has not come."""
@@ -182,9 +228,8 @@ class ToldTimes(Generic[Key]):
         """
         self._pass_time(now)
         terms = self._terms(observed)
-        scores, weights = self._alike(observed, predicted_seconds, terms)
-        levels = np.array(SHARES) + self._corrections(terms)
-        p50, p90 = self._seconds(predicted_seconds, _quantiles(scores, weights, levels)).tolist()
+        scores = self._quantiles(observed, predicted_seconds, terms)
+        p50, p90 = self._seconds(predicted_seconds, scores).tolist()
         if self.prior and limit_seconds is not None:
             p90 = max(p90, predicted_seconds - observed.service + limit_seconds)
         return Told(p50, p90, self.prior)
@@ -225,7 +270,7 @@ class ToldTimes(Generic[Key]):
         for key, time in expected.items():
             if (slots := self._slots.get(key)) is not None:
                 self._all.expected[slots] = time
-        self._now = -math.inf
+        self._changed()
 
     def came(self, key: Key, now: float) -> None:
         """Learn from an event."""
@@ -235,7 +280,9 @@ class ToldTimes(Generic[Key]):
             else:
                 self._all.let_go(slot)
         self._came += 1
-        self._now = -math.inf
+        if self._came % _LEAST == 0:
+            self._own_errors = self._errors_of_own_runs()
+        self._changed()
 
     def withdraw(self, key: Key | None = None) -> None:
         """Forget a job, or all, whose event will not come; misses so far have counted."""
@@ -243,7 +290,7 @@ class ToldTimes(Generic[Key]):
         for each in gone:
             for slot in self._slots.pop(each, ()):
                 self._all.let_go(slot)
-        self._now = -math.inf
+        self._changed()
 
     def share_within(self, observed: Observed, predicted_seconds: float, seconds: float) -> float:
         """The share of jobs like one that take ``seconds`` at most, by the levels that P50 and P90 go by.
@@ -251,12 +298,12 @@ class ToldTimes(Generic[Key]):
         At least one half from P50 on, less before it.
         """
         terms = self._terms(observed)
-        scores, weights = self._alike(observed, predicted_seconds, terms)
+        scores, weights, *_ = self._alike(observed, predicted_seconds, terms)
         within = scores <= math.log(self._raw(seconds) / self._raw(predicted_seconds)) + _SAME_RANK
         if within.all():
             return 1.0
         level = float(weights[within].sum()) / (float(weights.sum()) + 1.0)
-        p50, p90 = (np.array(SHARES) + self._corrections(terms)).tolist()
+        p50, p90 = (_SHARES + self._corrections(terms)).tolist()
         return float(np.interp(level, [0.0, p50, p90, 1.0], [0.0, *SHARES, 1.0]))
 
     # ------------------------------------------------------------------ quantiles
@@ -264,19 +311,41 @@ class ToldTimes(Generic[Key]):
     def _raw(self, seconds: float) -> float:
         return max(seconds + self._offset, _LEAST_SECONDS)
 
-    def _alike(
-        self, observed: Observed, predicted_seconds: float, terms: IntColumn
-    ) -> tuple[FloatColumn, FloatColumn]:
-        """Scores and weights of the tellings that were most alike; assumed ones while little is known."""
-        t, there = self._all, self._all.weight.nonzero()[0]
-        past = t.attributes[:, there], t.kinds[:, there]
+    def _alike(self, observed: Observed, predicted_seconds: float, terms: IntColumn) -> _Scores:
+        """Scores of the tellings that were most alike; assumed ones while little is known."""
+        t = self._all
+        if self._there is None:
+            self._there = t.weight.nonzero()[0]
+        there = self._there
+        if len(there) <= _NEAREST:
+            return self._scores(there)
+        if self._past is None:
+            self._past = Past.of(t.attributes[:, there], t.kinds[:, there])
         attributes = described(observed, self._raw(predicted_seconds), self._tellings)
-        found = there[nearest(_NEAREST, past, attributes, terms[-_KINDS:])]
+        return self._scores(there[self._past.nearest(_NEAREST, attributes, terms[-_KINDS:])])
+
+    def _scores(self, found: IntColumn) -> _Scores:
+        t = self._all
         scores, weights = _drifted_on(t.score[found], t.left[found]), t.weight[found]
+        if self._own_errors is not None:
+            level = (found * _SPREAD % 1.0 * len(_LEVELS)).astype(np.int64)
+            scores += np.log1p(self._own_part(found) * np.expm1(self._own_errors[level]))
         if self.prior or not len(found):  # events may have come of which nothing was told
             scores = np.concatenate([scores, _ASSUMED])
             weights = np.concatenate([weights, np.ones(len(_ASSUMED))])
-        return scores, weights
+        return _Scores.of(scores, weights)
+
+    def _quantiles(
+        self, observed: Observed, predicted_seconds: float, terms: IntColumn
+    ) -> FloatColumn:
+        """The scores of P50 and P90; those of jobs with the same terms are equal while tellings are few."""
+        if (known := self._by_terms.get(terms.tobytes())) is not None:
+            return known
+        scores = self._alike(observed, predicted_seconds, terms)
+        found = scores.quantiles(_SHARES + self._corrections(terms))
+        if self._past is None:
+            self._by_terms[terms.tobytes()] = found
+        return found
 
     def _seconds(self, predicted_seconds: float | FloatColumn, scores: FloatColumn) -> FloatColumn:
         """P50 and P90 by their scores."""
@@ -323,13 +392,42 @@ class ToldTimes(Generic[Key]):
         if len(self._over) > _WINDOW:
             t.let_go(self._over.popleft())
 
+    # ------------------------------------------------------------------ own runs
+
+    def _errors_of_own_runs(self) -> FloatColumn | None:
+        """Errors of runs that were predicted to begin at once, alike in both directions.
+
+        Other jobs make such a run late, but not early: of each two tails the shorter counts.
+        """
+        if not self._own_runs:
+            return None
+        t, over = self._all, np.array(self._over, dtype=np.int64)
+        scores = t.score[over[t.attributes[OVER_SERVICE, over] < _AT_ONCE]]
+        if len(scores) < _LEAST:
+            return None
+        off = np.quantile(scores, _LEVELS) - np.median(scores)
+        shorter: FloatColumn = np.sign(_LEVELS - 0.5) * np.minimum(np.abs(off), np.abs(off[::-1]))
+        return _OWN_ERROR * shorter if shorter.any() else None
+
+    def _own_part(self, slots: IntColumn) -> FloatColumn:
+        """The part of the expected times that are left of the jobs' own runs."""
+        t = self._all
+        part: FloatColumn = (
+            np.exp(-np.maximum(t.attributes[OVER_SERVICE, slots], 0.0)) * t.left[slots]
+        )
+        return part
+
     # ------------------------------------------------------------------ corrections
 
     def _terms(self, observed: Observed) -> IntColumn:
         """The terms of a job's correction: of all jobs, and of each class to which it belongs."""
-        numbered: Iterable[Hashable] = zip(STATE_CLASSES, state_classes(observed), strict=True)
-        found = [self._term(name) for name in ("all", *numbered, *observed.kinds[:_KINDS])]
-        return np.array(found + [0] * (_TERMS - len(found)))
+        classes, kinds = state_classes(observed), observed.kinds[:_KINDS]
+        terms = self._terms_of.get((classes, kinds))
+        if terms is None:
+            numbered: Iterable[Hashable] = zip(STATE_CLASSES, classes, strict=True)
+            found = [self._term(name) for name in ("all", *numbered, *kinds)]
+            terms = self._terms_of[classes, kinds] = np.array(found + [0] * (_TERMS - len(found)))
+        return terms
 
     def _term(self, name: Hashable) -> int:
         found = self._names.setdefault(name, 1 + len(self._names))
@@ -340,7 +438,7 @@ class ToldTimes(Generic[Key]):
 
     def _corrections(self, terms: IntColumn) -> FloatColumn:
         both = self._learned[:, terms] + self._provisional[:, terms]
-        total: FloatColumn = np.clip(both.sum(axis=1), np.negative(_FURTHEST), _FURTHEST)
+        total: FloatColumn = np.minimum(np.maximum(both.sum(axis=1), -_FURTHEST), _FURTHEST)
         return total
 
     def _step(self, which: int, terms: IntColumn, held: float) -> None:
@@ -354,7 +452,7 @@ class ToldTimes(Generic[Key]):
         """Count what is known of open tellings: those whose time has passed, and what is expected."""
         if now <= self._now:
             return
-        self._now = now
+        self._changed(now)
         t, there = self._all, self._all.open.nonzero()[0]
         moment = t.moment[there]
         takes = np.maximum(t.expected[there], now) - moment
@@ -362,12 +460,17 @@ class ToldTimes(Generic[Key]):
         t.score[there] = np.log(seconds / t.raw[there])
         part = np.clip((now - moment) / np.maximum(takes, _LEAST_SECONDS), 0.0, 1.0)
         t.left[there], t.weight[there] = 1.0 - part, np.sqrt(part)
+        spread = np.maximum(takes * self._own_part(there), SAME_MOMENT)
         for which, share in enumerate(SHARES):
             late = there[~t.judged[which, there] & (t.bound[which, there] < now - SAME_MOMENT)]
             for slot in late[np.argsort(t.bound[which, late])].tolist():
                 t.judged[which, slot] = True
                 self._step(which, t.terms[:, slot], 0.0)
-            held = _held(which, moment + takes - t.bound[which, there])
+            room = t.bound[which, there] - moment - takes
+            held = _held(which, -room)
+            if self._own_errors is not None:
+                least = np.log1p(np.maximum(room / spread, SAME_MOMENT - 1.0))
+                held = np.interp(least, self._own_errors, _LEVELS, 0.0, 1.0)
             steps = np.where(t.judged[which, there], 0.0, _STEP * (share - held) * t.weight[there])
             size = self._provisional.shape[1]
             terms = t.terms[:, there]
@@ -383,15 +486,6 @@ def _drifted_on(scores: FloatColumn, left: FloatColumn) -> FloatColumn:
     drift = float(scores.sum()) / (float((1.0 - left).sum()) + 1.0)
     bounded: FloatColumn = scores + left * min(max(drift, -_FURTHEST_DRIFT), _FURTHEST_DRIFT)
     return bounded
-
-
-def _quantiles(scores: FloatColumn, weights: FloatColumn, levels: FloatColumn) -> FloatColumn:
-    """Weighted quantiles of split conformal prediction: the last score stands for what is beyond."""
-    order = np.argsort(scores, kind="stable")
-    reached = np.cumsum(weights[order])
-    rank = np.searchsorted(reached, levels * (reached[-1] + 1.0) - _SAME_RANK)
-    found: FloatColumn = scores[order][np.minimum(rank, len(order) - 1)]
-    return found
 
 
 def _held(which: int, late: float | FloatColumn) -> FloatColumn:

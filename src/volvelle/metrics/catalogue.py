@@ -4,7 +4,9 @@ A metric of kind ``job`` has a number for each job, one of kind ``time`` is a se
 ``run`` is a single number. Figures are in the metric's unit: a fraction under ``%`` is times 100.
 """
 
+import re
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
@@ -104,6 +106,15 @@ class _Metrics(Catalogue[Metric]):
         """Every metric known on this machine, by name."""
         known = super().all()
         return {name: known[name] for name in self._known}
+
+    def near(self, name: str) -> str:
+        """Also of a metric and its measure as other programs join them: ``mean_jct`` is ``jct:mean``."""
+        words = re.findall("[a-z0-9]+", name.lower())
+        for measure, rest in ((words[:1], words[1:]), (words[-1:], words[:-1])):
+            if (metric := "_".join(rest)) in self.names():
+                with suppress(Problem):
+                    return f" (did you mean '{metric}:{measures.read_measure(measure[0])}'?)"
+        return super().near(name)
 
     @property
     def registering(self) -> str:

@@ -3,7 +3,6 @@
 While a run goes on a batch costs the log a few copies of arrays; it is sorted once, at the end.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -89,8 +88,8 @@ class HoldingLog:
     def history(self, jobs: int, now: float) -> HoldingHistory:
         """All segments and counts; what is still held is held until ``now``."""
         job, gpus = joined(self._job, np.int32), joined(self._gpus, np.float64)
-        attempt, start = joined(self._attempt, np.int32), joined(self._time, np.float64)
-        changed = start.copy() if self._late else start
+        attempt, changed = joined(self._attempt, np.int32), joined(self._time, np.float64)
+        start = changed.copy() if self._late else changed
         for rows, starts in self._late:
             start[rows] = starts
         by_job = np.argsort(job, kind="stable")
@@ -142,6 +141,8 @@ def _small(column: IntColumn) -> SmallColumn:
     return column.astype(np.int32)
 
 
-def joined(parts: Sequence[NDArray[Any]], kind: type) -> NDArray[Any]:
-    """Arrays one after the other, as one of ``kind``."""
-    return np.concatenate([np.zeros(0, dtype=kind), *parts])
+def joined(parts: list[Any], kind: type) -> NDArray[Any]:
+    """Arrays one after the other, as one of ``kind``, which takes their place in the list."""
+    parts[:] = [np.concatenate([np.zeros(0, dtype=kind), *parts])]
+    whole: NDArray[Any] = parts[0]
+    return whole

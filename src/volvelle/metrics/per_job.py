@@ -22,7 +22,7 @@ def has_status(outcomes: Outcomes, *statuses: JobStatus) -> BoolColumn:
 
 
 def jct(outcomes: Outcomes) -> FloatColumn:
-    """Job completion time, seconds: finish minus submission (all five papers).
+    """Job completion time, seconds: finish minus submission.
 
     NaN unless the job finished: a failed or cancelled job left early and would flatter the mean.
     """

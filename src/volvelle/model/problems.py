@@ -41,13 +41,34 @@ def together(problems: Sequence[Problem]) -> Problem:
     )
 
 
+_ALSO_CALLED = {
+    "k8s": ("kubernetes", "kueue"),
+    "fcfs": ("fifo",),
+    "backfill": ("easy",),
+    "fair": ("max-min",),
+    "fair-share": ("max-min",),
+    "completion-time": ("jct",),
+}
+"""Names by which things are looked for, in lower case, and our own."""
+
+
 def nearest(word: str, known: Iterable[str], likeness: float = 0.6) -> str:
-    """``" (did you mean 'tiresias'?)"`` for the known name nearest to ``word``, or nothing like it."""
-    close = difflib.get_close_matches(word, list(known), n=3, cutoff=likeness)
+    """``" (did you mean 'tiresias'?)"`` for the known name nearest to ``word``, or nothing like it.
+
+    Case does not count, nor whether ``-`` or ``_`` joins words.
+    """
+    names = {_folded(name): name for name in known}
+    meant = _folded(word)
+    close = [name for name in _ALSO_CALLED.get(meant, ()) if name in names]
+    close = close or difflib.get_close_matches(meant, names, n=3, cutoff=likeness)
     close.sort(
-        key=lambda name: sorted(name) != sorted(word)
+        key=lambda name: sorted(name) != sorted(meant)
     )  # letters that changed places come first
-    return f" (did you mean {close[0]!r}?)" if close else ""
+    return f" (did you mean {names[close[0]]!r}?)" if close else ""
+
+
+def _folded(name: str) -> str:
+    return name.lower().replace("_", "-")
 
 
 def cannot_write(path: Path, error: OSError) -> Problem:

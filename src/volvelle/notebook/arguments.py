@@ -35,7 +35,13 @@ def in_python(function: Callable[Given, Result]) -> Callable[Given, Result]:
 
     @wraps(function)
     def checked(*arguments: Given.args, **named: Given.kwargs) -> Result:
-        bound = signature.bind(*arguments, **named)
+        try:
+            bound = signature.bind(*arguments, **named)
+        except TypeError as error:
+            asked = ", ".join(signature.parameters)
+            raise Problem(
+                f"{function.__name__}: {error}", mend=f"its arguments are {asked}"
+            ) from None
         given = bound.arguments
         for name in kinds.keys() & given.keys():
             try:

@@ -11,7 +11,7 @@ from typing import Any
 
 from volvelle.model.cluster import Cluster
 from volvelle.model.problems import Problem
-from volvelle.notebook.arguments import in_python
+from volvelle.notebook.arguments import in_python, python_of
 from volvelle.notebook.arrow import Columnar, HasArrow, write_csv
 from volvelle.simulate.experiment import Experiment
 from volvelle.simulate.sources import Source, generated, read_source
@@ -61,11 +61,12 @@ class Jobs(Columnar):
         return len(self.workload)
 
     def __repr__(self) -> str:
-        name = self.workload.name
-        changed = self.report is not None and (self.report.dropped or self.report.repaired)
-        rows = f", {self.report}" if changed else ""
-        said = f"; {self.report.contradiction}" if self.report and self.report.contradiction else ""
-        return f"<{len(self):,} jobs of {name}{rows}{said}>"
+        name, report, said = self.workload.name, self.report, ""
+        if report is not None:
+            said = f", {report}" if report.dropped or report.repaired else ""
+            more = (report.contradiction, *map(python_of, report.assumed))
+            said += "".join(f"; {each}" for each in more if each)
+        return f"<{len(self):,} jobs of {name}{said}>"
 
     def _repr_html_(self) -> str:
         return f"<p>{escape(repr(self)[1:-1])}</p>"

@@ -98,13 +98,13 @@ def _request(job: Path | str | Sequence[str], keys: Mapping[str, Any]) -> JobReq
     return submission.requested(words, keys)
 
 
-def connect(*, url: str | None = None, token: str | None = None) -> Server:
-    """The server at ``url``, or the one that the commands find (VOLVELLE_SERVER, or a folder near).
+def connect(url: Path | str | None = None, *, token: str | None = None) -> Server:
+    """The server at ``url`` or in a folder, or the one that the commands find (VOLVELLE_SERVER, or near).
 
     Raises `Problem` if there is none, or no token.
     """
     import os  # noqa: PLC0415 - one name of it
 
     named = {"VOLVELLE_SERVER": url, "VOLVELLE_TOKEN": token}
-    given = {name: value for name, value in named.items() if value is not None}
+    given = {name: str(value) for name, value in named.items() if value is not None}
     return Server(ApiClient.find({**os.environ, **given}))

@@ -79,17 +79,29 @@ def may_grow(matrix: Floats, row: int, gpus: Floats, left: Floats) -> bool:
     )
 
 
+@kernel
+def seconds_at(rates: Floats, work: Floats) -> Floats:
+    """Seconds that each ``work`` takes at its rate, infinite at none."""
+    moves = rates > 0.0
+    return np.where(moves, work / np.where(moves, rates, 1.0), np.inf)
+
+
 @compiled_later
 def seconds_on_least(matrix: Floats, table: NDArray[np.float64], work: Floats) -> Floats:
     """Seconds left to each job on the fewest GPUs it runs on, of the type it holds or would take."""
-    seconds = np.empty(len(work))
-    for row in range(len(work)):
+    return seconds_at(rates_on_least(matrix, table, len(work)), work)
+
+
+@compiled_later
+def rates_on_least(matrix: Floats, table: NDArray[np.float64], jobs: int) -> Floats:
+    """The rate of each job on the fewest GPUs it runs on, of the type it holds or would take."""
+    rates = np.empty(jobs)
+    for row in range(jobs):
         gpu_type = int(matrix[TYPE, row])
         if gpu_type < 0:
             types = int(matrix[TYPES, row])
             gpu_type = 0
             while not (types >> gpu_type) & 1:
                 gpu_type += 1
-        rate = rate_on(table, int(matrix[CURVE, row]), gpu_type, matrix[LEAST, row])
-        seconds[row] = work[row] / rate if rate > 0.0 else np.inf
-    return seconds
+        rates[row] = rate_on(table, int(matrix[CURVE, row]), gpu_type, matrix[LEAST, row])
+    return rates

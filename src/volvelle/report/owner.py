@@ -34,14 +34,14 @@ _GROUPINGS: tuple[tuple[str, Callable[[Outcomes], Labels]], ...] = (
 def in_short(
     grid: Grid, reference: str | None = None, price: float | None = None
 ) -> tuple[Sentence, ...]:
-    """Five sentences at most; none where ``grid`` is over several rates, or has only one run.
+    """Five sentences at most; none where ``grid`` is over several rates, or has one run and no price.
 
     Before them it is said where the trace seems to hold a part of the load.
 
     The first are of the run that the others are held against (`baseline`), the last of the one with
     the least mean completion time. ``price``: of a GPU-hour.
     """
-    if len(grid.rates) > 1 or len(grid.labels) < 2:
+    if len(grid.rates) > 1 or (len(grid.labels) < 2 and price is None):
         return ()
     _, judged, part = judge(grid)
     if not judged:

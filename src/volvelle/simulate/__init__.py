@@ -2,7 +2,3 @@
 
 workload ──▶ World (truth, exact event loop) ⇄ Scheduler (belief) ──▶ Recorder ──▶ Outcomes
 """
-
-from volvelle.callable_room import make_callable
-
-make_callable(__name__, "volvelle.notebook.runs", "simulate")

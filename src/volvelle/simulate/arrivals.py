@@ -4,7 +4,8 @@ Most jobs are alike to it (they scale linearly, on whatever GPUs) and are writte
 one by one.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from itertools import chain
 from operator import attrgetter
 from typing import Any
 
@@ -193,12 +194,8 @@ class ArrivalTable:
             unit = np.array([belief.truth.throughput.per_gpu for belief in told])  # type: ignore[union-attr]
             scale = [belief.scale for belief in told]
         gpus = columns[PLACE["gpus"], at]
-        for name, values in {
-            "least": gpus,
-            "most": gpus,
-            "types": 1.0,
-            "pool": -1.0,
-            **_declared([job.spec for job in jobs]),
+        defaults = {"least": gpus, "most": gpus, "types": 1.0, "pool": -1.0}
+        believed = {
             "total": work,
             "scale": scale,
             "full_rate": unit * gpus,
@@ -208,7 +205,8 @@ class ArrivalTable:
             "curve": -1.0,
             "true_table": -1.0,
             "start_gap": scheduler.overheads.start,
-        }.items():
+        }
+        for name, values in chain(defaults.items(), _declared(jobs), believed.items()):
             columns[PLACE[name], at] = values
         overheads = scheduler.overheads
         costs: tuple[Callable[..., float], ...] = (
@@ -242,14 +240,13 @@ class ArrivalTable:
         if sharing:
             jobs = [self.jobs[place] for place in sharing]
             beliefs = [self.belief(place) for place in sharing]
-            own: dict[str, list[float]] = {
-                **_declared([job.spec for job in jobs]),
+            own = {
                 "total": [belief.truth.work for belief in beliefs],
                 "scale": [belief.scale for belief in beliefs],
                 "true_work": [job.truth.work for job in jobs],
             }
             at = np.array(sharing)
-            for name, values in own.items():
+            for name, values in chain(_declared(jobs), own.items()):
                 self.columns[PLACE[name], at] = values
 
     def _write_one(self, scheduler: Scheduler, place: int) -> None:
@@ -271,11 +268,11 @@ class ArrivalTable:
         self.refused[self.numbers[place]] = reason
 
 
-def _declared(specs: Sequence[JobSpec]) -> dict[str, list[float]]:
-    return {
-        one.about.state: [number or 0.0 for number in map(attrgetter(one.number), specs)]
-        for one in with_state(JobSpec)
-    }
+def _declared(jobs: Sequence[Job]) -> Iterator[tuple[str, list[float]]]:
+    """Columns of the state that jobs declare, each with its numbers."""
+    for one in with_state(JobSpec):
+        declared = attrgetter(f"spec.{one.number}")
+        yield one.about.state, [number or 0.0 for number in map(declared, jobs)]
 
 
 def _tables(scheduler: Scheduler, unit_rates: Floats) -> Floats:

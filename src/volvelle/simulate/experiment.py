@@ -106,6 +106,14 @@ class Experiment(ExperimentFile):
 
     def _without_cluster(self) -> Problem:
         """A cluster is missing, one like the trace's own is proposed; and a map where the trace needs one."""
+        if self.trace is None and self.generate is None:
+            return Problem(
+                "no workload and no cluster are given",
+                mend="name a trace's file and its cluster, as in jobs.csv --cluster 8x8, or try jobs that "
+                "are made up: --generate demo --cluster 8x8",
+                options="--generate demo --cluster 8x8",
+                usage=True,
+            )
         line, unread = "", None
         if self.trace is not None:
             try:

@@ -74,7 +74,7 @@ class Predictor:
         self._jobs = jobs
         self._refresh = refresh
         self._predicted = 0
-        self._told = ToldTimes[int]()
+        self._told = ToldTimes[int](own_runs=True)
         self._finish: dict[int, float] = {}
         self._quantiles: dict[int, tuple[float, float]] = {}
 

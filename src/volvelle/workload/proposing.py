@@ -18,6 +18,8 @@ from volvelle.model.job import Job
 from volvelle.workload.workload import Workload
 
 TYPICAL_LOAD = 0.8
+OVERLOAD, MANY = 1.5, 100
+"""Work submitted over what a cluster can do, and jobs, from which on a cluster is said to be too small."""
 MOST_OF_A_NODE = 8
 """GPUs of a node, in nearly every cluster there is."""
 

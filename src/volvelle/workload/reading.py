@@ -4,6 +4,7 @@ Everything a person can get wrong ends in a `Problem`; everything that is wrong 
 the workload's `ImportReport`, or in a `Problem` too where ``strict``.
 """
 
+import re
 import shlex
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -19,7 +20,13 @@ from volvelle.model.units import MINUTE
 from volvelle.workload.readers import Ledger, Sample, TraceFormat, known_formats
 from volvelle.workload.readers import formats as catalogue
 from volvelle.workload.readers.clusters import is_cluster_table
-from volvelle.workload.readers.suggesting import import_hint, rivals, suggested, suggested_dates
+from volvelle.workload.readers.suggesting import (
+    constant_hint,
+    import_hint,
+    rivals,
+    suggested,
+    suggested_dates,
+)
 from volvelle.workload.readers.text import SAMPLE_BYTES, open_binary
 from volvelle.workload.workload import ImportReport, Workload, earlier
 
@@ -144,15 +151,21 @@ def _guessed(
             f"{name} is Slurm's, without -P or the columns that say when jobs came and what they asked for",
             mend=f"make it with: {_SACCT}",
         )
+    if re.match(r"\s*<(!doctype|html|\?xml|head|style)", sample.lines[0], re.IGNORECASE):
+        raise Problem(
+            f"{name} is a web page, not a table of jobs",
+            mend="give the file that it was made from, or that it links to",
+        )
     if sample.lines[0].startswith("apiVersion:"):
         raise Problem(f"{name} is YAML", mend="make it with: kubectl get jobs -A -o json")
     if len(sample.names) > 1 and not any(cell[:1] in "[{" for cell in sample.names):
         dates = suggested_dates(_many_lines(sample.path))
         line = suggested(sample.names)
+        hints = f"{rivals(sample.names)}{constant_hint(line)}"
         complete = " ".join(filter(None, (line, dates.partition(", or ")[0])))
         raise Problem(
             f"{name}: no known trace format has these columns: {', '.join(sample.names)}",
-            mend=f"say which is which: {' '.join(filter(None, (line, dates)))}{rivals(sample.names)}",
+            mend=f"say which is which: {' '.join(filter(None, (line, dates)))}{hints}",
             options="" if "=?" in line else complete,
         )
     raise Problem(

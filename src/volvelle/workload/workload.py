@@ -25,8 +25,9 @@ _MOST_LISTED = 12
 class ImportReport:
     """Counts of a trace's rows that were read, kept, repaired and dropped, with reasons.
 
-    ``examples`` holds for each reason the first few places (file, line, column, value). ``node_gpus``: the
-    most GPUs that a job had on each of its nodes, by GPU type, where the trace says on how many nodes it ran.
+    ``examples`` holds for each reason the first few places (file, line, column, value). ``assumed``: how
+    whole columns were taken, where the trace does not say it. ``node_gpus``: the most GPUs
+    that a job had on each of its nodes, by GPU type, where the trace says on how many nodes it ran.
     ``columns``: our names of columns on the file's, as they were given. ``states``: of jobs kept, "" where
     the trace tells none. ``contradicted``: jobs whose mapped duration is another than the time from start to
     end.
@@ -38,6 +39,7 @@ class ImportReport:
     kept: int = 0
     repaired: Counter[str] = field(default_factory=Counter)
     dropped: Counter[str] = field(default_factory=Counter)
+    assumed: list[str] = field(default_factory=list)
     examples: dict[str, list[str]] = field(default_factory=dict)
     node_gpus: dict[str, float] = field(default_factory=dict)
     columns: dict[str, str] = field(default_factory=dict)

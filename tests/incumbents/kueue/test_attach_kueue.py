@@ -22,6 +22,7 @@ from volvelle.incumbents.attach.listing import heading, prometheus, summary
 from volvelle.incumbents.attach.recording import read
 from volvelle.incumbents.attach.session import Replay, Session, replay, resumed
 from volvelle.incumbents.kueue.attach import incumbent, kept
+from volvelle.incumbents.kueue.folder import Folder
 from volvelle.incumbents.kueue.watch import Watch
 from volvelle.kubernetes_api import KubernetesApi
 from volvelle.model.problems import Problem
@@ -197,6 +198,23 @@ def test_queue_and_why_use_its_words(
     assert "; its scheduler says WaitingForQuota." in words
 
 
+def test_a_poll_without_a_queue_keeps_no_later_one_from_being_read(tmp_path: Path) -> None:
+    objects, file = [*laboratory(), workload("train-1", "gpus")], tmp_path / "objects.json"
+    without = [one for one in objects if one["kind"] != "ClusterQueue"]
+    newer = {"apiVersion": "kueue.x-k8s.io/v9"}
+    unread = [one | newer if one["kind"] == "ClusterQueue" else one for one in objects]
+    for items in (without, objects, unread, objects):  # each time started again
+        file.write_text(json.dumps({"kind": "List", "items": items}))
+        session = Session(Folder(file), tmp_path / "recording", incumbent())
+        if items is not objects:
+            why = ": ClusterQueue vision: version 'v9'" if items is unread else r"\. Write it"
+            with pytest.raises(Problem, match=f"no ClusterQueue that can be read{why}"):
+                session.step()
+        else:
+            assert [one.key for one in session.step()] == ["vision/train-1"]
+        session.close()
+
+
 # ---------------------------------------------------------------------- what is read
 
 LISTED = ["Workload", "ClusterQueue", "LocalQueue", "ResourceFlavor"]
@@ -370,7 +388,9 @@ def test_objects_that_refer_to_nothing_are_said_and_others_told() -> None:
     assert "Workload vision/odd: 'many' is no quantity of nvidia.com/gpu" in said
     known = {job.key: job for job in follower.snapshot.jobs}
     assert known["vision/train-1"].said == "Pending: insufficient unused quota"
-    assert "1 workloads name LocalQueue vision/nowhere, which is not there" in said
+    assert (
+        "LocalQueue vision/nowhere is not there: workloads that name it wait for good (1)" in said
+    )
     assert follower.why["vision/lost"] == "LocalQueue vision/nowhere is not there"
     assert "deactivated" in follower.why["vision/off"]
     vision = next(one for one in objects["ClusterQueue"] if one["metadata"]["name"] == "vision")

@@ -170,15 +170,33 @@ def test_objects_that_refer_to_nothing_are_named(folder: Path) -> None:
     lost = [
         kube("LocalQueue", "stray", "v", spec={"clusterQueue": "gone"}),
         kube("Workload", "w", "v", spec={"queueName": "nowhere"}),
+        kube(
+            "Workload",
+            "x",
+            "v",
+            spec={
+                "queueName": "stray",
+                "priorityClassName": "nobody",
+                "podSets": [{"topologyRequest": {"required": "rak"}}],
+            },
+        ),
+        kube("WorkloadPriorityClass", "usual"),
+        kube("Topology", "racks", spec={"levels": [{"nodeLabel": "rack"}]}),
     ]
     (folder / "lost.json").write_text(json.dumps({"kind": "List", "items": lost}))
     text = MANIFEST.replace("name: a100}", "name: b100}", 1)
     (folder / "queues.yaml").write_text(text)
-    _, said = imported(folder)
+    file, said = imported(folder)
+    with pytest.raises(
+        Problem, match="ClusterQueue text, which jobs name, admits nothing: its flav"
+    ):
+        ran(str(file), str(file), job("a", 0.0, 1, "text"))
     for sentence in (
+        "Class nobody is not there: workloads that name it have priority 0 (1)",
+        "No topology has level rak: pods that ask for it find no place (1)",
         "ClusterQueue text names flavour a100, which is not there: it admits nothing",
         "LocalQueue v/stray leads to ClusterQueue gone, which is not there",
-        "1 workloads name LocalQueue v/nowhere, which is not there: they wait for good",
+        "LocalQueue v/nowhere is not there: workloads that name it wait for good (1)",
     ):
         assert sentence in said
 

@@ -1,11 +1,13 @@
 """``volvelle attach slurm`` beside real daemons, which the test starts and kills."""
 
 import getpass
+import re
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 from slurm_daemons import ACCOUNTING, Daemons, missing
@@ -15,6 +17,7 @@ from volvelle.incumbents.attach.session import Session
 from volvelle.incumbents.slurm.ask import Slurm
 from volvelle.incumbents.slurm.attach import incumbent
 from volvelle.incumbents.slurm.publish import PREFIX, Publisher
+from volvelle.incumbents.slurm.read_jobs import past_reservations
 from volvelle.incumbents.slurm.read_site import read_site
 
 pytestmark = pytest.mark.skipif(bool(missing()), reason=missing() or "-")
@@ -43,11 +46,24 @@ def attach(daemons: Daemons, record: Path, *more: str) -> "subprocess.CompletedP
     )
 
 
-def said(daemons: Daemons) -> str:
-    """All that the controller says of itself, but for what moves by itself and the counters of questions."""
-    shown = [daemons.run("scontrol", "-o", "show", what) for what in ("partition", "reservation")]
-    jobs = daemons.run("squeue", "-h", "-o", "%i|%a|%u|%j|%Q|%q|%l|%k|%r|%f|%y")
-    return "\n".join([*shown, *sorted(jobs.splitlines())])
+WRITTEN = (
+    r"\b(JobId|JobName|Priority|Nice|Account|QOS|TimeLimit|Partition|Features|Dependency|Requeue|Comment"
+    r"|AdminComment|SystemComment|Reservation|NodeName|Weight|AvailableFeatures|Gres|Extra)=(\S*)"
+)
+"""Keys of jobs and nodes that a command can change, and Slurm by itself does not."""
+
+
+def said(daemons: Daemons) -> list[str]:
+    """All that the controller says of itself, and of jobs and nodes what can be written."""
+    found = [
+        daemons.run("scontrol", "show", "config").partition("\n")[2]
+    ]  # the first line is a clock
+    for what in ("partition", "reservation", "licenses"):
+        found.append(daemons.run("scontrol", "-o", "show", what))
+    for what in ("job", "node"):
+        shown = re.findall(WRITTEN, daemons.run("scontrol", "-o", "show", what))
+        found += sorted("=".join(pair) for pair in shown)
+    return found
 
 
 def test_from_nothing_to_the_first_table_and_nothing_is_written(
@@ -57,7 +73,7 @@ def test_from_nothing_to_the_first_table_and_nothing_is_written(
     until = time.monotonic() + 20
     while daemons.run("squeue", "-h", "-t", "R").count("\n") < 2 and time.monotonic() < until:
         time.sleep(0.2)
-    before, state = said(daemons), daemons.run("scontrol", "show", "config").count("\n")
+    before = said(daemons)
     metrics = tmp_path / "metrics.prom"
     done = attach(daemons, tmp_path / "record", "--metrics", str(metrics))
     assert done.returncode == 0, done.stderr
@@ -67,7 +83,7 @@ def test_from_nothing_to_the_first_table_and_nothing_is_written(
     assert [line.split()[0] for line in lines[4:]] == [*jobs[2:], *jobs[:2]]
     assert "keeps no accounting" in done.stderr
     assert "volvelle_attach_jobs_pending 3" in metrics.read_text()
-    assert (said(daemons), daemons.run("scontrol", "show", "config").count("\n")) == (before, state)
+    assert said(daemons) == before
 
 
 def test_a_controller_that_is_killed_and_comes_back(daemons: Daemons, tmp_path: Path) -> None:
@@ -176,16 +192,28 @@ def test_a_job_that_is_purged_is_over(tmp_path: Path, monkeypatch: pytest.Monkey
         daemons.stop()
 
 
-def test_private_jobs_are_said(tmp_path: Path) -> None:
-    folder = tmp_path / "slurm"
-    folder.mkdir()
-    found = Daemons(folder, more="PrivateData=jobs")
-    try:
-        done = attach(found, tmp_path / "record")
-    finally:
-        found.stop()
+def test_what_ordinary_users_may_not_see_is_said(tmp_path: Path) -> None:
+    """slurm.conf(5), ``PrivateData``."""
+    with TemporaryDirectory() as place:
+        Path(place).chmod(0o755)
+        found = Daemons(Path(place), more="PrivateData=jobs")
+        try:
+            own = found.submit(60, 4, user="nobody")
+            found.submit(60, 4)
+            found.environment["PATH"] = f"{found.of_user('nobody')}:{found.environment['PATH']}"
+            done = attach(found, tmp_path / "record")
+            found.conf.write_text(found.conf.read_text().replace("=jobs", "=partitions"))
+            found.kill_controller()
+            found.controller()
+            refused = attach(found, tmp_path / "record")
+        finally:
+            found.stop()
     assert done.returncode == 0, done.stderr
+    assert [line.split()[:2] for line in done.stdout.splitlines()[4:]] == [[own, "nobody"]]
     assert "PrivateData hides jobs" in done.stderr
+    assert refused.returncode == 1
+    assert "'scontrol -o show partition' failed: " in refused.stderr
+    assert "attach by an operator's account" in refused.stderr
 
 
 NO_ACCOUNTS = missing(ACCOUNTING, "mariadb-server slurmdbd slurm-client")
@@ -209,6 +237,8 @@ def test_limits_of_slurmdbd_are_read_and_nothing_there_changes(tmp_path: Path) -
             f"add user {user} account=vision",
         ):
             found.run("sacctmgr", "-i", *change.split())
+        kept = "ReservationName=course StartTime=now Duration=5 Users=root Nodes=n1"
+        found.run("scontrol", "create", "reservation", *kept.split())
         jobs = [found.submit(60, 2) for _ in range(3)]
         until = time.monotonic() + 30
         while found.run("squeue", "-h", "-t", "R").count("\n") < 1 and time.monotonic() < until:
@@ -228,6 +258,9 @@ def test_limits_of_slurmdbd_are_read_and_nothing_there_changes(tmp_path: Path) -
         ]
         told = {line.split()[0] for line in done.stdout.splitlines()[4:]}
         assert told == set(jobs)
+        past = "show reservation start=now-1days format=name,start,end,nodenames"
+        (course,) = past_reservations(found.run("sacctmgr", "-P", *past.split()))
+        assert (course.name, course.nodes, course.end - course.start) == ("course", ("n1",), 300.0)
         assert (accounts(), said(found)) == (before, queue)
     finally:
         found.stop()

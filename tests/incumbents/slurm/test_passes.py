@@ -392,9 +392,9 @@ def test_jobs_that_ended_since_priorities_were_worked_out_count_the_next_time() 
     assert past.calculated == 170.0
     controller = controller_of(site, now=200.0)
     controller.begin(past.calculated, past.usage, past.since)
-    before = controller.fair.usage["lab", "v"]
+    before = controller.priorities.fair.usage["lab", "v"]
     assert before == pytest.approx(90.0, rel=0.01), "20 s of it after 170 s"
-    assert controller.factors["lab", "u"] > 0.0
+    assert controller.priorities.factors["lab", "u"] > 0.0
     controller.now = 231.0
     controller.recalculate()
-    assert controller.fair.usage["lab", "v"] == pytest.approx(before, rel=0.01)
+    assert controller.priorities.fair.usage["lab", "v"] == pytest.approx(before, rel=0.01)

@@ -121,6 +121,12 @@ def test_fields_that_a_newer_slurm_adds_are_named() -> None:
     assert read.partitions[0].exclusive
 
 
+def test_a_partition_is_without_nodes_that_nothing_describes() -> None:
+    read = read_site({"slurm.conf": f"{CONF}NodeName=c1 CPUs=4\nPartitionName=more Nodes=c[1-3]\n"})
+    assert read.partitions[-1].nodes == ("c1",)
+    assert "nothing else is said of 2 of its nodes (c2)" in read.remarks[0]
+
+
 def test_without_nodes_there_is_no_site() -> None:
     with pytest.raises(Problem, match="which nodes the site has"):
         read_site({"slurm.conf": "ClusterName=x\n"})

@@ -98,3 +98,48 @@ def test_throttles_and_licences_of_sacct_bind_in_a_replay(tmp_path: Path) -> Non
         starts(f"slurm:site={tmp_path},jobs=gone.txt")
     with pytest.raises(Problem, match="has no job of Slurm's accounting"):
         starts(f"slurm:site={tmp_path},jobs={tmp_path / 'slurm.conf'}")
+
+
+DATED = """JobIDRaw|JobID|Submit|Eligible|Reservation|ReqTRES|SubmitLine
+1|1|2026-11-02T08:00:00|2026-11-02T08:00:00||gres/gpu=1|sbatch a.sh
+2|2|2026-11-02T08:00:00|2026-11-02T08:00:10|course|gres/gpu=1|sbatch a.sh
+3|3|2026-11-02T08:01:00|2026-11-02T08:01:00|forgotten|gres/gpu=1|sbatch a.sh
+4|4|2026-11-02T08:02:00|2026-11-02T08:02:00||gres/gpu=1|sbatch a.sh
+1|1|2026-11-02T09:00:00|2026-11-02T09:00:00||gres/gpu=1|sbatch a.sh
+"""
+KEPT = """Name|TimeStart|TimeEnd|NodeName
+course|2026-11-02T07:00:00|2026-11-02T07:30:00|node-[0-3]
+course|2026-11-02T08:30:00|2026-11-02T08:40:00|node-[0-3]
+upgrade|2026-11-02T09:00:00|2026-11-02T10:00:00|node-[0-3]
+"""
+
+
+def test_reservations_of_the_time_are_kept_in_a_replay(tmp_path: Path) -> None:
+    """sacct(1), Reservation; sacctmgr(1), show reservation: times are on the clock of Submit and Eligible."""
+    (tmp_path / "slurm.conf").write_text(CONFIGURATION + "DefMemPerCPU=1000\n")
+    asked, kept = tmp_path.with_suffix(".asked"), tmp_path.with_suffix(".kept")
+    asked.write_text(DATED)
+    kept.write_text(KEPT)
+    limits = {"1": 60.0, "2": 300.0, "3": 1740.0, "4": 1681.0}
+    comes = {"1": 0.0, "2": 10.0, "3": 60.0, "4": 120.0}
+    specs = [
+        JobSpec(id=one, submit_time=comes[one], estimate_seconds=limit)
+        for one, limit in limits.items()
+    ]
+    workload = Workload(tuple(Job(spec, Truth(work=50.0)) for spec in specs))
+
+    def starts(**more: Path) -> Any:
+        named = "".join(f",{name}={path}" for name, path in more.items())
+        composition = WrittenComposition(f"slurm:site={tmp_path}{named}", placement="consolidated")
+        run = simulate(workload, Setting(cluster=parse_cluster("4x8"), composition=composition))
+        return run.outcomes.first_start.tolist()
+
+    assert starts(jobs=asked) == [0.0, 10.0, 60.0, 120.0]
+    one, course, before, after = starts(jobs=asked, reservations=kept)
+    assert (one, before) == (0.0, 60.0), "they end, by limit, when the course begins"
+    assert 1800.0 <= course < 1860.0
+    assert 7200.0 <= after < 7260.0, "it would run into the course, and then into the upgrade"
+    with pytest.raises(Problem, match="jobs= lacks Submit"):
+        starts(reservations=kept)
+    with pytest.raises(Problem, match="has no reservation of Slurm's accounting"):
+        starts(jobs=asked, reservations=asked)

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import ClassVar
 
 import msgspec
 import numpy as np
@@ -12,9 +13,13 @@ from hypothesis import strategies as st
 
 from volvelle.core.composition import WrittenComposition
 from volvelle.core.decision import Promise
+from volvelle.core.events import JobSubmitted
+from volvelle.core.forecast import LookAhead
 from volvelle.core.journal import replay
+from volvelle.core.parts import Admission, Fate, Verdict, admissions
 from volvelle.core.policy import policies
 from volvelle.core.snapshot import Snapshot, read_snapshot
+from volvelle.core.view import View
 from volvelle.metrics.promises import broken, promised
 from volvelle.model.cluster import Cluster, Node, NodeChange, NodeState, parse_cluster
 from volvelle.model.job import Job, Reward
@@ -361,6 +366,32 @@ def test_promised_jobs_with_time_to_spare_yield(yielding: float, first: int) -> 
     run = happen(Scenario.of(parse_cluster("1x4"), jobs, policy=written))
     assert lasts(run)[0].finish_by == 2000.0
     assert run.outcomes.first_start.argmin() == first
+
+
+class Word(Admission):
+    """Guarantees every first deadline, whatever is reserved for others."""
+
+    name: ClassVar[str] = "test-word"
+
+    def judge(self, job: JobSubmitted, view: View, ahead: LookAhead) -> Verdict:
+        finish_by = job.spec.submit_time + job.spec.rewards[0].deadline_seconds
+        return Verdict(Fate.ADMIT, Promise(job.number, finish_by, 0))
+
+
+def test_reservations_give_way_where_all_guarantees_have_room_together() -> None:
+    """With half as much again for each, as a margin that has grown reserves, job 1 has no room beside 0."""
+    jobs = [
+        due(linear_job(0, 0.0, 1.0, 12.0), (18.0, 1.0)),
+        due(linear_job(1, 3.0, 1.0, 5.0), (10.0, 1.0)),
+    ]
+    scenario = Scenario.of(parse_cluster("1x1"), jobs, policy="chronus:lease=4,margin=0.5")
+    composition = msgspec.structs.replace(scenario.setting.composition, admission=Word.name)
+    admissions.register(Word)
+    try:
+        run = happen(replace(scenario, setting=replace(scenario.setting, composition=composition)))
+    finally:
+        admissions.forget({__name__})
+    assert (run.outcomes.finish <= [18.0, 13.0]).all()
 
 
 def test_reservations_keep_their_slots_as_time_passes() -> None:

@@ -4,6 +4,7 @@ import pytest
 
 from volvelle.core.decision import Decision
 from volvelle.core.events import Event
+from volvelle.core.journal import replay
 from volvelle.core.log import EachMoment
 from volvelle.core.parts import KnownJob, placements
 from volvelle.model.cluster import Cluster, Node
@@ -152,6 +153,20 @@ def test_a_job_that_its_share_lets_starve_is_turned_away_with_the_reason() -> No
     assert outcomes.reason[0] == (
         "makes no progress on its GPUs with the CPUs and memory that go with them"
     )
+
+
+def test_a_replay_divides_as_often_as_the_run() -> None:
+    """Job 1 stops job 0 and starts when its checkpoint is written: an entry of its own at that time."""
+    wide = Sensitivity((3.0,), (10.0,), ((1.0,),))
+    jobs = [job(0, 0.0, 60.0, HUNGRY, gpus=4.0), job(1, 10.0, 5.0, wide, gpus=4.0)]
+    policy, costs = "synergy-opt:order=srtf,round=1", Overheads(checkpoint=3.0)
+    run = happen(Scenario.of(nodes(1), jobs, policy=policy, overheads=costs))
+    times = [entry.time for entry in run.journal.entries]
+    assert len(times) > len(set(times))
+    replayed = replay(run.journal.header, run.journal.entries)
+    gaps = [each.composition.policy.solver_gaps for each in (run.scheduler, replayed)]
+    once, again = (each.solved if each is not None else 0 for each in gaps)
+    assert once == again > 0
 
 
 @pytest.mark.parametrize("policy", ["synergy-tune", "synergy-opt"])

@@ -46,7 +46,7 @@ def advance(s: State, rules: Rules, until: float, moments: int) -> int:  # noqa:
     """Let time pass for at most ``moments`` moments, none later than ``until``; says why it returns."""
     count, clock = s.count, s.clock
     last = count[MOMENTS] + moments
-    settled = False
+    settled, decided = False, True
     while True:
         if count[PHASE] == AHEAD:
             if count[MOMENTS] >= last:
@@ -101,7 +101,8 @@ def advance(s: State, rules: Rules, until: float, moments: int) -> int:  # noqa:
                 _admit(s, rules)
         if count[PHASE] == DECISION:
             count[PHASE] = PLACING
-            if is_due(s, rules):
+            decided = is_due(s, rules)
+            if decided:
                 count[DIRTY] = 0
                 clock[DECIDED] = clock[NOW]
                 if rules.decides == ORDER:
@@ -135,7 +136,7 @@ def advance(s: State, rules: Rules, until: float, moments: int) -> int:  # noqa:
         if count[PHASE] == DIVISION:
             count[PHASE] = WATCH
             count[UNRATED] = 0
-            if rules.divides and clock[DECIDED] == clock[NOW]:
+            if rules.divides and decided and clock[DECIDED] == clock[NOW]:
                 return ASK_DIVISION
         if count[PHASE] == WATCH:
             count[PHASE] = CLOSING

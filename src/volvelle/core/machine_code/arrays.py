@@ -69,7 +69,7 @@ class Calls:
             if self._seconds < self._patience and not is_kept(self._loop, arguments):
                 call = self._interpreted
             else:
-                plain = all(kind in _PLAIN for kind in types)
+                plain = all(map(_is_plain, types, arguments.kinds))
                 call = _call_of(self._loop, arguments, self._flat, plain)
         except NoCompiler:
             call = self._loop
@@ -114,6 +114,13 @@ def _kind(loop: Any, annotation: Any, value: Any) -> Any:
                 f"{loop.__qualname__} takes an array of {wanted.__name__}, not {value!r}"
             )
     return Array(value.dtype.name, value.ndim, value.flags.c_contiguous and value.flags.aligned)
+
+
+def _is_plain(given: type, kind: Any) -> bool:
+    """Whether an argument needs no conversion, or is a named tuple of arrays alone."""
+    if given in _PLAIN:
+        return True
+    return isinstance(kind, tuple) and all(type(of) is Array for of in kind[1:])
 
 
 def _words(kinds: tuple[Any, ...], whole: Any) -> Iterator[Any]:

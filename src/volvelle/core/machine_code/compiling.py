@@ -168,7 +168,8 @@ def _to_numba(loop: Any) -> Any:
             loop.__code__, names, loop.__name__, loop.__defaults__, loop.__closure__
         )
         copy.__module__, copy.__qualname__ = loop.__module__, loop.__qualname__
-        made = numba.njit(**_OPTIONS, boundscheck=is_own(loop))(copy)
+        divides = "numpy" if is_own(loop) else "python"  # by zero, as in columns
+        made = numba.njit(**_OPTIONS, boundscheck=is_own(loop), error_model=divides)(copy)
         *taken, returned = loop.__annotations__.values() or [None]
         if (annotated := numba_signature((returned, *taken))) is not None:
             with announcement():

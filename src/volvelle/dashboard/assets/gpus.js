@@ -1,4 +1,4 @@
-// Every GPU as a cell, coloured by what becomes of its holder: a column of eight is a node, or a part of one.
+// Every GPU as a cell, coloured by its holder's user, or what becomes of it: a column of eight is a node, or a part of one.
 
 import { finishText, atRisk, startOf } from "./queue.js";
 import { counted, h, jobId, nameOf, number } from "./dom.js";
@@ -6,6 +6,8 @@ import { counted, h, jobId, nameOf, number } from "./dom.js";
 const TALL = 8, GAP = 2;
 const BORROWS = "on GPUs that its pool borrows"; // as the server says it
 
+// Series of the palette that no state has the colour of, for the users who hold most.
+const SERIES = ["series-3", "series-5", "series-4", "series-7"];
 const KINDS = { held: "in use", borrowed: "borrowed", risk: "at risk of being late", free: "free", out: "out of use" };
 
 // By GPU type: GPUs in all, held, free, of these on nodes beside jobs, and out of use.
@@ -30,11 +32,13 @@ export function gpuMap(root, cluster, go) {
   const draw = () => {
     const holders = new Map(), seen = new Set();
     for (const job of cluster.jobs.values()) for (const [node, gpus] of job.grants) for (const gpu of gpus) holders.set(`${node}:${gpu}`, job);
+    const colors = colorsOf(cluster.jobs.values());
     const types = gpusByType(cluster.nodes.values()), columns = gpuColumns(cluster.nodes.values());
     const wide = Math.max(5, Math.min(44, Math.floor(2 * root.clientWidth / Math.max(1, columns))));
-    const maps = types.map((type) => typeMap(type, holders, wide, root.clientWidth, seen, go, cluster.unit));
-    root.replaceChildren(h("div", { class: "types" }, maps), h("ul", { class: "legend" }, Object.keys(KINDS).filter((kind) => seen.has(kind))
-      .map((kind) => h("li", {}, h("i", { class: kind }), KINDS[kind]))));
+    const maps = types.map((type) => typeMap(type, holders, wide, root.clientWidth, seen, go, cluster.unit, colors));
+    const users = [...colors].filter(([user]) => seen.has(user)).map(([user, series]) => h("li", {}, h("i", { class: series }), user));
+    const kinds = Object.keys(KINDS).filter((kind) => seen.has(kind)).map((kind) => h("li", {}, h("i", { class: kind }), kind === "held" && users.length ? "others" : KINDS[kind]));
+    root.replaceChildren(h("div", { class: "types" }, maps), h("ul", { class: "legend" }, users, kinds));
   };
   const observer = new ResizeObserver(draw);
   observer.observe(root);
@@ -45,12 +49,21 @@ export function gpuMap(root, cluster, go) {
 // How many columns nodes take.
 export const gpuColumns = (nodes) => [...nodes].reduce((sum, node) => sum + Math.ceil(node.gpus / TALL), 0);
 
+// The colours of the users who hold most GPUs, where there are several; the others have that of use.
+function colorsOf(jobs) {
+  const held = new Map();
+  for (const job of jobs) if (job.grants.length) held.set(job.user, (held.get(job.user) ?? 0) + job.gpus);
+  if (held.size < 2) return new Map();
+  const most = [...held].sort((a, b) => b[1] - a[1] || (a[0] < b[0] ? -1 : 1)).slice(0, SERIES.length).map(([user]) => user).sort();
+  return new Map(most.map((user, at) => [user, SERIES[at]]));
+}
+
 function kindOf(job, node) {
   if (!job) return node.state === "up" ? "free" : "out";
   return atRisk(job) ? "risk" : job.reason === BORROWS ? "borrowed" : "held";
 }
 
-function typeMap(type, holders, wide, most, seen, go, unit) {
+function typeMap(type, holders, wide, most, seen, go, unit, colors) {
   const cells = [], across = Math.max(1, Math.floor(most / wide)), high = Math.max(4, Math.min(13, Math.round(0.6 * wide)));
   const deep = Math.min(TALL, Math.max(...type.nodes.map((node) => node.gpus))) * high + 6;
   let column = 0;
@@ -58,8 +71,9 @@ function typeMap(type, holders, wide, most, seen, go, unit) {
     for (let gpu = 0; gpu < node.gpus; gpu++) {
       if (gpu && gpu % TALL === 0) column += 1;
       const job = holders.get(`${node.name}:${gpu}`), kind = kindOf(job, node);
-      seen.add(kind);
-      cells.push({ x: (column % across) * wide, y: Math.floor(column / across) * deep + (gpu % TALL) * high, node, gpu, job, kind });
+      const series = kind === "held" && colors.get(job.user);
+      seen.add(series ? job.user : kind);
+      cells.push({ series, x: (column % across) * wide, y: Math.floor(column / across) * deep + (gpu % TALL) * high, node, gpu, job, kind });
     }
     column += 1;
   }
@@ -88,8 +102,8 @@ function paint(canvas, cells, width, height, wide, high) {
   canvas.style.width = `${width}px`;
   canvas.style.height = `${height}px`;
   pen.scale(ratio, ratio);
-  for (const { x, y, kind } of cells) {
-    pen.fillStyle = colors[kind];
+  for (const { x, y, kind, series } of cells) {
+    pen.fillStyle = series ? color(series) : colors[kind];
     pen.fillRect(x, y, wide - GAP, high - (high > 5 ? GAP : 1));
   }
 }

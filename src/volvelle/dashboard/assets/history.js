@@ -20,9 +20,9 @@ export function history(root, { session, go }) {
     columns: [
       ...jobColumns,
       { name: "waited", title: "Waited", value: (job) => (job.first_started ? job.first_started - job.submitted : null), text: (job) => duration(job.first_started ? job.first_started - job.submitted : null), number: true },
-      { name: "ended", title: "Ended", value: (job) => job.ended, text: (job) => moment(job.ended) },
+      { name: "ended", time: true, title: "Ended", value: (job) => job.ended, text: (job) => moment(job.ended) },
       { name: "took", title: "Took", value: (job) => (job.ended ? job.ended - job.submitted : null), text: (job) => duration(job.ended ? job.ended - job.submitted : null), number: true },
-      { name: "told", line: true, title: "Told", value: (job) => job.first_p50, text: (job) => moment(job.first_p50) },
+      { name: "told", time: true, line: true, title: "Told", value: (job) => job.first_p50, text: (job) => moment(job.first_p50) },
       { name: "preemptions", title: "Preempted", value: (job) => job.preemptions, number: true },
       ...(session.metrics ?? []).map(measured),
       { name: "reason", title: "Reason", value: reasonOf, wide: true, line: true },

@@ -129,7 +129,7 @@ function siteFacts({ attached, started }, titles) {
 // own: whether the rest of the page says why it waits, or how it ended.
 function factsOf(job, own, titles) {
   const over = OVER.includes(job.state);
-  const guarantee = guaranteeOf(job);
+  const guarantee = guaranteeOf(job), attempts = Math.max(job.attempt, ...Object.values(job.ran_on ?? {})); // of one that waits, those before
   return [
     ["Because", own ? "" : reasonOf(job)],
     ["On", (job.grants ?? []).map(([node, gpus]) => `${node}: GPU ${gpus.join(", ")}`).join("; ")],
@@ -140,7 +140,7 @@ function factsOf(job, own, titles) {
     ["Told at submission", job.first_p50 ? `finish ${moment(job.first_p50)}` : "nothing"],
     ["Deadline", moment(job.due)],
     ["Guarantee", guarantee ? `by ${moment(guarantee)}` : job.guarantee ? `none: ${job.guarantee.reason}` : job.attached ? "" : "none asked for"],
-    ["Attempts", job.preemptions ? `${job.attempt}, preempted ${job.preemptions === 1 ? "once" : `${number(job.preemptions)} times`}` : String(job.attempt || "none yet")],
+    ["Attempts", [attempts || "none yet", job.preemptions ? `preempted ${job.preemptions === 1 ? "once" : `${number(job.preemptions)} times`}` : ""].filter(Boolean).join(", ")],
     ["Done", job.total_iterations ? `${number(job.iterations)} of ${number(job.total_iterations)} iterations` : progressText(job)],
   ].filter(([, text]) => text);
 }

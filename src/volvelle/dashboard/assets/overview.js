@@ -98,7 +98,10 @@ function idle(jobs, cluster) {
   const [next] = first(jobs.filter((job) => job.state === "waiting" && job.predicted_start > now()), (job) => job.predicted_start);
   if (!total || !next) return [];
   const shapes = free.map((type) => `${type.type ? `${number(type.free)} ${type.type}` : counted(type.free, "GPU")} (at most ${number(Math.max(...type.nodes.map((node) => (node.state === "up" ? node.free : 0))))} on a ${cluster.unit})`);
-  return [` ${shapes.join(" and ")} ${total === 1 ? "is" : "are"} free; the next job, `, jobLink(next), `, ${reasonOf(next) || `asks for ${counted(next.gpus, "GPU")}`}.`];
+  // A reason is of the last forecast: one that only counts free GPUs, or counts others than there are now, is left out.
+  const reason = reasonOf(next), said = reason.match(/(\d+) free\b(?! on nodes)/);
+  const old = said && (reason.startsWith("waits for") || ![total, ...free.map((type) => type.free)].includes(Number(said[1])));
+  return [` ${shapes.join(" and ")} ${total === 1 ? "is" : "are"} free; the next job, `, jobLink(next), `, ${(!old && reason) || `asks for ${counted(next.gpus, "GPU")}`}.`];
 }
 
 const list = (jobs, time, rest, none) => (jobs.length

@@ -38,7 +38,7 @@ export const jobColumns = [
   { name: "user", title: "User", value: (job) => job.user, plain: true },
   { name: "gpus", title: "GPUs", value: (job) => job.gpus, number: true },
   { name: "state", title: "State", value: (job) => job.state, state: true, plain: true },
-  { name: "submitted", title: "Submitted", value: (job) => job.submitted, text: (job) => moment(job.submitted) },
+  { name: "submitted", time: true, title: "Submitted", value: (job) => job.submitted, text: (job) => moment(job.submitted) },
 ];
 
 // The axis that the plans of all rows have in common.
@@ -47,12 +47,12 @@ let axis = null;
 const columns = [
   ...jobColumns,
   { name: "plan", title: "Plan", text: (job) => planKey(job, axis), draw: (job) => planBar(job, axis), head: () => axisHead(axis), line: true, plain: true },
-  { name: "start", title: "Start", value: (job) => job.started ?? job.predicted_start, text: startOf, number: true },
+  { name: "start", time: true, title: "Start", value: (job) => job.started ?? job.predicted_start, text: startOf, number: true },
   { name: "progress", title: "Done", value: (job) => progressOf(job)?.share ?? null, text: progressText, number: true },
-  { name: "p50", title: "Finish P50–P90", value: (job) => job.predicted_p50, text: finishText, line: true, number: true, late: atRisk, quiet: (job) => Boolean(job.guessed) },
-  { name: "p90", title: "P90", value: (job) => job.predicted_p90, text: (job) => moment(job.predicted_p90) },
-  { name: "guaranteed", title: "Guaranteed", value: (job) => job.guaranteed, text: (job) => moment(job.guaranteed) },
-  { name: "due", title: "Deadline", value: (job) => job.due, text: (job) => moment(job.due) },
+  { name: "p50", time: true, title: "Finish P50–P90", value: (job) => job.predicted_p50, text: finishText, line: true, number: true, late: atRisk, quiet: (job) => Boolean(job.guessed) },
+  { name: "p90", time: true, title: "P90", value: (job) => job.predicted_p90, text: (job) => moment(job.predicted_p90) },
+  { name: "guaranteed", time: true, title: "Guaranteed", value: (job) => job.guaranteed, text: (job) => moment(job.guaranteed) },
+  { name: "due", time: true, title: "Deadline", value: (job) => job.due, text: (job) => moment(job.due) },
   { name: "nodes", title: "Nodes", value: (job) => job.grants.map(([node]) => node).join(" "), wide: true, line: true },
   { name: "reason", title: "Reason", value: (job) => job.reason, wide: true, line: true, plain: true },
 ];

@@ -12,6 +12,7 @@ const phone = matchMedia("(max-width: 820px)");
 // state: its text is a state. plain: cards leave out its title. late, quiet: whether the row needs a look, or its text is a
 // guess. draw: elements instead of `text`, which says when they differ; such a column is not sorted by, and one without `value`
 // is in no file; `head` draws its title.
+// time: `value` is a moment, which files have as an ISO time.
 // key(row): identifies a row. open(row): what Enter and a click do. select: whether rows are chosen. groups(rows): [[title, rows],
 // ...], the order as long as no column is sorted by. empty(): what is said where there is no row.
 export class Table {
@@ -151,7 +152,7 @@ export class Table {
     }
     row.title = h("td", { role: "gridcell", class: "title", colSpan: columns.length + (this.select ? 1 : 0) });
     for (const column of columns) {
-      const holder = column.link ? h("a", { tabIndex: -1 }) : column.state ? h("span", { class: "chip" }) : null;
+      const holder = column.link ? h("a", { tabIndex: -1 }) : column.state || column.wide ? h("span", { class: column.state ? "chip" : "cut" }) : null;
       const cell = h("td", { role: "gridcell", class: styleOf(column), "data-title": column.plain ? null : column.title }, holder);
       row.element.append(cell);
       row.cells.push(holder ?? cell);
@@ -239,7 +240,7 @@ export class Table {
 
   csv() {
     const columns = this.shown.filter((each) => each.value);
-    saveCsv(`${this.name}.csv`, columns.map((each) => each.title), this.rows.map((row) => columns.map((each) => each.value(row))));
+    saveCsv(`${this.name}.csv`, columns.map((each) => each.title), this.rows.map((row) => columns.map((each) => fileCell(each, row))));
   }
 
   // A menu of the columns, and a button for the file.
@@ -256,6 +257,12 @@ export class Table {
 }
 
 const styleOf = (column) => [...["number", "wide", "line"].filter((each) => column[each]), `of-${column.name}`].join(" ");
+
+// Moments as dates, except those of a run, which are seconds since it began.
+function fileCell(column, row) {
+  const value = column.value(row);
+  return column.time && value && document.documentElement.dataset.run === undefined ? new Date(1000 * value).toISOString() : value;
+}
 
 // Numbers, then texts; what is missing comes last either way.
 function compare(a, b, sign) {

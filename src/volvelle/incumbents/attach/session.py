@@ -42,28 +42,41 @@ class Replay:
     def __init__(self, of: Incumbent[Any, Any]) -> None:
         self._of = of
         self._site: dict[str, Any] = {}
+        self._site_is_new = False
         self.follower: Attached | None = None
 
     def feed(self, entry: Mapping[str, Any]) -> bool:
-        """Take an entry in; whether it was a poll, so that the follower can tell."""
+        """Take an entry in; whether it was a poll, so that the follower can tell. Raises `Problem`.
+
+        A site is read with the next poll, which has parts of it, such as nodes.
+        """
         if "site" in entry:
             self._site |= entry["site"]
-            if self.follower is not None:
-                self.follower.site = self._of.site(self._site)
+            self._site_is_new = True
         if "poll" not in entry:
             return False
-        self._site |= entry["poll"]  # such as nodes, which are part of the site
+        self._site |= entry["poll"]
         if self.follower is None:
             self.follower = Follower(self._of.site(self._site), self._of)
+        elif self._site_is_new:
+            self.follower.site = self._of.site(self._site)
+        self._site_is_new = False
         self.follower.observe(self._of.snapshot(entry["poll"], entry["t"]))
         return True
 
+    def recall(self, entry: Mapping[str, Any]) -> bool:
+        """Take an entry of the past in; one that could not be read, as was said then, is passed over."""
+        try:
+            return self.feed(entry)
+        except Problem:
+            return False
+
 
 def replay(folder: Path) -> Iterator[tuple[Attached, list[Told]]]:
-    """The follower after each poll of a recording, and what it tells then."""
+    """The follower after each poll of a recording that could be read, and what it tells then."""
     leads = Replay(recorded(folder))
     for entry in read(folder):
-        if leads.feed(entry) and leads.follower is not None:
+        if leads.recall(entry) and leads.follower is not None:
             yield leads.follower, leads.follower.tell()
 
 
@@ -77,7 +90,7 @@ def resumed(
     """The follower as a recording leaves it, with what was told then; nothing is told anew."""
     leads = Replay(of)
     for entry in entries:
-        leads.feed(entry)
+        leads.recall(entry)
         if "told" in entry and leads.follower is not None:
             leads.follower.remember(entry["told"])
             if take is not None:

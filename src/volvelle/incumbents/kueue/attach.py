@@ -63,9 +63,11 @@ class Reader:
             remarks.append("Kueue's Configuration was not read: fair sharing counts as off")
         if "Namespace" not in kinds:
             remarks.append("Namespaces were not read: queues count as taking all of them")
-        found = self._site_of(answers, configuration_of(settings), [])
+        unread: list[str] = []
+        found = self._site_of(answers, configuration_of(settings), unread)
         if not found.queues:
-            raise Problem("there is no ClusterQueue that can be read", mend=MENTIONED)
+            why = next((f": {one}" for one in unread if one.startswith("ClusterQueue")), "")
+            raise Problem(f"there is no ClusterQueue that can be read{why}", mend=MENTIONED)
         found.ledger()
         if found.topologies and not found.nodes:
             remarks.append("Nodes were not read: topologies are not heeded")
@@ -82,7 +84,7 @@ class Reader:
             ordinal = self._numbers.setdefault(identity, len(self._numbers) + 1)
             jobs.append(job_of(one, site, ordinal))
         said = [f"{one}." for one in (*remarks, *dangling(site))]
-        more = [f"And {len(said) - _SAID} objects more."] if len(said) > _SAID else []
+        more = [f"And {len(said) - _SAID} more of this kind."] if len(said) > _SAID else []
         return Snapshot(time, tuple(jobs), (*said[:_SAID], *more), site)
 
     def _site_of(self, answers: Answers, configuration: Configuration, remarks: list[str]) -> Site:

@@ -92,7 +92,7 @@ class Kueue(Policy):
         return twin
 
     def refuse(self, cluster: Cluster, jobs: Iterable[tuple[JobSpec, Truth]]) -> None:
-        """Raise `Problem` where jobs name queues, and none of them is one of the site's."""
+        """Raise `Problem` where no queue of the jobs is one of the site's, or one admits nothing for good."""
         if not self.site:
             return
         site = site_at(Path(self.site))
@@ -102,6 +102,13 @@ class Kueue(Policy):
                 f"the jobs name queues {listed(named)}, of which {self.site} has none",
                 mend=f"name {listed(site.local_queues or site.queues)} as queue or pool of the jobs",
             )
+        for one in filter(None, map(site.queue_of, sorted(named))):
+            for flavor in sorted(one[0].flavors - site.flavors.keys()):
+                raise Problem(
+                    f"ClusterQueue {one[0].name}, which jobs name, admits nothing: its flavour {flavor} is "
+                    f"not in {self.site}",
+                    mend="add the ResourceFlavor, or take it out of the queue",
+                )
 
     # ------------------------------------------------------------------ decisions
 

@@ -10,6 +10,7 @@ from volvelle.incumbents.kueue.api import KINDS, read
 from volvelle.incumbents.kueue.cycle import Configuration
 from volvelle.incumbents.kueue.fair_sharing import STRATEGIES
 from volvelle.incumbents.kueue.site import Site
+from volvelle.incumbents.kueue.topology import HOST
 from volvelle.model.extras import install
 from volvelle.model.problems import Problem
 
@@ -150,12 +151,19 @@ def dangling(site: Site) -> Iterator[str]:
     for flavor in site.flavors.values():
         if flavor.topology_name and flavor.topology_name not in site.topologies:
             yield f"Flavour {flavor.name} names topology {flavor.topology_name}, which is not there"
-    lost = Counter(
-        f"{one.namespace}/{one.queue_name}"
-        for one in site.workloads
-        if f"{one.namespace}/{one.queue_name}" not in site.local_queues
-    )
-    for name, count in lost.items():
-        space, _, named = name.partition("/")
-        missing = f"LocalQueue {name}, which is not there" if named else f"no LocalQueue in {space}"
-        yield f"{count} workloads name {missing}: they wait for good"
+    said: Counter[str] = Counter()
+    levels = {HOST, *site.levels}
+    for one in site.workloads:
+        key = f"{one.namespace}/{one.queue_name}"
+        if not one.queue_name:
+            said[f"Workloads of {one.namespace} that name no LocalQueue wait for good"] += 1
+        elif key not in site.local_queues:
+            said[f"LocalQueue {key} is not there: workloads that name it wait for good"] += 1
+        named = one.priority_class_ref.get("name") or one.priority_class_name
+        if one.priority is None and named and site.classes and named not in site.classes:
+            said[f"Class {named} is not there: workloads that name it have priority 0"] += 1
+        for request in (pods.topology_request for pods in one.pod_sets):
+            level = request.required or request.preferred
+            if level and site.topologies and level not in levels:
+                said[f"No topology has level {level}: pods that ask for it find no place"] += 1
+    yield from (f"{sentence} ({count})" for sentence, count in said.items())

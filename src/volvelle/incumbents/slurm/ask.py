@@ -78,11 +78,11 @@ class Slurm:
         if done.returncode:
             lines = done.stderr.decode("utf-8", "replace").strip().splitlines()
             why = lines[-1] if lines else f"exit status {done.returncode}"
-            mend = (
-                "run it on a login node of the cluster, or name one: --host login01"
-                if done.returncode == _NOT_FOUND
-                else ""
-            )
+            mend = ""
+            if done.returncode == _NOT_FOUND or "configuration source" in why:
+                mend = "run it on a login node of the cluster, or name one: --host login01"
+            elif "permission denied" in why:
+                mend = "PrivateData keeps it from ordinary users: attach by an operator's account"
             raise Problem(f"'{said}' failed: {why.rstrip('.')}", mend=mend)
         return answer
 

@@ -1,6 +1,6 @@
 """The state of Slurm's controller as its scheduler sees it: who runs where, who waits, and what is free."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from copy import copy
 from dataclasses import dataclass, field, replace
 
@@ -8,21 +8,11 @@ import numpy as np
 
 from volvelle.incumbents.slurm.choosing import shares
 from volvelle.incumbents.slurm.entries import FOREVER, Entry, Place
-from volvelle.incumbents.slurm.fair_share import FairShare
 from volvelle.incumbents.slurm.holdings import NONE, Holdings
 from volvelle.incumbents.slurm.limits import Book
 from volvelle.incumbents.slurm.lines import Reserved
-from volvelle.incumbents.slurm.queue import (
-    ACCRUE,
-    ASSOCIATION,
-    ELIGIBLE,
-    NICE,
-    PARTITION,
-    QOS,
-    SIZE,
-    WATCHED,
-    Queue,
-)
+from volvelle.incumbents.slurm.priorities import Priorities
+from volvelle.incumbents.slurm.queue import Queue
 from volvelle.incumbents.slurm.rules import Rules
 from volvelle.incumbents.slurm.shapes import Hardware, Share, shape_of
 from volvelle.incumbents.slurm.site import Reservation
@@ -52,11 +42,9 @@ class Controller:
     free: Floats
     up: Bools
     book: Book
-    fair: FairShare
-    factors: dict[tuple[str, str], float]
+    priorities: Priorities
     licences: dict[str, float]
     reservations: tuple[Reservation, ...]
-    calculated: float
     entries: dict[int, Entry] = field(default_factory=dict)
     running: dict[int, Entry] = field(default_factory=dict)
     keys: dict[str, int] = field(default_factory=dict)
@@ -71,24 +59,20 @@ class Controller:
     @classmethod
     def of(cls, rules: Rules, now: float) -> "Controller":
         """The controller of a site without jobs."""
-        site, fair = rules.site, FairShare.of(rules.site.associations, rules.site.config)
+        site = rules.site
         return cls(
             rules,
             now,
             free=rules.hardware.capacity.copy(),
             up=rules.up,
             book=Book.of(site),
-            fair=fair,
-            factors=fair.factors(),
+            priorities=Priorities(rules, now),
             licences=dict(site.licences),
             reservations=site.reservations,
-            calculated=now,
         )
 
     def __post_init__(self) -> None:
         self.running = {number: self.entries[number] for number in self.running}
-        self._shares: Floats = np.zeros(0)
-        """The factors by number of association, as far as they were asked for."""
         self.holdings = NONE
         for entry in self.running.values():
             self.holdings = self._with(entry)
@@ -96,21 +80,28 @@ class Controller:
         """All places, by their row in the queue."""
         self._states: Ints = np.zeros(16, dtype=np.int64)
         """By a job's number."""
+        self.moved: set[int] = set()
+        """The jobs that run and did not, or did and do not, since a reader emptied the set."""
         self._note(WAITS, *self.entries)
         self._note(RUNS, *self.running)
         self._note(CANCELLED, *self.cancelled)
-        self._reserve()
+        self.reserve(self.reservations)
         for entry in self.entries.values():
             self._describe(entry)
 
-    def _reserve(self) -> None:
-        hardware, there = self.rules.hardware, self.reservations
+    def reserve(self, reservations: tuple[Reservation, ...], origin: float = 0.0) -> None:
+        """Plan around these reservations and no others. origin: 0 s of the run on their clock."""
+        self.reservations = there = tuple(
+            replace(one, start=one.start - origin, end=one.end - origin) for one in reservations
+        )
+        hardware, names = self.rules.hardware, [one.name for one in there]
         nodes = np.zeros((len(there), len(hardware.nodes)), dtype=np.bool_)
         for at, one in enumerate(there):
             nodes[at] = hardware.mask(one.nodes)
         self.reserved = Reserved(
             nodes,
             ~nodes & nodes.any(axis=1, keepdims=True),
+            np.array([names.index(name) for name in names], dtype=np.int64),
             np.array([one.start for one in there], dtype=np.float64),
             np.array([one.end for one in there], dtype=np.float64),
         )
@@ -118,7 +109,8 @@ class Controller:
     def fork(self) -> "Controller":
         """A copy that goes its own way."""
         other = copy(self)
-        other.free, other.book, other.fair = self.free.copy(), self.book.fork(), self.fair.fork()
+        other.free, other.book = self.free.copy(), self.book.fork()
+        other.priorities = self.priorities.fork()
         other.licences, other.keys = self.licences.copy(), self.keys.copy()
         other.tasks, other.cancelled = self.tasks.copy(), self.cancelled.copy()
         other.queue, other._states = self.queue.fork(), self._states.copy()
@@ -128,6 +120,7 @@ class Controller:
             for row, place in self.place_of.items()
         }
         other.running = {number: other.entries[number] for number in self.running}
+        other.moved = self.moved.copy()
         return other
 
     # ------------------------------------------------------------------ jobs come and go
@@ -246,13 +239,14 @@ class Controller:
         self._leave_queue(entry)
         self.say(entry, "")
         entry.shares, entry.partition, entry.start = held, partition, start
-        entry.counted = max(start, self.calculated)
+        entry.counted = max(start, self.priorities.calculated)
         entry.cpus = sum(share.cpus for share in held)
         job = entry.job
         for share in held:
             self.free[:, share.node] -= (share.cpus, share.memory, share.gpus)
         self.holdings = self._with(entry)
         self.running[entry.number] = entry
+        self.moved ^= {entry.number}
         self._note(RUNS, entry.number)
         self.book.add(job.user, job.account, job.qos, partition, self.holds(entry), 1.0)
         if job.array is not None:
@@ -285,13 +279,14 @@ class Controller:
         held = self.holds(entry)
         job = entry.job
         self.book.add(job.user, job.account, job.qos, entry.partition, held, -1.0)
-        self._count_usage(entry)
+        self.priorities.count(entry, self.now)
         for share in entry.shares or ():
             self.free[:, share.node] += (share.cpus, share.memory, share.gpus)
         entry.shares = None
         self._note(WAITS, entry.number)
         self.holdings = self.holdings.without(entry.number)
         del self.running[entry.number]
+        self.moved ^= {entry.number}
         if job.array is not None:
             self.tasks[job.array] -= 1
         for name, amount in job.licences.items():
@@ -319,7 +314,12 @@ class Controller:
         """The resources that a running job holds, by Slurm's names."""
         return held_by(entry.shares or [], self.rules.hardware)
 
-    # ------------------------------------------------------------------ priorities
+    def _rate(self, entry: Entry) -> None:
+        """Work out the priority of a waiting job in each of its partitions."""
+        rows = np.array(self.queue.rows[entry.number], dtype=np.int64)
+        self.priorities.rank(self.queue, rows, self.now)
+
+    # ------------------------------------------------------------------ the past
 
     def begin(
         self,
@@ -327,107 +327,14 @@ class Controller:
         usage: Mapping[tuple[str, str], float],
         since: Mapping[tuple[str, str], float],
     ) -> None:
-        """The past is told: usage when priorities were worked out last, and what ended jobs used since."""
-        self.calculated = calculated
-        self.fair.usage.clear()
-        self.fair.usage.update(usage)
-        self.factors, self._shares = self.fair.factors(), np.zeros(0)
-        for who, amount in since.items():
-            self.fair.usage[who] = self.fair.usage.get(who, 0.0) + amount
+        """The past is told (`Priorities.begin`)."""
+        self.priorities.begin(calculated, usage, since)
         for entry in self.running.values():
             entry.counted = max(entry.start, calculated)
 
     def recalculate(self) -> None:
-        """Let usage decay and priorities move, where a period is over (``PriorityCalcPeriod``)."""
-        weights = self.rules.weights
-        if weights.basic or self.now < self.calculated + weights.period:
-            return
-        steps = int((self.now - self.calculated) / weights.period)
-        at = self.calculated + steps * weights.period
-        self.fair.decay(at - self.calculated)
-        self.calculated = at
-        for entry in self.running.values():
-            self._count_usage(entry)
-        self.factors, self._shares = self.fair.factors(), np.zeros(0)
-        self.queue.fixed[self.queue.order] = np.nan
-        self._rate_rows(self.queue.order)
-        self.queue.sort()
-
-    def _count_usage(self, entry: Entry) -> None:
-        seconds = self.now - entry.counted
-        if seconds > 0.0:
-            who = entry.job.account, entry.job.user
-            self.fair.usage[who] = self.fair.usage.get(who, 0.0) + entry.cpus * seconds
-            entry.counted = self.now
-
-    def _rate(self, entry: Entry) -> None:
-        """Work out the priority of a waiting job in each of its partitions, and its place in the queue."""
-        self._rate_rows(np.array(self.queue.rows[entry.number], dtype=np.int64))
-
-    def _rate_rows(self, rows: Ints) -> None:
-        rules, table = self.rules, self.queue.table[rows].T
-        if len(self._shares) < len(rules.associations):
-            self._shares = np.array([self.factors.get(who, 0.0) for who in rules.associations])
-        moving = rules.weights.priorities(
-            self.now - table[ACCRUE],
-            self._shares[table[ASSOCIATION].astype(np.int64)],
-            table[SIZE : QOS + 1],
-            table[NICE],
-        )
-        fixed = self.queue.fixed[rows]
-        values = np.where(np.isnan(fixed), moving, fixed)
-        self.queue.rank(rows, rules.tiers[table[PARTITION].astype(np.int64)], values)
-
-    # ------------------------------------------------------------------ who may start at all
-
-    def waits_for(self, entry: Entry) -> str:
-        """Why a job does not come into question now, in Slurm's words; empty: it does."""
-        if entry.waits_for_time_only:
-            return "BeginTime" if entry.eligible > self.now else ""
-        job = entry.job
-        if entry.held:
-            return "JobHeldUser"
-        if entry.barred:
-            return entry.barred
-        if entry.eligible > self.now:
-            return "BeginTime"
-        if any(key in self.keys for key in entry.after) or self._is_not_alone(entry):
-            return "Dependency"
-        running = 0 if job.array is None else self.tasks.get(job.array, 0)
-        return "JobArrayTaskLimit" if job.throttle and running >= job.throttle else ""
-
-    def _is_not_alone(self, entry: Entry) -> bool:
-        """Whether a singleton waits for a job of the same name and user (sbatch(1), ``--dependency``)."""
-        if not entry.is_singleton:
-            return False
-        mine = entry.job.user, entry.job.name
-        return any(
-            other.number != entry.number
-            and (other.shares is not None or other.job.id < entry.job.id)
-            and (other.job.user, other.job.name) == mine
-            for other in self.entries.values()
-        )
-
-    def lacks_licences(self, entry: Entry) -> bool:
-        """Whether licences are in use, or reserved for others while the job may run."""
-        end = self.now + entry.limit
-        for name, amount in entry.job.licences.items():
-            free = self.licences.get(name, 0.0)
-            for one in self.reservations:
-                if one.start < end and one.end > self.now and one.name != entry.job.reservation:
-                    free -= one.licences.get(name, 0.0)
-            if free < amount:
-                return True
-        return False
-
-    def moments(self) -> Iterator[float]:
-        """Later times at which something is known to change though nothing ends: holds, reservations."""
-        queue = self.queue
-        if queue.latest > self.now:
-            times, held = queue.table[queue.order][:, [ELIGIBLE, WATCHED]].T
-            yield from times[(times > self.now) & (held < 2.0)].tolist()
-        for one in self.reservations:
-            yield from (time for time in (one.start, one.end) if time > self.now)
+        """Let priorities move, where a period is over."""
+        self.priorities.recalculate(self.now, self.running.values(), self.queue)
 
 
 def held_by(held: list[Share], hardware: Hardware) -> dict[str, float]:

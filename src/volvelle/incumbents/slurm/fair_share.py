@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from volvelle.core.compiled import kernel
 from volvelle.incumbents.slurm.site import Association, Config, Partition, Qos, Site
 from volvelle.incumbents.slurm.text import duration
 from volvelle.model.arrays import Floats
@@ -117,6 +118,8 @@ class Weights:
         self.top_partition = max((one.job_factor for one in site.partitions), default=0.0) or 1.0
         self.nodes = max(len(site.nodes), 1)
         self.cpus = sum(node.cpus for node in site.nodes) or 1.0
+        self.moving = np.array([self.age, self.oldest, self.fair_share])
+        """The numbers of what moves, for `priority`."""
 
     def standing(
         self, nodes: float, cpus: float, partition: Partition, qos: Qos | None
@@ -131,16 +134,16 @@ class Weights:
             self.qos * (qos.priority / self.top_qos if qos else 0.0),
         )
 
-    def priorities(
-        self, ages: Floats, fair_shares: Floats, standing: Floats, nice: Floats
-    ) -> Floats:
-        """Priorities of jobs (the sum in "Multifactor Priority Plugin", "Job Priority Factors").
 
-        ages: seconds in which they could have started. fair_shares: factors. standing: (3, jobs).
-        """
-        total = self.age * np.minimum(np.maximum(ages, 0.0) / self.oldest, 1.0)
-        total = (
-            total + self.fair_share * fair_shares + standing[0] + standing[1] + standing[2] - nice
-        )
-        found: Floats = np.maximum(total, 1.0)
-        return found
+@kernel
+def priority(
+    weights: Floats, age: float, fair_share: float, standing: Floats, nice: float
+) -> float:
+    """The priority of a job (the sum in "Multifactor Priority Plugin", "Job Priority Factors").
+
+    weights: of ages, the oldest, of fair shares. age: seconds in which it could have started. fair_share: a
+    factor. standing: its three parts.
+    """
+    total = weights[0] * min(max(age, 0.0) / weights[1], 1.0)
+    total = total + weights[2] * fair_share + standing[0] + standing[1] + standing[2] - nice
+    return float(max(total, 1.0))

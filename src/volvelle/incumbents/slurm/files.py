@@ -1,10 +1,22 @@
 """The site of a simulation: as it is described, or one partition with all nodes of the simulated cluster."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
+from typing import NamedTuple
 
-from volvelle.incumbents.slurm.site import Association, Config, Job, Limits, Node, Partition, Site
+from volvelle.incumbents.slurm.read_jobs import past_reservations
+from volvelle.incumbents.slurm.site import (
+    Association,
+    Config,
+    Job,
+    Limits,
+    Node,
+    Partition,
+    Reservation,
+    Site,
+)
 from volvelle.incumbents.slurm.site_file import site_at
 from volvelle.incumbents.slurm.unmodelled import jobs_of_sacct
 from volvelle.model import node as model
@@ -34,20 +46,54 @@ def site_of(path: str, nodes: Sequence[model.Node], quotas: Mapping[str, float])
     return site
 
 
+class Requests(NamedTuple):
+    """The part of accounting that a trace lacks: its jobs, by JobIDRaw, and reservations of the time."""
+
+    jobs: Mapping[str, Job]
+    reservations: tuple[Reservation, ...]
+
+
 @lru_cache(8)
-def requests_at(path: str) -> Mapping[str, Job]:
-    """The requests of jobs in a table of ``sacct``, by JobIDRaw. Raises `Problem` where there is none."""
-    try:
-        text = Path(path).read_text(encoding="utf-8", errors="replace")
-    except OSError as error:
-        raise Problem(f"{path} cannot be read: {error.strerror}", mend="check jobs=") from None
-    found = {job.key: job for job in jobs_of_sacct(text)}
-    if not found:
+def requests_at(jobs: str, reservations: str) -> Requests:
+    """The requests in tables of ``sacct`` and ``sacctmgr``, which may be none (an empty path).
+
+    Of a job with several rows the first submission counts. Reservations that the table lacks are left out.
+    Raises `Problem` for tables that are none, and for reservations without the times of jobs.
+    """
+    found: dict[str, Job] = {}
+    for job in jobs_of_sacct(_text(jobs, "jobs")) if jobs else ():
+        if job.key not in found or job.submit < found[job.key].submit:
+            found[job.key] = job
+    if jobs and not found:
+        raise Problem(f"{jobs} has no job of Slurm's accounting", mend=f"write it with {_ASKED}")
+    kept = tuple(past_reservations(_text(reservations, "reservations"))) if reservations else ()
+    if reservations and not kept:
         raise Problem(
-            f"{path} has no job of Slurm's accounting",
-            mend="write it with sacct -a -X -P -o JobIDRaw,JobID,ReqTRES,SubmitLine",
+            f"{reservations} has no reservation of Slurm's accounting",
+            mend="write it with sacctmgr -P show reservation start=now-30days"
+            " format=name,start,end,nodenames",
         )
-    return found
+    if kept and not any(job.submit for job in found.values()):
+        raise Problem(
+            "nothing says when the reservations are on the trace's clock: jobs= lacks Submit",
+            mend=f"write it with {_ASKED}",
+        )
+    names = {one.name for one in kept}
+    known = {
+        key: job if job.reservation in names else replace(job, reservation="")
+        for key, job in found.items()
+    }
+    return Requests(known, kept)
+
+
+_ASKED = "sacct -a -D -X -P -o JobIDRaw,JobID,Submit,Eligible,Reservation,ReqTRES,SubmitLine"
+
+
+def _text(path: str, name: str) -> str:
+    try:
+        return Path(path).read_text(encoding="utf-8", errors="replace")
+    except OSError as error:
+        raise Problem(f"{path} cannot be read: {error.strerror}", mend=f"check {name}=") from None
 
 
 def _plain(nodes: Sequence[model.Node], quotas: Mapping[str, float]) -> Site:

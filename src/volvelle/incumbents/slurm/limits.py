@@ -77,11 +77,13 @@ class Book:
 
     def __post_init__(self) -> None:
         self._groups: dict[tuple[object, ...], int] = {}
-        """Groups of jobs that the same limits bind alike, by number; forks share them, and the next two."""
+        """Groups of jobs that the same limits bind alike, by number; forks share them, and the next three."""
         self._caps: list[tuple[Cap, ...]] = []
         """The limits that bear on each group."""
         self._within: dict[int, list[int]] = defaultdict(list)
         """The groups that a sum bears on, by its number."""
+        self._sums: dict[tuple[str, str, str, str], list[tuple[int, str]]] = {}
+        """The sums to which a job's resources count, and their names."""
         self._reached: Ints = np.zeros(0, dtype=np.int64)
 
     @classmethod
@@ -109,10 +111,13 @@ class Book:
         self, user: str, account: str, qos: str, partition: str, held: Tres, sign: float
     ) -> None:
         """A job starts (``sign`` 1), or ends (-1)."""
-        bounds, touched = self.bounds(user, account, qos, partition), set[int]()
-        for scope, name in {(bound.scope, name) for bound in bounds for name in bound.most}:
+        key, touched = (user, account, qos, partition), set[int]()
+        if key not in self._sums:
+            sums = {(one.scope, name) for one in self.bounds(*key) for name in one.most}
+            self._sums[key] = [(self._number(*one), one[1]) for one in sums]
+        self.held += [0.0] * (len(self._numbers) - len(self.held))
+        for at, name in self._sums[key]:
             amount = 1.0 if name == JOBS else held.get(name, 0.0)
-            at = self._number(scope, name)
             self.held[at] += sign * amount
             touched.update(self._within.get(at, ()))
         for group in touched:

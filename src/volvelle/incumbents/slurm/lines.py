@@ -55,10 +55,14 @@ class Lines(NamedTuple):
 
 
 class Reserved(NamedTuple):
-    """Reservations. nodes: (reservations, nodes); others: those on which jobs of one may not run."""
+    """Reservations. nodes: (reservations, nodes); others: those on which jobs of one may not run.
+
+    names: the first of the same name, which is another time or another set of nodes of one reservation.
+    """
 
     nodes: Bools
     others: Bools
+    names: Ints
     begins: Floats
     ends: Floats
 
@@ -81,15 +85,22 @@ class Main(NamedTuple):
 
 @kernel
 def take_reserved(reserved: Reserved, own: int, begin: float, end: float, usable: Bools) -> None:
-    """Leave out nodes that reservations keep from a job of reservation ``own`` between two times."""
+    """Leave out nodes that reservations keep from a job of reservation ``own`` between two times.
+
+    Before its reservation begins, and between two times of it, a job has no nodes; when the last is over, it
+    has those of other jobs.
+    """
+    waits, inside = False, False
     for one in range(len(reserved.begins)):
-        if one == own:
+        if reserved.names[one] == own:
+            waits = waits or begin < reserved.begins[one]
             if reserved.begins[one] <= begin < reserved.ends[one]:
+                inside = True
                 _take_away(usable, reserved.others, one)
-            else:
-                usable[:] = False
         elif reserved.begins[one] < end and reserved.ends[one] > begin:
             _take_away(usable, reserved.nodes, one)
+    if waits and not inside:
+        usable[:] = False
 
 
 @kernel

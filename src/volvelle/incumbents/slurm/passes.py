@@ -12,6 +12,7 @@ import numpy as np
 
 from volvelle.incumbents.slurm.choosing import choose
 from volvelle.incumbents.slurm.controller import Controller
+from volvelle.incumbents.slurm.eligibility import lacks_licences, moments, waits_for
 from volvelle.incumbents.slurm.entries import FOREVER, Entry, Place
 from volvelle.incumbents.slurm.lines import (
     ASKED,
@@ -26,7 +27,7 @@ from volvelle.incumbents.slurm.lines import (
     last_that_fits,
     next_in_order,
 )
-from volvelle.incumbents.slurm.planning import Plan, Running, new_plan, next_start
+from volvelle.incumbents.slurm.planning import Running, next_start
 from volvelle.incumbents.slurm.preemption import mode_of, stoppable, stops_by_class, victims_of
 from volvelle.incumbents.slurm.queue import (
     ASKS,
@@ -39,13 +40,14 @@ from volvelle.incumbents.slurm.queue import (
     WATCHED,
     come_into_question,
 )
+from volvelle.incumbents.slurm.slots import Plan, new_plan
 from volvelle.model.arrays import Bools, Ints
 
 
 def run_due(controller: Controller) -> None:
     """Run the passes that are due (``sched_interval``, ``bf_interval``; a main pass also after a change)."""
     rules, now = controller.rules, controller.now
-    running = set(controller.running)
+    controller.moved.clear()
     full = now >= controller.next_main
     if controller.changed or full:
         main_pass(controller, len(controller.entries) * 9 if full else rules.main_depth)
@@ -55,7 +57,7 @@ def run_due(controller: Controller) -> None:
         backfill_pass(controller)
         controller.next_backfill = now + rules.backfill_interval
         controller.changed = False
-    if controller.running.keys() != running:
+    if controller.moved:
         controller.changed = True
 
 
@@ -64,12 +66,12 @@ def next_due(controller: Controller) -> float:
     now = controller.now
     if len(controller.running) == len(controller.entries):
         return FOREVER
-    due = min(controller.moments(), default=FOREVER)
+    due = min(moments(controller), default=FOREVER)
     if controller.changed:
         passes = controller.next_backfill, controller.next_main
         due = min([due, *(time for time in passes if time > now)])
     elif controller.running and not controller.rules.weights.basic:
-        due = min(due, controller.calculated + controller.rules.weights.period)
+        due = min(due, controller.priorities.due)
     return due if due > now else now + 1.0
 
 
@@ -77,13 +79,17 @@ def in_question(controller: Controller) -> Ints:
     """Rows of the jobs that come into question now, the first to be served first (``sort_job_queue``)."""
     queue, rules = controller.queue, controller.rules
     table, order = queue.table, queue.order
+    if not len(order):
+        return order
     for row in order[table[order, WATCHED] > 0.0].tolist() if queue.watched else ():
         entry = controller.place_of[row].entry
-        controller.say(entry, controller.waits_for(entry))
+        controller.say(entry, waits_for(controller, entry))
     rows = np.empty_like(order)
     rows = rows[: come_into_question(table, order, controller.now, queue.reasons, rows)]
     stops = stops_by_class(rules)
-    if stops.any() and _out_of_order(table[rows, CLASS].astype(np.int64).tolist(), stops):
+    if rules.preempts_by != "none" and _out_of_order(
+        table[rows, CLASS].astype(np.int64).tolist(), stops
+    ):
         compared = cmp_to_key(partial(_compare, controller, stops))
         return np.array(sorted(rows.tolist(), key=compared), dtype=np.int64)
     return rows
@@ -161,8 +167,8 @@ def main_pass(controller: Controller, depth: int) -> None:
 def _is_kept(controller: Controller, place: Place) -> str:
     """The cause that keeps a job of the queue whatever nodes are free, in Slurm's words; empty: nothing."""
     group = int(controller.queue.table[place.row, GROUP])
-    reason = controller.waits_for(place.entry) or controller.book.counts(group)
-    return reason or ("Licenses" if controller.lacks_licences(place.entry) else "")
+    reason = waits_for(controller, place.entry) or controller.book.counts(group)
+    return reason or ("Licenses" if lacks_licences(controller, place.entry) else "")
 
 
 def _start(controller: Controller, place: Place, usable: Bools) -> bool:

@@ -6,7 +6,7 @@ from statistics import median
 
 import numpy as np
 
-from volvelle.incumbents.slurm.fair_share import FairShare, Weights
+from volvelle.incumbents.slurm.fair_share import FairShare, Weights, priority
 from volvelle.incumbents.slurm.policy import Past
 from volvelle.incumbents.slurm.site import Job, Site, Snapshot
 
@@ -72,9 +72,8 @@ def _moments(site: Site, job: Job, now: float, weights: Weights) -> list[float]:
         return []
     users = sum(1 for one in site.associations if one.user)
     nodes, cpus = job.asked.get("node", job.least_nodes), job.asked.get("cpu", job.cpus)
-    standing = np.array([weights.standing(nodes, cpus, partition, qos)]).T
-    none = np.zeros(1)
-    without = float(weights.priorities(none, none, standing, np.array([job.nice]))[0])
+    standing = np.array(weights.standing(nodes, cpus, partition, qos))
+    without = priority(weights.moving, 0.0, 0.0, standing, job.nice)
     found = []
     for rank in range(users + 1):
         share = weights.fair_share * rank / users if users else 0.0

@@ -32,18 +32,28 @@ from volvelle.incumbents.slurm.queue import (
     USER,
 )
 from volvelle.incumbents.slurm.shapes import CPUS, GPUS, MEMORY
+from volvelle.incumbents.slurm.slots import (
+    ARRAY_DEPTH,
+    DEPTH,
+    NOW,
+    PARTITION_DEPTH,
+    RESOLUTION,
+    USER_DEPTH,
+    WINDOW,
+    WORD,
+    Plan,
+    first_from,
+    keep,
+    overlaps,
+    unite,
+    words_of,
+)
 from volvelle.model.arrays import Bools, Floats, Ints
 
 NEVER = float("inf")
 
-(NOW, RESOLUTION, WINDOW, DEPTH, USER_DEPTH, PARTITION_DEPTH, ARRAY_DEPTH) = range(7)
-"""Numbers of a `Plan`: seconds, and how many jobs are looked at, in all and of each; 0: no bound."""
-
 (NODE, HELD_CPUS, HELD_MEMORY, HELD_GPUS, END) = range(5)
 """Rows of what running jobs hold: a column for each job and node; its end by limit, at least in a second."""
-
-WORD = 63
-"""Nodes of a set that a word holds, a bit each; the sign is not used."""
 
 
 class Running(NamedTuple):
@@ -57,49 +67,6 @@ class Running(NamedTuple):
     up: Bools
     held: Floats
     gone: Bools
-
-
-class Plan(NamedTuple):
-    """Slots: where each begins, and which nodes are kept in it, as sets of `WORD` nodes a word.
-
-    order: the rows of ``kept`` and ``points`` by time. points: nodes kept for no time at all. covers: unions
-    of slots. sizes: how many slots there are. passed: by line, where too few nodes are left in all slots
-    before. alike: the line before of the same demand and class; latest: by these, the last line.
-    """
-
-    numbers: Floats
-    times: Floats
-    order: Ints
-    kept: Ints
-    points: Ints
-    covers: Ints
-    sizes: Ints
-    passed: Floats
-    alike: Ints
-    latest: Ints
-
-
-def new_plan(numbers: Floats, reserved: Reserved, lines: int, kinds: int) -> Plan:
-    """An empty plan with room for so many lines of so many demands and classes."""
-    nodes, now = reserved.nodes.shape[1], float(numbers[NOW])
-    bounds = np.unique(np.concatenate([reserved.begins, reserved.ends]))
-    times = np.concatenate([[now], bounds[bounds > now]])
-    room = len(times) + 2 * lines
-    sets = room, -(-nodes // WORD)
-    plan = Plan(
-        numbers,
-        np.zeros(room),
-        np.arange(room),
-        np.zeros(sets, dtype=np.int64),
-        np.zeros(sets, dtype=np.int64),
-        np.zeros(sets, dtype=np.int64),
-        np.array([len(times)]),
-        np.zeros(lines),
-        np.zeros(lines, dtype=np.int64),
-        np.full(kinds, -1),
-    )
-    plan.times[: len(times)] = times
-    return plan
 
 
 @compiled
@@ -203,61 +170,7 @@ def _keep(lines: Lines, plan: Plan, line: int, start: float, nodes: Bools) -> No
     end = (start + table[row, LIMIT]) // resolution * resolution
     if end <= numbers[NOW]:
         return
-    slot, words = _cut(plan, begin), _words(nodes)
-    if begin == end:
-        for word in range(len(words)):
-            plan.points[plan.order[slot], word] |= words[word]
-        return
-    behind = _cut(plan, end)
-    for at in range(slot, behind):
-        for word in range(len(words)):
-            plan.kept[plan.order[at], word] |= words[word]
-
-
-@kernel
-def _words(nodes: Bools) -> Ints:
-    """A set of nodes, `WORD` of them a word."""
-    words = np.zeros((len(nodes) + WORD - 1) // WORD, dtype=np.int64)
-    for node in range(len(nodes)):
-        if nodes[node]:
-            words[node // WORD] |= 1 << (node % WORD)
-    return words
-
-
-@kernel
-def _cut(plan: Plan, time: float) -> int:
-    """The slot that begins at ``time``, which is made where there is none; the first for what is past."""
-    times, order, size = plan.times, plan.order, plan.sizes[0]
-    low, high = 0, size
-    while low < high:
-        middle = (low + high) // 2
-        if times[middle] < time:
-            low = middle + 1
-        else:
-            high = middle
-    if time <= times[0] or (low < size and times[low] == time):
-        return low
-    row = order[size]
-    for at in range(size, low, -1):
-        times[at], order[at] = times[at - 1], order[at - 1]
-    times[low], order[low] = time, row
-    for word in range(plan.kept.shape[1]):
-        plan.kept[row, word] = plan.kept[order[low - 1], word]
-    plan.sizes[0] = size + 1
-    return low
-
-
-@kernel
-def _slot_at(plan: Plan, time: float) -> int:
-    """The slot in which a time is."""
-    low, high = 0, plan.sizes[0]
-    while low < high:
-        middle = (low + high) // 2
-        if plan.times[middle] <= time:
-            low = middle + 1
-        else:
-            high = middle
-    return max(low - 1, 0)
+    keep(plan, begin, end, nodes)
 
 
 @kernel
@@ -291,7 +204,7 @@ def _earliest(
             _release(held, share, free)
         share += 1
     fill_tasks(ground, demand, free, all_nodes, tasks)
-    able, rest = _words(tasks > 0.0), np.zeros(words, dtype=np.int64)
+    able, rest = words_of(tasks > 0.0), np.zeros(words, dtype=np.int64)
     behind = turn
     for slot in range(turn, size):
         at = times[slot]
@@ -310,7 +223,7 @@ def _earliest(
                 rest[word] |= plan.kept[order[behind], word] | plan.points[order[behind], word]
             behind += 1
         if slot + 1 > turn:
-            _turn(plan, slot + 1, behind)
+            unite(plan, slot + 1, behind)
             rest[:] = 0
             turn = behind
         for word in range(words):
@@ -327,7 +240,7 @@ def _earliest(
         plan.passed[line] = min(plan.passed[line], at)
         found = _will_run(ground, demand, of, running, plan, usable, later, chosen)
         start = max(found, at)
-        if start < NEVER and start <= later and not _overlaps(plan, start, start + limit, chosen):
+        if start < NEVER and start <= later and not overlaps(plan, start, start + limit, chosen):
             return float(start)
     return NEVER
 
@@ -349,29 +262,7 @@ def _first_slot(lines: Lines, line: int, running: Running, plan: Plan) -> int:
         if table[lines.rows[before], LIMIT] <= table[row, LIMIT]:
             bound = max(bound, plan.passed[before])
         before = plan.alike[before]
-    low, high = 0, plan.sizes[0]
-    while low < high:
-        middle = (low + high) // 2
-        if plan.times[middle] < bound:
-            low = middle + 1
-        else:
-            high = middle
-    return low
-
-
-@kernel
-def _turn(plan: Plan, first: int, behind: int) -> None:
-    """Write the unions of the slots from each one on, of those from ``first`` up to ``behind``.
-
-    The window of slots that a limit spans moves on: its union is that of the rest of these, and of slots that
-    came since (a queue of two stacks).
-    """
-    for at in range(behind - 1, first - 1, -1):
-        row = plan.order[at]
-        for word in range(plan.kept.shape[1]):
-            plan.covers[at, word] = plan.kept[row, word] | plan.points[row, word]
-            if at + 1 < behind:
-                plan.covers[at, word] |= plan.covers[at + 1, word]
+    return first_from(plan, bound)
 
 
 @kernel
@@ -384,23 +275,6 @@ def _are_left(able: Ints, taken: Ints, least: float) -> bool:
             left &= left - 1
             count += 1
             if count >= least:
-                return True
-    return False
-
-
-@kernel
-def _overlaps(plan: Plan, begin: float, end: float, nodes: Bools) -> bool:
-    """Whether one of the nodes is kept for another between two times."""
-    slot, words = _slot_at(plan, begin), _words(nodes)
-    for at in range(slot, plan.sizes[0]):
-        time, row = plan.times[at], plan.order[at]
-        if at > slot and time >= end:
-            break
-        for word in range(len(words)):
-            kept = plan.kept[row, word]
-            if begin < time < end:
-                kept |= plan.points[row, word]
-            if words[word] & kept != 0:
                 return True
     return False
 

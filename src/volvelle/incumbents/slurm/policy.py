@@ -1,15 +1,15 @@
 """Slurm's scheduler as a policy: it decides as slurmctld would, with the site's own configuration."""
 
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from typing import ClassVar, NamedTuple
 
 import numpy as np
 from pydantic import Field, PrivateAttr
 
 from volvelle.core.policy import Allocation, Policy, policies
-from volvelle.core.state import Reason
 from volvelle.core.view import View
-from volvelle.incumbents.slurm.controller import RUNS, UNKNOWN, WAITS, Controller
+from volvelle.incumbents.slurm.controller import CANCELLED, RUNS, UNKNOWN, WAITS, Controller
 from volvelle.incumbents.slurm.files import requests_at, site_of
 from volvelle.incumbents.slurm.passes import next_due, run_due
 from volvelle.incumbents.slurm.reasons import explained
@@ -37,6 +37,32 @@ NO_GPUS = "(no GPUs)"
 """A node that is not there: jobs without GPUs hold one slot of it each, since the core counts GPUs."""
 
 
+@dataclass(eq=False)
+class _Memory:
+    """The controller, and what it is made of.
+
+    given: whether the site was given as such. dated: whether reservations of the trace's time are in the
+    controller. place: how many nodes the core knows, and its numbers for those of the site.
+    """
+
+    rules: Rules | None = None
+    given: bool = False
+    records: Mapping[str, Job] = field(default_factory=dict)
+    past: Past | None = None
+    controller: Controller | None = None
+    dated: bool = False
+    place: tuple[int, Ints] = (-1, np.zeros(0, dtype=np.int64))
+
+    def places(self, view: View, controller: Controller) -> Ints:
+        """The numbers that the core has for the nodes of the site."""
+        known = len(view.resources.nodes)
+        if self.place[0] != known:
+            index = view.resources.index
+            found = [index[node.name] for node in controller.rules.hardware.nodes]
+            self.place = known, np.array(found, dtype=np.int64)
+        return self.place[1]
+
+
 @policies.register
 class Slurm(Policy):
     """Slurm's main and backfill scheduler with a site's partitions, QOS, limits and priorities."""
@@ -56,18 +82,17 @@ class Slurm(Policy):
 
     jobs: str = Field(
         "",
-        description="a table of sacct with JobIDRaw, JobID, ReqTRES and SubmitLine: throttles of arrays and"
-        " licences of a trace's jobs",
+        description="a table of sacct with JobIDRaw, JobID, Submit, Eligible, Reservation, ReqTRES and"
+        " SubmitLine: throttles of arrays, licences and reservations of a trace's jobs",
     )
 
-    _rules: Rules | None = PrivateAttr(None)
-    _given: bool = PrivateAttr(False)
-    """Whether the site was given as such."""
-    _records: Mapping[str, Job] = PrivateAttr(default_factory=dict)
-    _controller: Controller | None = PrivateAttr(None)
-    _past: Past | None = PrivateAttr(None)
-    _place: tuple[int, Ints] | None = PrivateAttr(None)
-    """How many nodes the core knows, and its numbers for those of the site."""
+    reservations: str = Field(
+        "",
+        description="a table of sacctmgr show reservation with Name, TimeStart, TimeEnd and NodeName:"
+        " the reservations of a trace's time, by the clock of jobs=",
+    )
+
+    _memory: _Memory = PrivateAttr(default_factory=_Memory)
 
     @classmethod
     def of(cls, site: Site, jobs: Iterable[Job] = (), past: Past | None = None) -> "Slurm":
@@ -77,10 +102,8 @@ class Slurm(Policy):
         already. past: what is known of the time before the first pass.
         """
         policy = cls()
-        policy._rules = Rules(site)
-        policy._given = True
-        policy._records = {job.key: job for job in jobs}
-        policy._past = past
+        records = {job.key: job for job in jobs}
+        policy._memory = _Memory(Rules(site), given=True, records=records, past=past)
         return policy
 
     @property
@@ -95,76 +118,84 @@ class Slurm(Policy):
 
     def fork(self) -> "Slurm":
         """A copy with a controller of its own; the site is shared."""
-        copy = self.model_copy()
-        if self._controller is not None:
-            copy._controller = self._controller.fork()
-        return copy
+        other, memory = self.model_copy(), self._memory
+        controller = memory.controller and memory.controller.fork()
+        other._memory = replace(memory, controller=controller)
+        return other
 
     # ------------------------------------------------------------------ decisions
 
     def allocate(self, view: View) -> Allocation:
         """Run the passes that are due, and say who runs where."""
-        controller, past = self._current(view), self._past
+        memory = self._memory
+        controller, past = self._current(view, memory), memory.past
         controller.now = view.now
-        place = self._places(view, controller)
+        place = memory.places(view, controller)
         numbers, held = view.jobs.number.astype(np.int64), view.jobs.held
-        self._follow(view, controller, place, numbers, held)
+        self._follow(view, memory, controller, numbers, held)
         if past is not None and view.now >= past.until:
             controller.begin(past.calculated, past.usage, past.since)
-            self._past = past = None
+            memory.past = past = None
         if past is None:
             controller.recalculate()
             run_due(controller)
-        return self._allocation(view, controller, place, numbers, held)
+        ask_at = next_due(controller) if past is None else past.until
+        return _allocation(view, controller, place, numbers, held)._replace(ask_at=ask_at)
 
-    def _current(self, view: View) -> Controller:
+    def _current(self, view: View, memory: _Memory) -> Controller:
         """The controller; a new one where the site is the simulated cluster, and nodes have joined it."""
-        nodes, rules = view.resources.nodes, self._rules
-        if rules is None or (not self._given and len(nodes) > len(rules.hardware.nodes)):
+        nodes, rules = view.resources.nodes, memory.rules
+        if rules is None or (not memory.given and len(nodes) > len(rules.hardware.nodes)):
             quotas = dict(zip(view.pools, view.quota.tolist(), strict=True))
             site = site_of(self.site, nodes, quotas)
             kinds = [
                 int(view.resources.node_type[view.resources.index[n.name]]) for n in site.nodes
             ]
-            rules, self._controller = Rules(site, kinds), None
-            self._rules, self._given = rules, bool(self.site)
-        if self._controller is None:
-            self._controller = Controller.of(rules, view.now)
-            if self._past is not None:
-                self._controller.next_main = self._past.until
+            memory.rules = rules = Rules(site, kinds)
+            memory.given, memory.dated, memory.controller = bool(self.site), False, None
+        if memory.controller is None:
+            memory.controller = Controller.of(rules, view.now)
+            if memory.past is not None:
+                memory.controller.next_main = memory.past.until
                 half = rules.backfill_interval / 2.0
-                self._controller.next_backfill = self._past.until + half
-        return self._controller
+                memory.controller.next_backfill = memory.past.until + half
+        return memory.controller
 
     def _follow(
-        self, view: View, controller: Controller, place: Ints, numbers: Ints, held: Floats
+        self, view: View, memory: _Memory, controller: Controller, numbers: Ints, held: Floats
     ) -> None:
         """Let jobs enter and leave, start and stop as they did in the core, where they hold so many GPUs."""
         jobs, resources, rules = view.jobs, view.resources, controller.rules
+        place = memory.places(view, controller)
         up = rules.up & resources.schedulable[place]
-        if not np.array_equal(up, controller.up):
+        if np.count_nonzero(up != controller.up):
             controller.changed, controller.up = True, up
         states = controller.states(numbers)
-        known = (states == WAITS) | (states == RUNS)
-        if np.count_nonzero(known) < len(controller.entries):
+        rows = (states != np.where(held > 0.0, RUNS, WAITS)).nonzero()[0].tolist()
+        strange = sum(int(states[row]) in (UNKNOWN, CANCELLED) for row in rows)
+        if len(numbers) - strange < len(controller.entries):
             for number in sorted(controller.entries.keys() - set(numbers.tolist())):
                 controller.leave(number)
-        moved = np.flatnonzero((states == UNKNOWN) | (known & ((states == RUNS) != (held > 0.0))))
-        if not len(moved):
+        rows = [row for row in rows if states[row] != CANCELLED]
+        if not rows:
             return
-        said = requests_at(self.jobs) if self.jobs else {}
+        requests = requests_at(self.jobs, self.reservations)
         kinds, node_types = jobs.column("types").astype(np.int64), resources.node_type[place]
-        for row in moved.tolist():
+        for row in rows:
             number = int(numbers[row])
             entry = controller.entries.get(number)
             if entry is None:
                 spec = view.spec(number)
-                recorded = self._records.get(spec.id)
-                job = recorded or job_of_spec(spec, rules, said.get(spec.id))
-                entry = entry_of(number, job, rules, view.now, dependencies(job, self._records))
+                recorded = memory.records.get(spec.id)
+                said = requests.jobs.get(spec.id)
+                if said is not None and requests.reservations and not memory.dated:
+                    controller.reserve(requests.reservations, said.submit - spec.submit_time)
+                    memory.dated = True
+                job = recorded or job_of_spec(spec, rules, said)
+                entry = entry_of(number, job, rules, view.now, dependencies(job, memory.records))
                 entry.allowed = (kinds[row] >> node_types) & 1 == 1
                 controller.enter(entry, accepted=recorded is None)
-                if job.running and self._past is not None:
+                if job.running and memory.past is not None:
                     start = min(job.start or view.now, view.now)
                     controller.hold(entry, job.partitions[0], on_nodes(entry, controller), start)
                     continue
@@ -175,43 +206,37 @@ class Slurm(Policy):
                 controller.release(entry)
                 controller.changed = True
 
-    def _places(self, view: View, controller: Controller) -> Ints:
-        """The numbers that the core has for the nodes of the site."""
-        known = len(view.resources.nodes)
-        if self._place is None or self._place[0] != known:
-            index = view.resources.index
-            found = [index[node.name] for node in controller.rules.hardware.nodes]
-            self._place = known, np.array(found, dtype=np.int64)
-        return self._place[1]
-
-    def _allocation(
-        self, view: View, controller: Controller, place: Ints, numbers: Ints, gpus: Floats
-    ) -> Allocation:
-        """All jobs as they run in the core (``gpus``), but for those that start or are stopped."""
-        resources, runs = view.resources, controller.states(numbers) == RUNS
-        held = gpus > 0.0
-        gpus[held & ~runs] = 0.0
-        types = np.where(gpus > 0.0, view.jobs.column("type"), -1.0)
-        places: list[tuple[int, int, int]] = []
-        for row in np.flatnonzero(runs & ~held).tolist():
-            shares = controller.running[int(numbers[row])].shares or ()
-            there = sorted(
-                (int(place[share.node]), round(share.gpus)) for share in shares if round(share.gpus)
-            )
-            there = there or [(resources.index[NO_GPUS], 1)]
-            gpus[row] = sum(amount for _, amount in there)
-            types[row] = resources.node_type[there[0][0]]
-            places += [(row, node, amount) for node, amount in there]
-        named = np.array(places, dtype=np.int64).reshape(-1, 3).T if resources.named else None
-        reasons = np.where(gpus > 0, 0.0, float(Reason.POLICY))
-        ask_at = next_due(controller) if self._past is None else self._past.until
-        return Allocation(gpus, types, reasons, nodes=named, ask_at=ask_at)
-
     def why(self, number: int) -> str:
         """Slurm's reason, and who or what is behind it."""
-        if self._controller is None or number not in self._controller.entries:
+        controller = self._memory.controller
+        if controller is None or number not in controller.entries:
             return ""
-        return explained(self._controller, self._controller.entries[number])
+        return explained(controller, controller.entries[number])
+
+
+def _allocation(
+    view: View, controller: Controller, place: Ints, numbers: Ints, gpus: Floats
+) -> Allocation:
+    """All jobs as they run in the core (``gpus``), but for those that start or are stopped."""
+    resources, runs = view.resources, controller.states(numbers) == RUNS
+    held = gpus > 0.0
+    changed = (runs != held).nonzero()[0].tolist()
+    types = np.where(held, view.jobs.column("type"), -1.0)
+    places: list[tuple[int, int, int]] = []
+    for row in changed:
+        if held[row]:
+            gpus[row], types[row] = 0.0, -1.0
+            continue
+        shares = controller.running[int(numbers[row])].shares or ()
+        there = sorted(
+            (int(place[share.node]), round(share.gpus)) for share in shares if round(share.gpus)
+        )
+        there = there or [(resources.index[NO_GPUS], 1)]
+        gpus[row] = sum(amount for _, amount in there)
+        types[row] = resources.node_type[there[0][0]]
+        places += [(row, node, amount) for node, amount in there]
+    named = np.array(places, dtype=np.int64).reshape(-1, 3).T if resources.named else None
+    return Allocation(gpus, types, nodes=named)
 
 
 def _held(view: View, controller: Controller, row: int, number: int) -> list[Share]:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from volvelle.core.compiled import compiled
+from volvelle.incumbents.slurm.fair_share import priority
 from volvelle.model.arrays import Floats, Ints
 
 (DEMAND, LIMIT, USER, PARTITION, ARRAY, RESERVATION, CLASS, GROUP, JOB) = range(9)
@@ -26,8 +27,8 @@ NO_REASON, BEGIN_TIME, PRIORITY, RESOURCES, IN_RESERVATION, NOT_AVAILABLE = rang
 WORDS = "", "BeginTime", "Priority", "Resources", "Reservation", "ReqNodeNotAvail"
 """Reasons that kernels give, in Slurm's words."""
 
-_TIER, _MOST = 1 << 40, (1 << 39) - 1
-"""Parts of the number that sorts: a tier, and the most of a priority below it."""
+_FREE, _TIER, _MOST = 1 << 60, 1 << 40, (1 << 39) - 1
+"""Parts of the number that sorts: of jobs without a reservation, of a tier, and the most of a priority."""
 _ROOM = 16
 _BY_ROW = "reasons", "fixed", "first", "then"
 
@@ -94,11 +95,12 @@ class Queue:
         self.table[rows, ELIGIBLE] = self.table[rows, ACCRUE] = eligible
         self.latest = max(self.latest, eligible)
 
-    def rank(self, rows: Ints, tiers: Ints, priorities: Floats) -> None:
-        """Note by what rows sort (``sort_job_queue``): reservations first, then tiers, then priorities."""
-        whole = np.clip(priorities, -_MOST, _MOST).astype(np.int64)
-        free = 1 - self.table[rows, RESERVED].astype(np.int64)
-        self.first[rows] = (free << 60) - tiers * _TIER - whole
+    def rank(self, rows: Ints, tiers: Ints, factors: Floats, weights: Floats, now: float) -> None:
+        """Note by what rows sort (``sort_job_queue``): reservations first, then tiers, then priorities.
+
+        tiers: of partitions. factors: of associations. weights: as `priority` has them.
+        """
+        _rank(self.table, rows, self.fixed, tiers, factors, weights, now, self.first)
 
     def key(self, row: int) -> tuple[int, ...]:
         """The key by which a row sorts."""
@@ -121,6 +123,29 @@ class Queue:
         """Put the order right after ranks have moved."""
         first, then = self.first[self.order], self.then[self.order]
         self.order = self.order[np.lexsort((then[:, 2], then[:, 1], then[:, 0], first))]
+
+
+@compiled
+def _rank(
+    table: Floats,
+    rows: Ints,
+    fixed: Floats,
+    tiers: Ints,
+    factors: Floats,
+    weights: Floats,
+    now: float,
+    first: Ints,
+) -> None:
+    for at in range(len(rows)):
+        row = rows[at]
+        value = fixed[row]
+        if np.isnan(value):
+            factor = factors[int(table[row, ASSOCIATION])]
+            standing = table[row, SIZE : QOS + 1]
+            value = priority(weights, now - table[row, ACCRUE], factor, standing, table[row, NICE])
+        whole = int(min(max(value, -float(_MOST)), float(_MOST)))
+        free = 1 - int(table[row, RESERVED])
+        first[row] = free * _FREE - tiers[int(table[row, PARTITION])] * _TIER - whole
 
 
 @compiled

@@ -12,6 +12,7 @@ from volvelle.incumbents.slurm.text import (
     number,
     present,
     records,
+    table,
     tasks,
     tres,
     whole,
@@ -164,6 +165,14 @@ def gpus_of(text: str | None, configured: Mapping[str, float] | None = None) -> 
         untyped = int(configured.get("gres/gpu", 0))
         found = typed or ({"": untyped} if untyped else {})
     return found
+
+
+def past_reservations(text: str) -> Iterator[Reservation]:
+    """Reservations of ``sacctmgr -P show reservation``, a row for each time and set of nodes that one had."""
+    for row in table(text):
+        start, end = moment(row.get("TimeStart")), moment(row.get("TimeEnd"))
+        if row.get("Name") and start is not None and end is not None:
+            yield Reservation(row["Name"], start, end, hosts(row.get("NodeName")))
 
 
 def read_reservations(text: str) -> Iterator[Reservation]:

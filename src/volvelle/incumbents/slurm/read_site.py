@@ -112,6 +112,7 @@ def read_site(texts: Mapping[str, str]) -> Site:
                 f"nothing says which {what} the site has",
                 mend=f"add the answer of '{_COMMANDS[kind]}', or slurm.conf",
             )
+    partitions, unknown = _within(partitions, nodes)
     cluster = config.text("ClusterName", "cluster")
     qos = tuple(read_qos(texts.get("qos", "")))
     associations = tuple(read_associations(texts, cluster))
@@ -130,7 +131,24 @@ def read_site(texts: Mapping[str, str]) -> Site:
         reservations=tuple(read_reservations(texts.get("reservation", ""))),
         licences=licences,
     )
-    return replace(site, remarks=tuple(_remarks(texts, site)))
+    return replace(site, remarks=(*unknown, *_remarks(texts, site)))
+
+
+def _within(
+    partitions: tuple[Partition, ...], nodes: tuple[Node, ...]
+) -> tuple[tuple[Partition, ...], list[str]]:
+    """The partitions with the nodes that are known, and a sentence on those that lack some."""
+    known, said = {node.name for node in nodes}, []
+    for one in partitions:
+        if missing := sorted(set(one.nodes) - known):
+            said.append(
+                f"Partition {one.name}: nothing else is said of {len(missing)} of its nodes"
+                f" ({missing[0]}), so it is taken to be without them."
+            )
+    there = (
+        replace(one, nodes=tuple(name for name in one.nodes if name in known)) for one in partitions
+    )
+    return tuple(there), said
 
 
 def _remarks(texts: Mapping[str, str], site: Site) -> Iterator[str]:

@@ -85,7 +85,7 @@ def on_nodes(entry: Entry, controller: Controller) -> list[Share]:
 def job_of_spec(spec: JobSpec, rules: Rules, said: Job | None = None) -> Job:
     """A job that only a trace declares: its queues are partitions, its pool is an account.
 
-    said: the array, throttle and licences that Slurm's accounting has of it beside.
+    said: the array, throttle, licences and reservation that Slurm's accounting has of it beside.
 
     Of a job that names no partition of the site, or no QOS, the default counts. Its limit is at most the
     longest of its partitions, since it was accepted. Its priority is what its user adds (``--nice`` below 0).
@@ -127,6 +127,7 @@ def job_of_spec(spec: JobSpec, rules: Rules, said: Job | None = None) -> Job:
         array=said.array if said else None,
         task=said.task if said else None,
         throttle=said.throttle if said else None,
+        reservation=said.reservation if said else "",
         licences={name: n for name, n in said.licences.items() if name in site.licences}
         if said
         else {},

@@ -57,7 +57,7 @@ class Rules:
             number("bf_max_job_part", 0),
             number("bf_max_job_array_resv", 20),
         )
-        """The numbers of a `planning.Plan`, without the time."""
+        """The numbers of a `slots.Plan`, without the time."""
         self.main_interval = max(number("sched_interval", 60.0), 1.0)
         self.main_depth = int(number("default_queue_depth", 100))
         self.reorders = int(number("preempt_reorder_count", 1))

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from volvelle.incumbents.slurm.site import Association, Job, Limits, Partition, Qos, Site
-from volvelle.incumbents.slurm.text import counted, number, table, tres, whole
+from volvelle.incumbents.slurm.text import counted, moment, number, table, tres, whole
 
 Touches = Callable[[Job], bool]
 
@@ -30,7 +30,7 @@ _REQUESTS: dict[str, Touches] = {
         lambda job: not job.gpus
     ),
     "Sets of contiguous nodes are not looked for": lambda job: job.contiguous,
-    "Jobs of a reservation run as other jobs do where a trace is simulated": (
+    "Reservations are kept where a trace is simulated with slurm:jobs=FILE,reservations=FILE only": (
         lambda job: bool(job.reservation)
     ),
     "Tasks of arrays come at once where a trace is simulated; throttles (%N) of SubmitLine are heeded with"
@@ -194,7 +194,7 @@ def jobs_of_sacct(text: str) -> Iterator[Job]:
             array=whole(array) if task else None,
             task=whole(task) if task else None,
             throttle=int(throttle[1]) if throttle and task else None,
-            submit=0.0,
+            submit=max(moment(row.get("Submit")) or 0.0, moment(row.get("Eligible")) or 0.0),
             user=row.get("User", ""),
             account=row.get("Account", ""),
             qos=row.get("QOS", ""),

@@ -47,7 +47,7 @@ from volvelle.live.messages import (
     Start,
     new_identity,
 )
-from volvelle.live.nodes.executor import Executor, ExecutorContext, OpenExecutor
+from volvelle.live.nodes.executor import Executor, ExecutorContext, OpenExecutor, open_executor
 from volvelle.live.nodes.gpu_demand import gpu_demand
 from volvelle.live.nodes.node_logs import NodeLogs
 from volvelle.live.notifications.delivery import TOLD_ONCE, Delivery
@@ -179,7 +179,7 @@ class Controller:
         context = self.executor_context
         nodes = frozenset(node.name for node in (*context.cluster.nodes, *context.expected))
         self._inbox.put(ControllerStarted(self._identity, nodes, self.store.restored))
-        self._open_executor = self._executor.open(context, self.report)
+        self._open_executor = open_executor(self._executor, context, self.report)
         was = state.scheduler.composition.written
         wanted = self._header.composition.build().written
         changed = (was.policy, was.admission) != (wanted.policy, wanted.admission)

@@ -114,7 +114,7 @@ class GpuLedger:
     revoked: dict[int, PendingGrant] = field(default_factory=dict)
     """Pending grants that were revoked, until the scheduler gets the event."""
     changed_slots: set[int] = field(default_factory=set)
-    """Slots whose occupation changed; cleared when node views are updated."""
+    """Slots whose holder changed; cleared when node views are updated."""
     _grant_counts: Counter[int] = field(default_factory=Counter)
 
     def current(self, key: AttemptKey) -> Attempt | None:
@@ -182,17 +182,18 @@ class GpuLedger:
             zip(decision.job.tolist(), decision.gpus.tolist(), strict=True)
         ):
             if gpus > 0.0:
-                self.pending.pop(number, None)
+                self._forget_grant(number)
                 slots = tuple(decision.slots_of(row).tolist())
                 self._grant_counts[number] += 1
-                grant = PendingGrant(
-                    number=number,
-                    attempt=self._grant_counts[number],
-                    scheduler_attempt=int(decision.attempt[row]),
-                    slots=slots,
-                    work=work(number),
+                self._note_grant(
+                    PendingGrant(
+                        number=number,
+                        attempt=self._grant_counts[number],
+                        scheduler_attempt=int(decision.attempt[row]),
+                        slots=slots,
+                        work=work(number),
+                    )
                 )
-                self.pending[number] = grant
                 stops += self._stop(number, kill=False)
             else:
                 stops += self.take_back(number)
@@ -205,17 +206,17 @@ class GpuLedger:
     def grant_profile(self, number: int, slots: tuple[int, ...]) -> None:
         """Give a job GPUs of the profiling partition."""
         self._grant_counts[number] += 1
-        self.pending[number] = PendingGrant(number, self._grant_counts[number], 0, slots, 0.0)
+        self._note_grant(PendingGrant(number, self._grant_counts[number], 0, slots, 0.0))
 
     def take_back(self, number: int) -> list[Stop]:
         """Take all GPUs from a job that goes on later; the order to end its attempt at a checkpoint."""
-        if (before := self.pending.pop(number, None)) is not None:
+        if (before := self._forget_grant(number)) is not None:
             self.revoked[number] = before
         return self._stop(number, kill=False)
 
     def revoke(self, number: int, *, kill: bool) -> list[Stop]:
         """Take everything from a job; the order to end its attempt, if it has one."""
-        self.pending.pop(number, None)
+        self._forget_grant(number)
         return self._stop(number, kill=kill)
 
     def forget_job(self, number: int) -> None:
@@ -249,6 +250,15 @@ class GpuLedger:
             self.changed_slots.update(grant.slots)
             started.append(attempt)
         return started
+
+    def _note_grant(self, grant: PendingGrant) -> None:
+        self.pending[grant.number] = grant
+        self.changed_slots.update(grant.slots)
+
+    def _forget_grant(self, number: int) -> PendingGrant | None:
+        if (grant := self.pending.pop(number, None)) is not None:
+            self.changed_slots.update(grant.slots)
+        return grant
 
     def _stop(self, number: int, *, kill: bool) -> list[Stop]:
         attempt = self.attempts.get(number)
@@ -287,8 +297,11 @@ class GpuLedger:
 
     def free_slots(self, node: str) -> list[int]:
         """The slots of a node that no attempt occupies and no job is given."""
-        given = {slot for grant in self.pending.values() for slot in grant.slots}
-        return sorted(self.slots_of(node) - self.occupied.keys() - given)
+        return sorted(self.slots_of(node) - self.occupied.keys() - self.given().keys())
+
+    def given(self) -> dict[int, int]:
+        """Slots of pending grants, which others may occupy still, with the jobs that get them."""
+        return {slot: grant.number for grant in self.pending.values() for slot in grant.slots}
 
     def _gpu(self, slot: int) -> tuple[str, int]:
         """A slot as an executor knows it: its node, and its number there."""

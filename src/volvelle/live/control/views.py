@@ -1,6 +1,7 @@
 """Builds status views from the controller state."""
 
 import math
+from collections import ChainMap
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
@@ -34,6 +35,7 @@ class ViewBuilder:
 
     def __init__(self, state: ControllerState) -> None:
         self._state = state
+        self._given = state.ledger.given()
         self._nodes = tuple(map(self._node_view, range(len(state.ledger.resources.nodes))))
         state.ledger.changed_slots.clear()
 
@@ -151,7 +153,7 @@ class ViewBuilder:
     def _update_nodes(self, names: Iterable[str]) -> None:
         """Rebuild the views of nodes that changed, or whose GPUs changed hands."""
         ledger = self._state.ledger
-        resources = ledger.resources
+        resources, self._given = ledger.resources, ledger.given()
         changed = {resources.index[name] for name in names}
         if ledger.changed_slots:
             slots = [slot for slot in ledger.changed_slots if slot < PARTITION]
@@ -164,10 +166,15 @@ class ViewBuilder:
             nodes[at : at + 1] = [self._node_view(at)]
         self._nodes = tuple(nodes)
 
+    def _holders(self, slots: Iterable[int]) -> list[int]:
+        """The job of each of these slots that is occupied, or given to one that starts."""
+        held = ChainMap(self._state.ledger.occupied, self._given)
+        return [held[slot] for slot in slots if slot in held]
+
     def _partition_view(self, node: Node, place: PartitionNode) -> NodeStatusView:
-        state, occupied = self._state, self._state.ledger.occupied
+        state = self._state
         slots = state.ledger.slots_of(node.name)
-        holders = [occupied[slot] for slot in slots if slot in occupied]
+        holders = self._holders(slots)
         drained = node.name in state.drained
         there = NodeState.DRAINING.value if drained else PROFILING
         return NodeStatusView(
@@ -181,10 +188,9 @@ class ViewBuilder:
         )
 
     def _node_view(self, at: int) -> NodeStatusView:
-        ledger = self._state.ledger
-        resources, occupied = ledger.resources, ledger.occupied
+        resources = self._state.ledger.resources
         first, end = resources.first_slot[at : at + 2].tolist()
-        holders = [occupied[slot] for slot in range(first, end) if slot in occupied]
+        holders = self._holders(range(first, end))
         node = resources.nodes[at]
         return NodeStatusView(
             name=node.name,

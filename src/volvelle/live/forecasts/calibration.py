@@ -65,7 +65,10 @@ class CalibratedTimes(NamedTuple):
             return self
         if finish_by is not None and finish is not None and keeps(finish, finish_by):
             p50 = min(p50, finish_by)
-        return self._replace(p50=p50, start=None if self.start is None else min(self.start, p50))
+        start = None if self.start is None else min(self.start, p50)
+        if (p50, start) == (self.p50, self.start):
+            return self
+        return self._replace(p50=p50, start=start)
 
 
 _LEAST_RUN = 0.5
@@ -78,7 +81,7 @@ class ForecastCalibration:
     """First forecasts of jobs and their errors. Times are on the journal's clock. Threads may share it."""
 
     def __init__(self) -> None:
-        self._told = ToldTimes[int]()
+        self._told = ToldTimes[int](own_runs=True)
         self._starts = ToldTimes[int](offset_seconds=AT_ONCE_SECONDS)
         self._running: dict[int, bool] = {}
         """Whether a job held GPUs when it was calibrated."""

@@ -71,7 +71,7 @@ def forecast_jobs(
         number: ForecastTimes(start, p50, p90, prior or number in guessed)
         for number in unheld_job_numbers(scheduler)
         for p50, p90, prior, start in [
-            calibrated.get(number, UNKNOWN._replace(start=result.upcoming.get(number)))
+            calibrated.get(number) or UNKNOWN._replace(start=result.upcoming.get(number))
         ]
     }
     forecasts = [_first_forecast(number, result, times[number], now, epoch) for number in first]

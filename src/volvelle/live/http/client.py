@@ -61,6 +61,13 @@ class ApiClient:
                 )
             folder.wait_for_start(_START_SECONDS)
             address = folder.read_address()
+        parts = urlsplit(address.url)
+        if parts.scheme not in ("http", "https") or not parts.hostname:
+            raise Problem(
+                f"{address.url!r} is not the URL of a server",
+                mend="write http://HOST:PORT or https://HOST:PORT, or the folder of volvelle serve",
+                usage=True,
+            )
         if (
             not token
             and folder is not None
@@ -71,13 +78,6 @@ class ApiClient:
             raise Problem(
                 f"there is no token for {address.url}",
                 mend="set VOLVELLE_TOKEN to one from your operator (volvelle token create)",
-            )
-        parts = urlsplit(address.url)
-        if parts.scheme not in ("http", "https") or not parts.hostname:
-            raise Problem(
-                f"{address.url!r} is not the URL of a server",
-                mend="write http://HOST:PORT or https://HOST:PORT",
-                usage=True,
             )
         return cls(address.url.rstrip("/"), token, address.certificate)
 

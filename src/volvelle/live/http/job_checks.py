@@ -31,4 +31,11 @@ def notices_of(job: JobRequest, user: str, controller: Controller) -> tuple[str,
     if job.time_limit is not None and job.estimate is not None and job.estimate > job.time_limit:
         longer, limit = format_duration(job.estimate), format_duration(job.time_limit)
         said.append(f"by its estimate it takes {longer}; its time limit ends it after {limit}")
+    if job.deadline is not None and job.estimate is not None:
+        takes, within = job.estimate, job.deadline.rewards[-1].deadline_seconds
+        if takes > within and spec.most_gpus == spec.gpus:
+            longer, due = format_duration(takes), format_duration(within)
+            said.append(
+                f"by its estimate it takes {longer}; its deadline is in {due}, which is missed"
+            )
     return tuple(said)

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import ClassVar, Protocol
 
+from volvelle.core.mistakes import check_given, mistakes_of
 from volvelle.core.registry import Part, Registry
 from volvelle.live.agent.files import current_umask
 from volvelle.live.messages import AttemptKey, JournalPosition, Order, Report
@@ -86,6 +87,8 @@ class OpenExecutor(Protocol):
 class Executor(Part):
     """Runs jobs on nodes."""
 
+    one_of: ClassVar[tuple[str, ...]] = ("open",)
+
     starts_agents: ClassVar[bool] = False
     """Whether it starts the nodes' agents itself, so that they connect at once."""
 
@@ -106,6 +109,16 @@ class Executor(Part):
         `Problem` if it cannot begin.
         """
         raise NotImplementedError
+
+
+def open_executor(
+    executor: Executor, context: ExecutorContext, report: Callable[[Report], None]
+) -> OpenExecutor:
+    """The ``executor``, opened. Raises `Problem` where a user's own fails, or gives what lacks a method."""
+    with mistakes_of(f"executor {executor.label!r}", "it was asked to open"):
+        opened = executor.open(context, report)
+    check_given(f"executor {executor.label!r}", opened, OpenExecutor)
+    return opened
 
 
 executors: Registry[Executor] = Registry(

@@ -22,18 +22,19 @@ def waiting_reasons(scheduler: Scheduler, only: int | None = None) -> dict[int, 
         reasons = {number: reason for number, reason in reasons.items() if number == only}
     rows = scheduler.known.rows
     found: dict[int, str] = {}
+    described: dict[tuple[object, ...], str] = {}
     for number, reason in reasons.items():
+        if why := scheduler.composition.policy.why(number):
+            found[number] = why
+            continue
         row = rows[number]
         wanted, types, pool = float(jobs.least[row]), int(jobs.types[row]), int(jobs.pool[row])
-        found[number] = scheduler.composition.policy.why(number) or _describe(
-            labels,
-            reason,
-            wanted,
-            free_gpus.of_kinds(types),
-            free_gpus.named(types),
-            pool,
-            scheduler.known[number].spec.constraints,
-        )
+        constraints = scheduler.known[number].spec.constraints
+        like = reason, wanted, types, pool, constraints
+        if like not in described:
+            free, kinds = free_gpus.of_kinds(types), free_gpus.named(types)
+            described[like] = _describe(labels, reason, wanted, free, kinds, pool, constraints)
+        found[number] = described[like]
     found |= _admission_reasons(scheduler) | _dependency_reasons(scheduler)
     return found | _borrowers(scheduler)
 

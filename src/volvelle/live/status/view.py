@@ -183,7 +183,7 @@ PROFILING = "profiling"
 
 @dataclass(frozen=True, kw_only=True)
 class NodeStatusView:
-    """One node. ``state``: a `NodeState`, or `PROFILING`. ``free``: GPUs that no job holds."""
+    """One node. ``state``: a `NodeState`, or `PROFILING`. ``free``: GPUs that no job holds or is given."""
 
     name: str
     gpus: int

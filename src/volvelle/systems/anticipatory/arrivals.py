@@ -312,8 +312,7 @@ def record(
     by_end = np.argsort(ends, kind="stable")
     past, first, last = Past.of(pools, float(submit[0])), float(submit[0]), float(submit[-1])
     whole = Past.of(pools, first)
-    for job in range(len(submit)):
-        whole.arrive(int(pool[job]), float(submit[job]), float(gpus[job]))
+    whole.take(np.stack([pool, submit, gpus], axis=1))
     come = gone = 0
     now = first
     while now <= last:

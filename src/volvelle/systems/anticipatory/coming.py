@@ -82,11 +82,8 @@ class LoadPredictions:
                 if self.model is not None and name in self.model.earlier:
                     self.past.begin(pool, self.model.earlier[name], now)
             self._fitted = now
-        for pool, time, gpus in notes.tolist():
-            if gpus > 0.0:
-                self.past.arrive(int(pool), time, gpus)
-            for _ in range(int(-gpus)):
-                self.past.end(int(pool), time)
+        if len(notes):
+            self.past.take(notes)
 
     def predict(self, view: View, threshold: Floats | float) -> None:
         """Predict anew: jobs come where the chance is at least ``threshold``, by pool or for all."""

@@ -190,7 +190,10 @@ def decide(jobs: Grouped, cluster: ClusterNow, words: Floats, out: Changes) -> f
         here[int(kinds[kind, KIND_POOL])] += waiting[kind]
     _note_departures(words, known, here, cluster.now)
     if cluster.now >= words[ASK_AT]:
-        return -INFINITY
+        if words[POOLS] > 0.0:
+            return -INFINITY
+        step = known.quanta[0]  # without pools nothing is predicted
+        words[ASK_AT] = (np.floor(cluster.now / step) + 1.0) * step
     preempt = words[PREEMPT] > 0.0
     ledger = _look(jobs, cluster, known, waiting)
     if preempt:

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from volvelle.core.compiled import compiled
 from volvelle.model.arrays import Floats, Ints
-from volvelle.policies.growth import count_up_to
+from volvelle.policies.growth import count_down_to, count_up_to
 
 _HOUR, _DAY = 3600.0, 86400.0
 _AGO = np.array([_HOUR, 2 * _HOUR, 3 * _HOUR, _DAY, 2 * _DAY, 3 * _DAY])
@@ -65,30 +65,34 @@ class Past:
         began_at, load = np.full(pools, began), np.zeros((pools, 17))
         return cls(began_at, times, times.copy(), load, none, none.copy())
 
-    def arrive(self, pool: int, time: float, gpus: float) -> None:
-        """Add an arrival; one that is reported late counts as of the last before it."""
-        count = int(self.arrivals[pool])
-        if count == self.came.shape[1]:
+    def take(self, notes: Floats) -> None:
+        """Add arrivals and ends by notes (`volvelle.systems.anticipatory.memory`).
+
+        An arrival that is reported late counts as of the last before it.
+        """
+        pool, gpus = notes[:, 0].astype(np.int64), notes[:, 2]
+        came = self.arrivals + np.bincount(pool[gpus > 0.0], minlength=len(self.arrivals))
+        while came.max(initial=0) > self.came.shape[1]:
             self.came, self.load = _wider(self.came), _wider(self.load)
-        self.came[pool, count] = max(time, self.came[pool, count - 1]) if count else time
-        self.load[pool, count + 1] = self.load[pool, count] + gpus
-        self.arrivals[pool] += 1
+        gone = self.ends + np.bincount(pool, np.maximum(-gpus, 0.0), len(self.ends))
+        while gone.max(initial=0) > self.ended.shape[1]:
+            self.ended = _wider(self.ended)
+        _take(notes, self.came, self.load, self.arrivals, self.ended, self.ends)
+
+    def arrive(self, pool: int, time: float, gpus: float) -> None:
+        """Add an arrival."""
+        self.take(np.array([[pool, time, gpus]]))
 
     def end(self, pool: int, time: float) -> None:
         """A job ended."""
-        count = int(self.ends[pool])
-        if count == self.ended.shape[1]:
-            self.ended = _wider(self.ended)
-        self.ended[pool, count] = time
-        self.ends[pool] += 1
+        self.take(np.array([[pool, time, -1.0]]))
 
     def begin(self, pool: int, earlier: "Earlier", now: float) -> None:
         """Add the time of a pool before ``now``, before any other arrival."""
         self.began[pool] = now + earlier.since
-        for time, gpus in zip(earlier.came, earlier.gpus, strict=True):
-            self.arrive(pool, now + time, gpus)
-        for time in earlier.ended:
-            self.end(pool, now + time)
+        came, ended = now + np.array(earlier.came), now + np.array(earlier.ended)
+        for times, gpus in ((came, np.array(earlier.gpus)), (ended, np.full(len(ended), -1.0))):
+            self.take(np.stack([np.full(len(times), float(pool)), times, gpus], axis=1))
 
     def features(
         self, now: float, quanta: Floats, running: Ints, expected: Floats
@@ -128,6 +132,23 @@ class Past:
 
 def _wider(table: Floats) -> Floats:
     return np.concatenate([table, np.zeros_like(table)], axis=1)
+
+
+@compiled
+def _take(
+    notes: Floats, came: Floats, load: Floats, arrivals: Ints, ended: Floats, ends: Ints
+) -> None:
+    """`Past.take`, where there is room."""
+    for i in range(len(notes)):
+        pool, time, gpus = int(notes[i, 0]), notes[i, 1], notes[i, 2]
+        if gpus > 0.0:
+            at = arrivals[pool]
+            came[pool, at] = max(time, came[pool, at - 1]) if at > 0 else time
+            load[pool, at + 1] = load[pool, at] + gpus
+            arrivals[pool] += 1
+        for _ in range(int(-gpus)):
+            ended[pool, ends[pool]] = time
+            ends[pool] += 1
 
 
 @compiled
@@ -192,11 +213,12 @@ def _recent(
             known = min(int((now - began[pool]) // quantum), windows)
             if known < 1:
                 continue
-            busy, largest = 0, 0.0
+            busy, largest, here = 0, 0.0, came[pool]
+            last = first = arrivals[pool]
             for half in range(2 * known - 1):
                 end = now - 0.5 * half * quantum
-                last = count_up_to(came[pool], arrivals[pool], end)
-                first = count_up_to(came[pool], last, end - quantum)
+                last = count_down_to(here, last, end)
+                first = count_down_to(here, min(first, last), end - quantum)
                 largest = max(largest, load[pool, last] - load[pool, first])
                 if half % 2 == 0 and last > first:
                     busy += 1

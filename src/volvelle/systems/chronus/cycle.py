@@ -117,7 +117,9 @@ class Cycle:
         place = self.look.places(len(self.book.number))
         rows = rows[np.argsort(self.book.finish_by[rows], kind="stable")]
         rows = rows[~self._reserve_each(rows, place)]
-        left = rows[~self._reserve_each(rows, place)].tolist()
+        if not self._reserve_each(rows, place).all():
+            self._arrange()
+        left = rows[~self.book.some[rows]].tolist()
         for row in left:
             seconds = self.look.seconds[self.book.type[row], place[row]]
             if not keeps(self.view.now + seconds, self.book.finish_by[row]):
@@ -127,23 +129,51 @@ class Cycle:
                 self._drop(row, int(place[row]))
         return not left
 
-    def _reserve_each(self, rows: IntColumn, place: IntColumn) -> BoolColumn:
-        """Reserve anew for these rows, one after another; (rows,) whether there is room."""
+    def _arrange(self) -> None:
+        """Reserve for all anew, the earliest guarantee first, if that has room for all or for more.
+
+        Reservations are as late as they can be, longer than is believed, and made one after another: a job
+        may find no room beside those of others that could be elsewhere, or shorter. Without a reservation it
+        would be stopped for them.
+        """
+        before = copy.deepcopy(self.book)
+        rows = self.book.rows[~self.book.fixed[self.book.rows]]
+        rows = rows[np.argsort(self.book.finish_by[rows], kind="stable")]
+        place = self.look.places(len(self.book.number))
+        for spare in (1.0, 0.0):
+            self.book.free_all(rows)
+            able = self._reserve_each(rows, place, spare=spare)
+            if able.all() or (not spare and able.sum() > before.some[rows].sum()):
+                return
+        self.memory.book = self.book = before
+
+    def _reserve_each(self, rows: IntColumn, place: IntColumn, *, spare: float = 1.0) -> BoolColumn:
+        """Reserve anew for these rows, one after another; (rows,) whether there is room.
+
+        spare: the part of the time beyond what is believed (`_need`) that is reserved.
+        """
         look, book, at = self.look, self.book, place[rows]
         book.gap[rows] = look.gap[at] + self.memory.wait
         types = book.type[rows]
         goes_on = look.run_on(at, types)
+        most, least = self._need(types, at), self._believed(types, at)
+        need = least + spare * (most - least)
         first_gap = np.where(goes_on, look.starting[at], book.gap[rows])
-        return book.reserve_each(rows, self.view.now, look.slot, self._need(types, at), first_gap)
+        return book.reserve_each(rows, self.view.now, look.slot, need, first_gap)
 
     def _need(self, gpu_type: IntColumn, at: IntColumn) -> FloatColumn:
         """Seconds of work to be reserved for jobs on these types."""
         look, memory = self.look, self.memory
         own = look.own[PACE, at]
         pace = np.where(own > 0.0, np.maximum(own, 1.0), memory.pace)
+        return self._believed(gpu_type, at) * pace * (1.0 + memory.margin.now)
+
+    def _believed(self, gpu_type: IntColumn, at: IntColumn) -> FloatColumn:
+        """Seconds of work that are believed left of jobs on these types."""
+        look = self.look
         started = np.where(look.run_on(at, gpu_type), look.starting[at], 0.0)
-        need: FloatColumn = (look.seconds[gpu_type, at] - started) * pace
-        return need * (1.0 + memory.margin.now)
+        left: FloatColumn = look.seconds[gpu_type, at] - started
+        return left
 
     def _need_of(self, gpu_type: int, at: int) -> float:
         return float(self._need(np.array([gpu_type]), np.array([at]))[0])
@@ -209,7 +239,8 @@ class Cycle:
             self.book.finish_by[row] = given.finish_by
             self.book.type[row] = next(iter(look.types(at)), 0)
             look.own[ROW, at] = row + 1.0
-            self._try(at, row, given.finish_by)
+            if not self._try(at, row, given.finish_by):
+                self._arrange()
         elif spec.rewards and (limit := self._limit(at, spec)):
             self.told.append(Promise(number, reason=limit))
         elif spec.rewards and not self._promise(at, steps_of(spec)) and given is None:

@@ -137,7 +137,7 @@ def _at(k: FloatColumn, losses: FloatColumn, c: float) -> LossFit:
     """The best a and b for this c."""
     above = losses - c
     weight = above**2  # squared in the normal equations: (l - c)^4
-    a, b = _non_negative(np.column_stack([k * weight, weight]), weight / above)
+    a, b = _non_negative(np.column_stack([k * weight, weight]), above)
     with np.errstate(divide="ignore"):
         missed = np.where(a * k + b > 0, 1.0 / (a * k + b), np.inf) - above
     return LossFit(a, b, c, float(np.sqrt(np.mean(missed**2))))

@@ -12,7 +12,7 @@ from volvelle.core.compiled import compiled, compiled_later, kernel
 from volvelle.core.fill import work_left
 from volvelle.model.arrays import Floats, Ints
 from volvelle.model.tolerances import SAME_AMOUNT, SAME_SHARE, WHOLE_NUMBER
-from volvelle.policies.growth import seconds_on_least
+from volvelle.policies.growth import rates_on_least, seconds_at
 
 EVENTS, ACTIVE_SUM, ACTIVE, ASKED, JOB_SECONDS, COUNTED = 0, 1, 2, 3, 4, 5
 """Own columns: events seen, jobs in the system summed over them; after the last event: jobs, time
@@ -30,12 +30,12 @@ def count_events(own: Floats, by_submission: Ints, now: float, lease: float, run
     come has seen one event, itself. ``running``: whether anybody ran until now; after a lease in which
     nobody did the time is noted as infinite.
     """
-    jobs, survivors, before, expired = len(by_submission), 0, 0.0, False
-    for row in by_submission:
-        if own[EVENTS, row] > 0.0:
-            survivors += 1
-            before = own[ACTIVE, row]
-            expired = own[ASKED, row] + lease <= now
+    known = own[EVENTS] > 0.0
+    known_before, new = by_submission[known[by_submission]], by_submission[~known[by_submission]]
+    jobs, survivors, before, expired = len(by_submission), len(known_before), 0.0, False
+    if survivors:
+        before = own[ACTIVE, known_before[-1]]
+        expired = own[ASKED, known_before[-1]] + lease <= now
     arrived = jobs - survivors
     ended = max(int(before) - survivors, 0) if survivors else 0
     leases = 1 if ended == 0 and (expired or arrived == 0) else 0
@@ -46,19 +46,17 @@ def count_events(own: Floats, by_submission: Ints, now: float, lease: float, run
             active_sum += before - event
         else:
             active_sum += survivors + max(event - ended - leases, 0)
+    own[EVENTS] = np.where(known, own[EVENTS] + events, 0.0)
+    own[ACTIVE_SUM] = np.where(known, own[ACTIVE_SUM] + active_sum, 0.0)
     seen = survivors
-    for row in by_submission:
-        if own[EVENTS, row] > 0.0:
-            own[EVENTS, row] += events
-            own[ACTIVE_SUM, row] += active_sum
-        else:
-            seen += 1
-            own[EVENTS, row] = 1.0 + (jobs - seen)
-            own[ACTIVE_SUM, row] = float(seen)
-            for active in range(seen, jobs):
-                own[ACTIVE_SUM, row] += active
-        own[ACTIVE, row] = jobs
-        own[ASKED, row] = np.inf if leases and expired and not running else now
+    for row in new:
+        seen += 1
+        own[EVENTS, row] = 1.0 + (jobs - seen)
+        own[ACTIVE_SUM, row] = float(seen)
+        for active in range(seen, jobs):
+            own[ACTIVE_SUM, row] += active
+    own[ACTIVE] = jobs
+    own[ASKED] = np.inf if leases and expired and not running else now
 
 
 @compiled
@@ -80,15 +78,13 @@ def count_seconds(own: Floats, matrix: Floats, now: float) -> None:
 @compiled_later
 def contention(own: Floats, matrix: Floats, now: float, over_time: bool) -> Floats:
     """The mean number of jobs in the system during each job's stay, over events or over time."""
+    if not over_time:
+        over_events: Floats = own[ACTIVE_SUM] / own[EVENTS]
+        return over_events
     jobs = own.shape[1]
-    mean = np.empty(jobs)
-    for row in range(jobs):
-        stay = now - matrix[SUBMIT, row]
-        if not over_time:
-            mean[row] = own[ACTIVE_SUM, row] / own[EVENTS, row]
-        else:
-            mean[row] = own[JOB_SECONDS, row] / stay if stay > 0.0 else float(jobs)
-    return mean
+    stay = now - matrix[SUBMIT, :jobs]
+    stayed = stay > 0.0
+    return np.where(stayed, own[JOB_SECONDS] / np.where(stayed, stay, 1.0), float(jobs))
 
 
 @compiled_later
@@ -101,26 +97,23 @@ def rho_terms(
     has a rho of 0.
     """
     jobs = len(mean)
-    terms = np.empty((3, jobs))
-    left = seconds_on_least(matrix, table, work_left(matrix, jobs, now))
-    whole = seconds_on_least(matrix, table, matrix[TOTAL, :jobs] * matrix[SCALE, :jobs])
-    for row in range(jobs):
-        share = min(gpus / mean[row], matrix[MOST, row])
-        fair = matrix[LEAST, row] * whole[row] / share
-        terms[0, row] = now - matrix[SUBMIT, row]
-        terms[1, row] = matrix[LEAST, row] * left[row]
-        terms[2, row] = fair
-        if not 0.0 < fair < np.inf:
-            terms[0, row], terms[1, row], terms[2, row] = 0.0, 0.0, 1.0
+    terms, least = np.empty((3, jobs)), matrix[LEAST, :jobs]
+    rates = rates_on_least(matrix, table, jobs)
+    left = seconds_at(rates, work_left(matrix, jobs, now))
+    whole = seconds_at(rates, matrix[TOTAL, :jobs] * matrix[SCALE, :jobs])
+    fair = least * whole / np.minimum(gpus / mean, matrix[MOST, :jobs])
+    moves = (fair > 0.0) & (fair < np.inf)
+    terms[0] = np.where(moves, now - matrix[SUBMIT, :jobs], 0.0)
+    terms[1] = np.where(moves, least * left, 0.0)
+    terms[2] = np.where(moves, fair, 1.0)
     return terms
 
 
 @compiled_later
 def by_rho(matrix: Floats, turn: Ints, terms: Floats, gpus: float) -> Ints:
     """Rows by falling rho, each on all it can use of ``gpus``; equals by ``turn``."""
-    rho = np.empty(len(turn))
-    for i in range(len(turn)):
-        rho[i] = -_rho(terms, turn[i], max(min(gpus, matrix[MOST, turn[i]]), SAME_AMOUNT))
+    on = np.maximum(np.minimum(gpus, matrix[MOST][turn]), SAME_AMOUNT)
+    rho = -((terms[0][turn] + terms[1][turn] / on) / terms[2][turn])
     return _settled(turn, rho, np.argsort(rho, kind="mergesort"))
 
 
@@ -133,16 +126,13 @@ def worst_first(matrix: Floats, turn: Ints, terms: Floats, free: float) -> Ints:
     """
     jobs = len(turn)
     order = by_rho(matrix, turn, terms, free)
-    widest = 0.0
-    for row in turn:
-        widest = max(widest, matrix[MOST, row])
+    widest = matrix[MOST, :jobs].max()
     served = 0
     while served < jobs and free >= widest:
         free -= matrix[MOST, order[served]]
         served += 1
     place = np.empty(jobs, np.int64)
-    for i in range(jobs):
-        place[turn[i]] = i
+    place[turn] = np.arange(jobs)
     while served < jobs and free > 0.0:
         best, worst = -1, -np.inf
         for i in range(served, jobs):
@@ -173,11 +163,13 @@ def _rho(terms: Floats, row: int, gpus: float) -> float:
 @kernel
 def _settled(turn: Ints, keys: Floats, by_key: Ints) -> Ints:
     """The rows of ``turn`` by rising ``keys``; what is equal but for rounding in the order of turn."""
-    jobs = len(turn)
+    jobs, ascending = len(turn), keys[by_key]
+    if np.all(ascending[1:] - ascending[:-1] > SAME_SHARE * np.abs(ascending[:-1])):
+        return turn[by_key]
     start = 0
     for end in range(1, jobs + 1):
-        first = keys[by_key[start]] if jobs else 0.0
-        if end < jobs and keys[by_key[end]] - first <= SAME_SHARE * abs(first):
+        first = ascending[start] if jobs else 0.0
+        if end < jobs and ascending[end] - first <= SAME_SHARE * abs(first):
             continue
         if end - start > 1:
             by_key[start:end] = np.sort(by_key[start:end])

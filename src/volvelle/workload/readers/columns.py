@@ -6,7 +6,7 @@ had been read alone; other values of such a row are without meaning.
 
 import math
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import compress, islice
 from typing import TypeVar
 
@@ -62,6 +62,15 @@ class Columns:
         That is made of the cells of the column at a position.
         """
         made = [[make(cell) for cell in self._cells[at]] for at, make in more]
+        return Columns(header, self.lines, [*self._cells, *made], self.wrong)
+
+    def with_made(self, column: str, makes: Mapping[str, Callable[[str], str]]) -> "Columns":
+        """The same rows with columns of these names, made of the cells of one."""
+        header = ColumnNames(self.header.names, self.header.file)
+        header.index |= self.header.index
+        cells = self._cells[self.header.index[column]]
+        header.index |= {name: len(self._cells) + at for at, name in enumerate(makes)}
+        made = [[*map(make, cells)] for make in makes.values()]
         return Columns(header, self.lines, [*self._cells, *made], self.wrong)
 
     def remade(self, make: Callable[[str], str]) -> "Columns":

@@ -80,7 +80,7 @@ class DateForm:
             )
         if "%d." not in self.form:  # points stand behind days
             reason = f"{self._order(self.form)} is taken, which no date shows; if it is not, {mend}"
-            ledger.assumed(reason, 2, "submit_time", self._example)
+            ledger.taken(reason, 2, "submit_time", self._example)
 
     @staticmethod
     def _order(form: str) -> str:

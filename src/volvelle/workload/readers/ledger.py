@@ -105,6 +105,11 @@ class Ledger:
         self.report.repaired[reason] += 1
         self._example(Broken(reason, column, value), line)
 
+    def taken(self, reason: str, line: int, column: str = "", value: object = "") -> None:
+        """Note how a whole column is taken, with an example; rows are not counted."""
+        self.report.assumed.append(reason)
+        self._example(Broken(reason, column, value), line)
+
     def _described(self, bad: Broken | Unfit, line: int) -> str:
         place = self.place(line, bad.column, bad.record)
         if not bad.value and not bad.column:

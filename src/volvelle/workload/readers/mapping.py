@@ -1,6 +1,7 @@
-"""Other people's column names on ours: ``gpus=num_gpu``, ``duration=runtime:min``.
+"""Other people's column names on ours: ``gpus=num_gpu``, ``duration=runtime:min``, ``gpus=1``.
 
-A unit or a number after the last colon multiplies; a column whose own name has that colon is taken first.
+A unit or a number after the last colon multiplies; a column whose own name has that colon is taken first. A
+number that names no column is the value of all rows.
 Mappings of published tables are kept as profiles, files in ``workload/profiles``; one's own is named by its
 path.
 """
@@ -35,7 +36,7 @@ TIMES = ("submit_time", "start_time", "end_time")
 """Our columns that are points in time."""
 
 _PROFILES = Path(__file__).parent.parent / "profiles"
-_FACTOR = re.compile(r"\d+(\.\d+)?")
+_NUMBER = re.compile(r"\d+(\.\d+)?")
 
 
 def parse_map(entries: Iterable[str]) -> dict[str, str]:
@@ -97,11 +98,11 @@ def mapped_header(
         if said:
             wrong.append(f"--map {shlex.quote(f'{ours}={theirs}')}: {said}")
             continue
-        position, factor = _located(header, theirs)
+        position, make = _located(header, theirs)
         mapped.index[ours] = position
-        if factor is not None:
+        if make is not None:
             mapped.index[ours] = header.width + len(made)
-            made.append((position, partial(_times, factor)))
+            made.append((position, make))
     for ours in TIMES:
         if dates is not None and (at := mapped.index.get(ours, header.width)) < header.width:
             mapped.index[ours] = header.width + len(made)
@@ -118,12 +119,12 @@ def _wrong_pair(header: ColumnNames, ours: str, theirs: str, known: Sequence[str
     if ours not in known:
         return f"there is no column {ours!r} of ours{nearest(ours, known)}"
     name, _, unit = theirs.rpartition(":")
-    if theirs in header:
+    if theirs in header or _NUMBER.fullmatch(theirs):
         return ""
-    if name not in header:
+    if name not in header and not _NUMBER.fullmatch(name):
         name = name or theirs
         return f"{header.file} has no column {name!r}{nearest(name, header.names)}"
-    if unit in UNITS or (_FACTOR.fullmatch(unit) and float(unit) > 0.0):
+    if unit in UNITS or (_NUMBER.fullmatch(unit) and float(unit) > 0.0):
         return ""
     return f"unknown unit {unit!r}{nearest(unit, UNITS)}, units are {', '.join(UNITS)}, or a number"
 
@@ -136,9 +137,14 @@ def _times(factor: float, text: str) -> str:
         return text
 
 
-def _located(header: ColumnNames, theirs: str) -> tuple[int, float | None]:
-    """The position of a column, and what its numbers are multiplied by."""
+def _located(header: ColumnNames, theirs: str) -> tuple[int, Callable[[str], str] | None]:
+    """The position of a column, and what is made of its cells where they do not stay as they are."""
     if theirs in header:
         return header.index[theirs], None
-    name, _, unit = theirs.rpartition(":")
-    return header.index[name], UNITS.get(unit) or float(unit)
+    name, colon, unit = theirs.rpartition(":")
+    if not colon:
+        return 0, lambda _: theirs
+    factor = UNITS.get(unit) or float(unit)
+    if name in header:
+        return header.index[name], partial(_times, factor)
+    return 0, lambda _: _times(factor, name)

@@ -10,6 +10,7 @@ reward step is ``4h:10`` (deadline since submission, value), GPU types are joine
 
 import itertools
 import re
+import shlex
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
@@ -19,7 +20,7 @@ import msgspec
 from pydantic import Field, field_validator
 
 from volvelle.model.job import Job, JobClass, JobSpec, Reward, Truth
-from volvelle.model.job_schema import fields_of
+from volvelle.model.job_schema import SECONDS, fields_of
 from volvelle.model.problems import Problem
 from volvelle.model.units import parse_duration
 from volvelle.workload.readers.base import ReaderOptions, TraceFormat, formats, rigid_jobs
@@ -36,11 +37,22 @@ from volvelle.workload.readers.rows import (
     parse_timestamp,
 )
 from volvelle.workload.readers.states import ChosenStates, states_of
-from volvelle.workload.readers.suggesting import suggested, suggested_dates
+from volvelle.workload.readers.suggesting import (
+    UNIT_WORDS,
+    constant_hint,
+    suggested,
+    suggested_dates,
+    unit_of,
+)
 from volvelle.workload.readers.text import Sample, csv_columns
 
 Made = TypeVar("Made", bound=msgspec.Struct)
 
+_NUMBER = re.compile(r"-?\d+([.,]\d+)?")
+_TYPED = re.compile(
+    r"(?P<count>\d+)(?: *[x×*] *| +)(?P<name>[A-Za-z][\w .-]*)|"
+    r"(?P<first>[A-Za-z][\w .-]*?) *[:x×*] *(?P<last>\d+)"
+)
 _DECIMAL_COMMA = re.compile(r"\s*-?\d+,\d+\s*")
 
 _MORE = {
@@ -51,6 +63,7 @@ _MORE = {
     "deadline": "the one deadline, since submission or as an ISO time; strict by default",
 }
 _SPEC = {one.name: one for one in fields_of(JobSpec)}
+_LENGTHS = ("duration", *(one.column for one in fields_of(JobSpec) if one.about.unit == SECONDS))
 _FIRST = ("id", "submit_time", "start_time", "end_time", "gpus", "duration", "work")
 _MEANINGS = _MORE | {one.column: meaning_of(one) for one in fields_of(JobSpec) + fields_of(Truth)}
 COLUMNS = {name: _MEANINGS[name] for name in dict.fromkeys([*_FIRST, *_MEANINGS])}
@@ -114,6 +127,7 @@ def mapped(blocks: Iterable[Columns], options: OwnOptions, ledger: Ledger) -> It
     columns, states = _chosen_states(options.columns)
     for block in blocks:
         if under is None and len(block):
+            columns = _with_units(columns, block, ledger)
             header, under, wrong = mapped_header(block.header, columns, COLUMNS, dates)
             if wrong := wrong + _lacking(header, columns):
                 raise _wrong_map(wrong, block, options)
@@ -123,7 +137,7 @@ def mapped(blocks: Iterable[Columns], options: OwnOptions, ledger: Ledger) -> It
                 ours: theirs if theirs in block.header else theirs.rpartition(":")[0]
                 for ours, theirs in columns.items()
             }
-        ours = block if under is None else under(block)
+        ours = block if under is None else _with_types(under(block))
         states.note(ours)
         if len(zones) < 2:
             _note_zones(ours, zones, ledger)
@@ -131,6 +145,47 @@ def mapped(blocks: Iterable[Columns], options: OwnOptions, ledger: Ledger) -> It
     states.check(ledger.file)
     if dates is not None:
         dates.check(ledger)
+
+
+def _with_units(columns: Mapping[str, str], block: Columns, ledger: Ledger) -> dict[str, str]:
+    """The map with the units that columns of lengths of time have in their own names; each is noted."""
+    found, header = dict(columns), block.header
+    for ours in _LENGTHS:
+        theirs = columns.get(ours, ours)
+        if theirs not in header or not (unit := unit_of(theirs)):
+            continue
+        example = next((one for one in block.texts(theirs) if one.lower() not in ABSENT), "")
+        if not _NUMBER.fullmatch(example):
+            continue
+        found[ours] = f"{theirs}:{unit}"
+        ledger.headings[ours] = theirs
+        ledger.taken(
+            f"{ours} is taken in {UNIT_WORDS[unit]}, as its column is called {theirs!r}; if it is in "
+            f"seconds, say --map {shlex.quote(f'{ours}={theirs}:s')}",
+            block.lines[0],
+            ours,
+            example,
+        )
+    return found
+
+
+def _with_types(columns: Columns) -> Columns:
+    """The rows with the count and the type of GPUs apart, where a cell has both: ``4x A100``, ``a100:4``."""
+    header = columns.header
+    if "gpus" not in header or not any(map(_typed, set(columns.texts("gpus")))):
+        return columns
+    makes = {"gpus": lambda cell: found[1] if (found := _typed(cell)) else cell}
+    if "gpu_type" not in header:
+        makes["gpu_type"] = lambda cell: found[0] if (found := _typed(cell)) else ""
+    return columns.with_made("gpus", makes)
+
+
+def _typed(cell: str) -> tuple[str, str] | None:
+    """The type, "" for any, and the count of a cell that has both; None for other cells."""
+    if (found := _TYPED.fullmatch(cell.strip())) is None:
+        return None
+    name = found["name"] or found["first"]
+    return "" if name.lower() in ("gpu", "gpus") else name, found["count"] or found["last"]
 
 
 def _chosen_states(columns: Mapping[str, str]) -> tuple[dict[str, str], ChosenStates]:
@@ -147,7 +202,7 @@ def _note_zones(columns: Columns, zones: set[bool], ledger: Ledger) -> None:
         zones.add(text[-1:] in "Zz" or "+" in text or "-" in text[10:])
         if len(zones) > 1:
             reason = "times with and without a time zone: those without are taken for UTC"
-            ledger.assumed(reason, line, "submit_time", text)
+            ledger.taken(reason, line, "submit_time", text)
             return
 
 
@@ -170,7 +225,7 @@ def _wrong_map(wrong: list[str], block: Columns, options: OwnOptions) -> Problem
     line = " ".join(filter(None, (suggested(names), dates)))
     return Problem(
         f"{'; '.join(wrong)}. The columns of {block.header.file} are {', '.join(names)}",
-        mend=f"perhaps they are {line}",
+        mend=f"perhaps they are {line}{constant_hint(line)}",
     )
 
 

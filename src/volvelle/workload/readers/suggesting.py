@@ -16,6 +16,15 @@ _UNIT_SUFFIXES = {
     "horas": "h", "tage": "d", "jours": "d", "dias": "d", "sekunden": "", "secondes": "", "segundos": "",
 }  # fmt: skip
 
+UNIT_WORDS = {
+    "ms": "milliseconds",
+    "min": "minutes",
+    "h": "hours",
+    "d": "days",
+    "milli": "thousandths",
+}
+"""Units of names, in words."""
+
 _NEAR, _SURE = 0.75, 0.9  # likeness from which a name is taken, and from which another fits too
 _DATE = re.compile(
     r"\b(?P<first>\d{1,2})(?P<mark>[/.-])(?P<second>\d{1,2})(?P=mark)(?P<year>\d{4}|\d{2})"
@@ -36,7 +45,7 @@ def suggested(names: Sequence[str]) -> str:
     for ours in COLUMN_NAMES:
         name = found.get(ours, "?" if ours in ("submit_time", "gpus") else ours)
         if name != ours:
-            unit = _unit_of(name)
+            unit = unit_of(name)
             parts.append(f"{ours}={name}" + (f":{unit}" if unit else ""))
     line = ",".join(parts)
     return "--map " + (line if "?" in line and " " not in line else shlex.quote(line))
@@ -91,13 +100,19 @@ def _plain(name: str, ours: str) -> str:
         and (words[-1] == "milli") == (ours == "gpus")
     ):
         words.pop()  # GPU Hours are no GPUs
-    return joined(words) or name
+    return joined(words) or "_".join(words) or name
 
 
-def _unit_of(name: str) -> str:
+def unit_of(name: str) -> str:
+    """The unit in which a column of this name counts time, as in `UNITS`; "" for seconds and none."""
     words = words_of(name)
     alone = len(words) == 1 and len(words[0]) < 4  # h or s alone is a name, not a unit
     return "" if not words or alone else _UNIT_SUFFIXES.get(words[-1], "")
+
+
+def constant_hint(line: str) -> str:
+    """A hint behind a suggested line in which the number of GPUs is open."""
+    return " (gpus may be a number for all of them: gpus=1)" if "gpus=?" in line else ""
 
 
 def suggested_dates(texts: Iterable[str]) -> str:

@@ -10,14 +10,17 @@ COLUMN_NAMES: dict[str, tuple[str, ...]] = {
     ours: tuple(names.split())
     for ours, names in {
         "id": "id job_id jobid job job_number job_name app_id uuid task_id "
+        "experiment_id run_id experiment run nr no "
         "auftrag auftrag_id auftragsnummer kennung identifiant id_tache travail trabajo id_trabajo",
         "submit_time": "submit_time submit submitted submitted_at submission_time arrival arrival_time "
         "created created_at creation_time queued_at requested_on requested_at request_time timestamp time "
+        "when date datum fecha "
         "eingereicht eingereicht_am einreichung einreichungszeit abgeschickt angelegt erstellt erstellt_am "
         "soumis soumission date_soumission heure_soumission cree enviado envio fecha_envio hora_envio creado",
         "gpus": "gpus gpu num_gpu num_gpus gpu_num gpu_count n_gpus ngpus gpu_request requested_gpus "
-        "num_replicas workers scale_factor "
-        "anzahl_gpus anzahl_gpu gpu_anzahl grafikkarten nombre_gpu nombre_gpus numero_gpus cantidad_gpus",
+        "num_replicas workers scale_factor cards num_cards "
+        "karten anzahl_karten anzahl_gpus anzahl_gpu gpu_anzahl grafikkarten nombre_gpu nombre_gpus "
+        "numero_gpus cantidad_gpus",
         "duration": "duration runtime run_time elapsed elapsed_time execution_time length job_duration "
         "walltime seconds minutes hours "
         "dauer laufzeit rechenzeit minuten stunden duree temps_execution heures duracion horas",
@@ -27,8 +30,8 @@ COLUMN_NAMES: dict[str, tuple[str, ...]] = {
         "end_time": "end_time end ended ended_at finished finished_at finish_time completed completed_at "
         "completed_on completion_time "
         "beendet beendet_am ende endzeit fertig fin date_fin heure_fin termine fecha_fin hora_fin terminado",
-        "user": "user owner user_name username user_id submitted_by "
-        "benutzer benutzername nutzer anwender utilisateur nom_utilisateur usager usuario nombre_usuario",
+        "user": "user owner user_name username user_id submitted_by who "
+        "wer benutzer benutzername nutzer anwender utilisateur nom_utilisateur usager usuario nombre_usuario",
         "gpu_type": "gpu_type gpu_types gpu_model gpu_name gpu_kind accelerator accelerator_type "
         "gpu_typ gpu_modell type_gpu modele_gpu tipo_gpu modelo_gpu",
         "pool": "pool team account group project department virtual_cluster vc "

@@ -329,13 +329,12 @@ class _KubernetesJobs:
     def _step(self) -> None:
         """Bring everything on by one step; the rest is done in the next one. Raises the last error met.
 
-        One attempt's error keeps no other from its step, but for an API that does not answer.
+        One attempt's error keeps no other from its step, but for an API that does not answer. A step of many
+        attempts may outlast the lease, so that is renewed within; without it nothing more is done.
         """
         failed: Exception | None = None
         try:
-            self._states.look(
-                {each["metadata"]["name"]: each for each in self._nodes.objects.values()}
-            )
+            self._states.look({name: node for (_, name), node in self._nodes.objects.items()})
         except Exception as error:
             failed = error
         pods: dict[str, list[Object]] = {}
@@ -345,9 +344,11 @@ class _KubernetesJobs:
         if repeats := time.monotonic() >= self._repeat_at:
             self._repeat_at = time.monotonic() + _REPEAT_SECONDS
         for attempt in self._attempts:
+            if not self._lease.renew():
+                return
             try:
                 seen = self._jobs.named(attempt.name, self._api.namespace)
-                self._steps.advance(attempt, seen, pods.get(attempt.name, []))
+                self._steps.next_step(attempt, seen, pods.get(attempt.name, []))
             except OSError:
                 raise
             except Exception as error:

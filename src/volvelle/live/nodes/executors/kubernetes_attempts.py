@@ -43,7 +43,7 @@ class AttemptSteps:
         self._pods_path = f"api/v1/namespaces/{api.namespace}/pods"
         self._secrets_path = f"api/v1/namespaces/{api.namespace}/secrets"
 
-    def advance(self, attempt: PodAttempt, job: Object | None, pods: list[Object]) -> None:
+    def next_step(self, attempt: PodAttempt, job: Object | None, pods: list[Object]) -> None:
         """The next step of an attempt. Raises `ApiRefusal`, OSError."""
         if attempt.over or attempt.forgotten:
             self._clean_up(attempt, job, pods)

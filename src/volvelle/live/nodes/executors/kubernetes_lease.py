@@ -1,6 +1,7 @@
 """One writer: the server that holds a Lease of the API, as controllers of Kubernetes elect their leaders."""
 
 import contextlib
+import math
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime
@@ -16,6 +17,9 @@ from volvelle.model.problems import Problem
 DURATION_SECONDS = 15.0
 _RENEW_SECONDS = 5.0
 _POLL_SECONDS = 0.5
+_PASSING = (409, 429, 500, 502, 503, 504)
+"""Codes of answers that another try may not get: of an API server that starts, or has too much to do."""
+
 _JOURNALS = "volvelle.dev/journals"
 """Annotation: how far servers had written their journals. Pods come and go; this stays."""
 
@@ -44,7 +48,7 @@ class WriterLease:
         self._holder = file.read_text()
         self._seen: tuple[str, float] = ("", 0.0)
         """The state of another's lease, and since when it has been so."""
-        self._renewed = 0.0
+        self._renewed = -math.inf
 
     @property
     def held(self) -> bool:
@@ -54,12 +58,21 @@ class WriterLease:
     def acquire(self) -> None:
         """Wait until the lease is ours.
 
-        Raises `Problem` where another server renews it, and errors of the API.
+        Raises `Problem` where another server renews it, and errors of the API; one that may pass at the end
+        of the wait alone.
         """
         end = time.monotonic() + DURATION_SECONDS + 2 * _POLL_SECONDS
-        while not self.renew():
+        while True:
+            failed: Exception | None = None
+            try:
+                if self.renew():
+                    return
+            except (ApiRefusal, OSError) as error:
+                if isinstance(error, ApiRefusal) and error.code not in _PASSING:
+                    raise
+                failed = error
             if time.monotonic() > end:
-                raise Problem(
+                raise failed or Problem(
                     f"another server runs jobs in the namespace {self._api.namespace!r}: it holds the Lease "
                     f"{self._name!r}",
                     mend="end it, or name another namespace with the context of the kubeconfig",
@@ -82,11 +95,12 @@ class WriterLease:
             self.known = msgspec.json.decode(noted, type=tuple[JournalPosition, ...])
         spec = lease.get("spec", {})
         if spec.get("holderIdentity") not in ("", None, self._holder):
+            self._renewed = -math.inf
             state = f"{spec['holderIdentity']} {spec.get('renewTime')}"
             if state != self._seen[0]:
                 self._seen = state, now
             if now - self._seen[1] < DURATION_SECONDS:
-                return self.held
+                return False
         return self._write(lease, now)
 
     def _write(self, before: Object, now: float) -> bool:
