@@ -92,19 +92,26 @@ def test_a_node_that_dials_in_runs_on_its_gpu_while_its_agent_is_away(tmp_path: 
         assert "200 iterations, " in server.volvelle("logs", str(number))
 
 
-def test_the_memory_of_a_killed_job_is_free_before_the_next_one_starts(tmp_path: Path) -> None:
-    """Also that of a process that left the job's session, and ignores the signals."""
-    before = memory_used()
+@pytest.mark.parametrize(
+    "launcher",
+    [
+        pytest.param((), id="alone"),
+        pytest.param(("sh", "-c", 'setsid "$@" & sleep 100', "sh"), id="left-the-session"),
+    ],
+)
+def test_the_memory_of_a_killed_job_is_free_before_the_next_one_starts(
+    tmp_path: Path, launcher: tuple[str, ...]
+) -> None:
+    """The job ignores the signals to end."""
+    before, holds = memory_used(), (sys.executable, "-c", HOLDS)
     with server_process(tmp_path, LOCAL.format(policy="fifo")) as server:
-        holds = (sys.executable, "-c", HOLDS)
-        left = ("sh", "-c", 'setsid "$@" & sleep 100', "sh", *holds, "100")
-        for command in ((*holds, "100"), left):
-            first = submit(server, *command)
-            until(lambda n=first: "holds 1" in server.volvelle("logs", str(n)))  # type: ignore[misc]
-            second = submit(server, *holds, "0")
-            server.volvelle("cancel", str(first))
-            until(lambda n=second: not server.job(n))  # type: ignore[misc]
-            assert "holds 1" in server.volvelle("logs", str(second))
+        first = submit(server, *launcher, *holds, "100")
+        until(lambda: "holds 1" in server.volvelle("logs", str(first)))
+        assert memory_used() > before + CONTEXT_MIB
+        second = submit(server, *holds, "0")
+        server.volvelle("cancel", str(first))
+        until(lambda: not server.job(second))
+        assert "holds 1" in server.volvelle("logs", str(second))
         until(lambda: memory_used() <= before + CONTEXT_MIB)
 
 
