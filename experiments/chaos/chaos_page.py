@@ -68,7 +68,7 @@ NOTES = {
         "Whether one of the two held the Lease, the first being away, was not recorded. From seed 70 on a "
         "second server is waited for until it is refused, or holds the Lease, and each change of the "
         "holder is looked at: within 10 s of a renewal it is a violation. Seeds 70 to 72 were made on "
-        "commit d08dc734, 80 to 83 on 2748b07b, at a load of 12 to 20.",
+        "commit d08dc734, 80 to 83, 90 and 91 on 2748b07b, at a load of 10 to 20.",
         "Not counted are three runs of 15 kills each before that (seeds 10 to 12, on 25597d75), for they "
         "lost jobs without a word: when the store was set back, the server did not say so (three times), "
         "or not for all of the jobs, and gave their numbers again (25 times), under which iterations were "
