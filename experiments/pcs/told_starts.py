@@ -17,7 +17,7 @@ from volvelle.core.fork import Fork
 from volvelle.core.log import Batch, Submission
 from volvelle.core.scheduler import Scheduler
 from volvelle.core.state import CONCLUDED, FINISHED, NEWCOMERS_CAME
-from volvelle.estimate.told import STATE_CLASSES, state_classes
+from volvelle.estimate.corrections import STATE_CLASSES, state_classes
 from volvelle.live.forecasts.calibration import ForecastCalibration
 from volvelle.live.scheduler_queries import holds_gpus, submit_times
 from volvelle.metrics.recorder import Recorder

@@ -25,8 +25,8 @@ import numpy as np
 from pcs_study import RESULTS, Claim, Column, Report, command_line, philly, setting
 
 from volvelle.core.events import JobSubmitted
+from volvelle.estimate.corrections import STATE_CLASSES, state_classes
 from volvelle.estimate.likeness import ARRIVALS_SECONDS, Observed
-from volvelle.estimate.told import STATE_CLASSES, state_classes
 from volvelle.metrics import per_job
 from volvelle.metrics.outcomes import Outcomes
 from volvelle.simulate.run import Setting, simulate

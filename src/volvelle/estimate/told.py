@@ -19,46 +19,29 @@ The class knows of no scheduler. One `ToldTimes` calibrates one kind of event (s
   part of the times, scores of open jobs are spread by it, for the part that their own runs have in what is
   left, and an expectation within its bound counts by its chance to end within it. In a queue all open jobs
   are else expected alike, and P90 is told without any margin.
-- The share whose quantile is taken is corrected: by one term for all jobs, and one for each class of
-  observable state to which the job belongs. A miss raises the terms of its classes, a hit lowers them, so
-  that each class approaches its share: adaptive conformal inference (Gibbs and Candes, 2021) with one
-  indicator for each class. Terms decay by `_DECAY` at each step.
+- The share whose quantile is taken is corrected, so that each class of observable state approaches its share
+  (`volvelle.estimate.corrections`).
 - Until `_LEAST` events have come the scores include assumed ones, and the times are marked as ``prior``.
 
 The constants were chosen on parts of four Philly traces (decision 86).
 """
 
 import math
-from bisect import bisect_left
 from collections import defaultdict, deque
 from collections.abc import Hashable, Iterable, Mapping, Sequence
-from typing import Generic, NamedTuple, Self, TypeVar
+from typing import Generic, NamedTuple, TypeVar
 
 import numpy as np
 
-from volvelle.estimate.likeness import ATTRIBUTES, OVER_SERVICE, Observed, Past, described
-from volvelle.model.arrays import BoolColumn, FloatColumn, IntColumn
+from volvelle.estimate.corrections import KINDS, SHARES, Corrections
+from volvelle.estimate.likeness import OVER_SERVICE, Observed, Past, described
+from volvelle.estimate.tellings import Scores, Tellings
+from volvelle.model.arrays import FloatColumn, IntColumn
 from volvelle.model.tolerances import SAME_MOMENT
 
 Key = TypeVar("Key", bound=Hashable)
 
-SHARES = (0.5, 0.9)
-"""Shares of jobs that are to keep their P50 and their P90."""
 _SHARES = np.array(SHARES)
-
-STATE_CLASSES: Mapping[str, tuple[float, ...]] = {
-    "load": (4.0, 16.0, 64.0, 256.0),
-    "arrivals": (1.0, 4.0, 16.0, 64.0, 256.0),
-    "service": (300.0, 3600.0, 8 * 3600.0, 64 * 3600.0),
-    "width": (1.0, 2.0, 4.0, 8.0),
-}
-"""Classes of observable state: upper bounds of each attribute, in jobs, seconds or GPUs; the last is open."""
-
-
-def state_classes(observed: Observed) -> tuple[int, ...]:
-    """The number of the job's class in each attribute of `STATE_CLASSES`."""
-    values = observed.load, observed.arrivals, observed.service, observed.width
-    return tuple(map(bisect_left, STATE_CLASSES.values(), values))
 
 
 class Told(NamedTuple):
@@ -75,19 +58,10 @@ AT_ONCE_SECONDS = 1.0
 _NEAREST = 250
 _WINDOW = 2000
 """Tellings whose event came that are remembered, and those of all whose scores count for a job."""
-_STEP = 0.05
-"""Share by which a miss raises a term, times the share that is told; a hit lowers it by as much less."""
-_FURTHEST = np.array((0.3, 0.09))
-"""The largest corrections of the shares."""
-_MOST_LEARNED = (0.3, math.inf)
-"""The largest term that outcomes bring. P50's is bounded, so that after many misses hits tell at once; P90's
-is not: it stays late until hits have made up for what was missed."""
-_DECAY = 0.005
 _LEAST = 20
 _LEAST_SECONDS = 1.0
 """The fewest that are compared: of a prediction of nothing, as of a job that is overdue when a server begins
 anew, any time at all is thousands of times as long."""
-_SAME_RANK = 1e-9
 _APART = 1.25
 """Tellings of a job that waits on are learned from when its wait has grown by this factor."""
 _AT_ONCE = 0.1
@@ -99,76 +73,11 @@ _SPREAD = (math.sqrt(5.0) - 1.0) / 2.0
 """Multiples of it modulo 1 are spread evenly."""
 _FURTHEST_DRIFT = 0.1
 """The largest score that the drift of expectations adds to an open telling."""
-_KINDS = 3
-"""The most classes by name that an `Observed` has."""
-_TERMS = 1 + len(STATE_CLASSES) + _KINDS
 _ASSUMED = (
     *(-1.2, -0.8, -0.6, -0.4, -0.3, -0.2, -0.1, 0.0, 0.0, 0.0, 0.0),
     *(0.1, 0.2, 0.3, 0.5, 0.7, 0.9, 1.1, 1.3, 2.1),
 )
 """Scores before any is known: one half by the prediction, nine of ten by three to four times that."""
-
-
-class _Tellings:
-    """Tellings that are remembered, in columns by slot; ``weight`` is 0 in unused slots.
-
-    open: the event has not come. judged: whether it is known that the told times held. score: log(took /
-    predicted), of an open one as expected.
-    """
-
-    def __init__(self, slots: int) -> None:
-        self.open: BoolColumn = np.zeros(slots, dtype=np.bool_)
-        self.judged: BoolColumn = np.zeros((len(SHARES), slots), dtype=np.bool_)
-        self.bound, self.told = np.zeros((2, len(SHARES), slots))
-        """Bounds that were told, on the clock, and their scores."""
-        self.moment, self.expected, self.score, self.weight = np.zeros((4, slots))
-        """The moment of telling, and the event as expected now, on the clock."""
-        self.left = np.zeros(slots)
-        """The part of the expected time that has not passed; 0 once the event came."""
-        self.raw = np.ones(slots)
-        """Predicted seconds."""
-        self.terms: IntColumn = np.zeros((_TERMS, slots), dtype=np.int64)
-        self.attributes: FloatColumn = np.zeros((ATTRIBUTES, slots))
-        self.free = list(range(slots - 1, -1, -1))
-
-    @property
-    def kinds(self) -> IntColumn:
-        """Terms of classes by name."""
-        return self.terms[-_KINDS:]
-
-    def grown(self) -> "_Tellings":
-        """The same with twice the slots."""
-        old, more = len(self.open), _Tellings(2 * len(self.open))
-        for name, column in vars(self).items():
-            if name != "free":
-                getattr(more, name)[..., :old] = column
-        more.free = more.free[:old]
-        return more
-
-    def let_go(self, slot: int) -> None:
-        """The slot is unused."""
-        self.open[slot], self.weight[slot] = False, 0.0
-        self.free.append(slot)
-
-
-class _Scores(NamedTuple):
-    """Scores of tellings with their weights; ordered: the scores, ascending, reached: weights up to each."""
-
-    scores: FloatColumn
-    weights: FloatColumn
-    ordered: FloatColumn
-    reached: FloatColumn
-
-    @classmethod
-    def of(cls, scores: FloatColumn, weights: FloatColumn) -> Self:
-        order = np.argsort(scores, kind="stable")
-        return cls(scores, weights, scores[order], np.cumsum(weights[order]))
-
-    def quantiles(self, levels: FloatColumn) -> FloatColumn:
-        """Weighted quantiles of split conformal prediction: the last score stands for what is beyond."""
-        rank = np.searchsorted(self.reached, levels * (self.reached[-1] + 1.0) - _SAME_RANK)
-        found: FloatColumn = self.ordered[np.minimum(rank, len(self.ordered) - 1)]
-        return found
 
 
 class ToldTimes(Generic[Key]):
@@ -181,16 +90,12 @@ class ToldTimes(Generic[Key]):
 
     def __init__(self, *, offset_seconds: float = 0.0, own_runs: bool = False) -> None:
         self._offset, self._own_runs = offset_seconds, own_runs
-        self._all = _Tellings(64)
+        self._all = Tellings(64)
         self._slots: defaultdict[Key, list[int]] = defaultdict(list)
         """Of open jobs, in order of telling."""
         self._over = deque[int]()
         """Slots of tellings whose event came."""
-        self._names: dict[Hashable, int] = {}
-        self._learned, self._provisional = np.zeros((2, len(SHARES), 64))
-        """Corrections by quantile and term: from outcomes, and from expectations. Term 0 is no term."""
-        self._terms_of: dict[Hashable, IntColumn] = {}
-        """By classes and kinds."""
+        self._corrections = Corrections()
         self._own_errors: FloatColumn | None = None
         """Quantiles of the errors of own runs at `_LEVELS`, in logarithms; none where they are not known."""
         self._tellings = self._came = 0
@@ -227,7 +132,7 @@ class ToldTimes(Generic[Key]):
         While times are prior, P90 is no earlier than a run to the limit.
         """
         self._pass_time(now)
-        terms = self._terms(observed)
+        terms = self._corrections.terms(observed)
         scores = self._quantiles(observed, predicted_seconds, terms)
         p50, p90 = self._seconds(predicted_seconds, scores).tolist()
         if self.prior and limit_seconds is not None:
@@ -297,13 +202,12 @@ class ToldTimes(Generic[Key]):
 
         At least one half from P50 on, less before it.
         """
-        terms = self._terms(observed)
-        scores, weights, *_ = self._alike(observed, predicted_seconds, terms)
-        within = scores <= math.log(self._raw(seconds) / self._raw(predicted_seconds)) + _SAME_RANK
-        if within.all():
+        terms = self._corrections.terms(observed)
+        scores = self._alike(observed, predicted_seconds, terms)
+        level = scores.level(math.log(self._raw(seconds) / self._raw(predicted_seconds)))
+        if level == 1.0:
             return 1.0
-        level = float(weights[within].sum()) / (float(weights.sum()) + 1.0)
-        p50, p90 = (_SHARES + self._corrections(terms)).tolist()
+        p50, p90 = (_SHARES + self._corrections.of(terms)).tolist()
         return float(np.interp(level, [0.0, p50, p90, 1.0], [0.0, *SHARES, 1.0]))
 
     # ------------------------------------------------------------------ quantiles
@@ -311,7 +215,7 @@ class ToldTimes(Generic[Key]):
     def _raw(self, seconds: float) -> float:
         return max(seconds + self._offset, _LEAST_SECONDS)
 
-    def _alike(self, observed: Observed, predicted_seconds: float, terms: IntColumn) -> _Scores:
+    def _alike(self, observed: Observed, predicted_seconds: float, terms: IntColumn) -> Scores:
         """Scores of the tellings that were most alike; assumed ones while little is known."""
         t = self._all
         if self._there is None:
@@ -322,9 +226,9 @@ class ToldTimes(Generic[Key]):
         if self._past is None:
             self._past = Past.of(t.attributes[:, there], t.kinds[:, there])
         attributes = described(observed, self._raw(predicted_seconds), self._tellings)
-        return self._scores(there[self._past.nearest(_NEAREST, attributes, terms[-_KINDS:])])
+        return self._scores(there[self._past.nearest(_NEAREST, attributes, terms[-KINDS:])])
 
-    def _scores(self, found: IntColumn) -> _Scores:
+    def _scores(self, found: IntColumn) -> Scores:
         t = self._all
         scores, weights = _drifted_on(t.score[found], t.left[found]), t.weight[found]
         if self._own_errors is not None:
@@ -333,7 +237,7 @@ class ToldTimes(Generic[Key]):
         if self.prior or not len(found):  # events may have come of which nothing was told
             scores = np.concatenate([scores, _ASSUMED])
             weights = np.concatenate([weights, np.ones(len(_ASSUMED))])
-        return _Scores.of(scores, weights)
+        return Scores.of(scores, weights)
 
     def _quantiles(
         self, observed: Observed, predicted_seconds: float, terms: IntColumn
@@ -342,7 +246,7 @@ class ToldTimes(Generic[Key]):
         if (known := self._by_terms.get(terms.tobytes())) is not None:
             return known
         scores = self._alike(observed, predicted_seconds, terms)
-        found = scores.quantiles(_SHARES + self._corrections(terms))
+        found = scores.quantiles(_SHARES + self._corrections.of(terms))
         if self._past is None:
             self._by_terms[terms.tobytes()] = found
         return found
@@ -358,7 +262,7 @@ class ToldTimes(Generic[Key]):
     def _due(self, slots: Sequence[int], now: float, observed: Observed) -> bool:
         """Whether this telling of a job that was told before is to be learned from too."""
         t, last = self._all, slots[-1]
-        if np.any(t.kinds[:, last] != self._terms(observed)[-_KINDS:]):
+        if np.any(t.kinds[:, last] != self._corrections.terms(observed)[-KINDS:]):
             return True
         waited = float(t.moment[last] - t.moment[slots[0]]) + max(self._offset, _LEAST_SECONDS)
         return bool(now - t.moment[last] >= (_APART - 1.0) * waited) and self._offset > 0.0
@@ -377,7 +281,7 @@ class ToldTimes(Generic[Key]):
         seconds = np.array([told.p50, told.p90])
         t.bound[:, slot] = now + seconds
         t.told[:, slot] = np.log(np.maximum(seconds + self._offset, _LEAST_SECONDS) / raw)
-        t.terms[:, slot] = self._terms(observed)
+        t.terms[:, slot] = self._corrections.terms(observed)
         t.attributes[:, slot] = described(observed, raw, self._tellings)
         self._tellings += 1
 
@@ -385,7 +289,7 @@ class ToldTimes(Generic[Key]):
         t = self._all
         for which, bound in enumerate(t.bound[:, slot].tolist()):
             if not t.judged[which, slot]:
-                self._step(which, t.terms[:, slot], float(_held(which, now - bound)))
+                self._corrections.learn(which, t.terms[:, slot], float(_held(which, now - bound)))
         t.score[slot] = math.log(self._raw(now - float(t.moment[slot])) / float(t.raw[slot]))
         t.open[slot], t.weight[slot], t.left[slot] = False, 1.0, 0.0
         self._over.append(slot)
@@ -417,36 +321,7 @@ class ToldTimes(Generic[Key]):
         )
         return part
 
-    # ------------------------------------------------------------------ corrections
-
-    def _terms(self, observed: Observed) -> IntColumn:
-        """The terms of a job's correction: of all jobs, and of each class to which it belongs."""
-        classes, kinds = state_classes(observed), observed.kinds[:_KINDS]
-        terms = self._terms_of.get((classes, kinds))
-        if terms is None:
-            numbered: Iterable[Hashable] = zip(STATE_CLASSES, classes, strict=True)
-            found = [self._term(name) for name in ("all", *numbered, *kinds)]
-            terms = self._terms_of[classes, kinds] = np.array(found + [0] * (_TERMS - len(found)))
-        return terms
-
-    def _term(self, name: Hashable) -> int:
-        found = self._names.setdefault(name, 1 + len(self._names))
-        if found == self._learned.shape[1]:
-            self._learned = np.pad(self._learned, ((0, 0), (0, found)))
-            self._provisional = np.pad(self._provisional, ((0, 0), (0, found)))
-        return found
-
-    def _corrections(self, terms: IntColumn) -> FloatColumn:
-        both = self._learned[:, terms] + self._provisional[:, terms]
-        total: FloatColumn = np.minimum(np.maximum(both.sum(axis=1), -_FURTHEST), _FURTHEST)
-        return total
-
-    def _step(self, which: int, terms: IntColumn, held: float) -> None:
-        self._learned[which, terms] *= 1.0 - _DECAY
-        self._learned[which, terms] += _STEP * (SHARES[which] - held)
-        most = _MOST_LEARNED[which]
-        self._learned[which] = np.clip(self._learned[which], -most, most)
-        self._learned[which, 0] = 0.0
+    # ------------------------------------------------------------------ time
 
     def _pass_time(self, now: float) -> None:
         """Count what is known of open tellings: those whose time has passed, and what is expected."""
@@ -461,21 +336,18 @@ class ToldTimes(Generic[Key]):
         part = np.clip((now - moment) / np.maximum(takes, _LEAST_SECONDS), 0.0, 1.0)
         t.left[there], t.weight[there] = 1.0 - part, np.sqrt(part)
         spread = np.maximum(takes * self._own_part(there), SAME_MOMENT)
-        for which, share in enumerate(SHARES):
+        for which in range(len(SHARES)):
             late = there[~t.judged[which, there] & (t.bound[which, there] < now - SAME_MOMENT)]
             for slot in late[np.argsort(t.bound[which, late])].tolist():
                 t.judged[which, slot] = True
-                self._step(which, t.terms[:, slot], 0.0)
+                self._corrections.learn(which, t.terms[:, slot], 0.0)
             room = t.bound[which, there] - moment - takes
             held = _held(which, -room)
             if self._own_errors is not None:
                 least = np.log1p(np.maximum(room / spread, SAME_MOMENT - 1.0))
                 held = np.interp(least, self._own_errors, _LEVELS, 0.0, 1.0)
-            steps = np.where(t.judged[which, there], 0.0, _STEP * (share - held) * t.weight[there])
-            size = self._provisional.shape[1]
-            terms = t.terms[:, there]
-            self._provisional[which] = np.bincount(terms.ravel(), np.tile(steps, _TERMS), size)
-            self._provisional[which, 0] = 0.0
+            weight = np.where(t.judged[which, there], 0.0, t.weight[there])
+            self._corrections.expect(which, t.terms[:, there], held, weight)
 
 
 def _drifted_on(scores: FloatColumn, left: FloatColumn) -> FloatColumn:

@@ -4,8 +4,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from volvelle.estimate.corrections import STATE_CLASSES
 from volvelle.estimate.likeness import ARRIVALS_SECONDS
-from volvelle.estimate.told import STATE_CLASSES
 from volvelle.metrics import per_job
 from volvelle.metrics.outcomes import Outcomes
 from volvelle.model.arrays import BoolColumn, FloatColumn

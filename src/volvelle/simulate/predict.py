@@ -33,8 +33,9 @@ from volvelle.core.state import (
     THROUGH,
     TIMED_OUT,
 )
+from volvelle.estimate.corrections import SHARES
 from volvelle.estimate.likeness import ARRIVALS_SECONDS, Observed, believed_service
-from volvelle.estimate.told import SHARES, ToldTimes
+from volvelle.estimate.told import ToldTimes
 from volvelle.model.arrays import FloatColumn
 from volvelle.model.job import Job
 from volvelle.simulate.world import World
