@@ -10,6 +10,7 @@ import signal
 import socket
 import subprocess
 import time
+from contextlib import suppress
 from pathlib import Path
 
 NEEDED = ("munged", "slurmctld", "slurmd", "scontrol", "sbatch")
@@ -224,6 +225,10 @@ class Daemons:
             except subprocess.TimeoutExpired:
                 process.kill()
                 process.wait()
+        for started in Path("/proc").glob("[0-9]*/environ"):  # steps of jobs outlive their slurmd
+            with suppress(OSError):
+                if f"SLURM_CONF={self.conf}".encode() in started.read_bytes().split(b"\0"):
+                    os.kill(int(started.parent.name), signal.SIGKILL)
 
     def _start(self, name: str, *command: str) -> None:
         with (self.folder / f"{name}.out").open("ab") as out:

@@ -1,6 +1,6 @@
 """A short job with a true checkpoint: each iteration sleeps, or trains a little network and sleeps the rest.
 
-python job.py ITERATIONS SECONDS_PER_ITERATION [torch]
+python job.py ITERATIONS SECONDS_PER_ITERATION sleep|torch
 """
 
 import sys
@@ -48,7 +48,7 @@ class Training:
         return float(loss)
 
 
-job = Training() if sys.argv[3:] == ["torch"] else Counting()
+job = Training() if sys.argv[3] == "torch" else Counting()
 until = time.monotonic()
 for _ in vc.iterate(range(iterations), epochs=1, save=job.state.save, every="5s"):
     until += seconds  # by the clock: what a step took longer, the next ones make up for

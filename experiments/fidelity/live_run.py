@@ -19,21 +19,31 @@ from volvelle.live.store import Store
 from volvelle.model.cluster import parse_cluster
 
 SCRIPT = Path(__file__).parent / "job.py"
-CLUSTER = "2x8"
-"""Few nodes, so that placement hardly depends on which job happens to end first."""
+GPU_SCRIPT = Path(__file__).parents[2] / "examples" / "train_transformer.py"
 _POLL_SECONDS = 0.05
 _TIMEOUT_SECONDS = 60.0
 
 
 @dataclass(frozen=True)
+class Nodes:
+    """A cluster, as ``2x8``, and the executor that runs jobs on it, as it is written."""
+
+    cluster: str
+    executor: str
+
+
+@dataclass(frozen=True)
 class PlannedJob:
-    """A job to submit ``after`` so many seconds, with so many iterations on so many GPUs."""
+    """A job to submit ``after`` so many seconds, with so many iterations on so many GPUs.
+
+    kind: ``sleep``, ``torch`` (a very small network on the CPU) or ``gpu`` (a transformer).
+    """
 
     after: float
     gpus: int
     iterations: int
     seconds: float
-    torch: bool = False
+    kind: str = "sleep"
 
     @property
     def work_seconds(self) -> float:
@@ -42,25 +52,29 @@ class PlannedJob:
 
     def request(self, estimate: float) -> JobRequest:
         """The request that a user submits."""
-        arguments = (sys.executable, str(SCRIPT), str(self.iterations), repr(self.seconds))
+        arguments = (
+            (str(GPU_SCRIPT), str(self.iterations))
+            if self.kind == "gpu"
+            else (str(SCRIPT), str(self.iterations), repr(self.seconds), self.kind)
+        )
         return JobRequest(
-            name="torch" if self.torch else "sleep",
-            command=(*arguments, "torch") if self.torch else arguments,
+            name=self.kind,
+            command=(sys.executable, *arguments),
             gpus=self.gpus,
             estimate=estimate,
         )
 
 
 class LiveCluster:
-    """A controller on 16 made-up GPUs of this machine, with its journal in ``folder``."""
+    """A controller of ``nodes``, with its journal in ``folder``."""
 
-    def __init__(self, folder: Path, executor: str, composition: WrittenComposition) -> None:
-        cluster = parse_cluster(CLUSTER)
+    def __init__(self, folder: Path, nodes: Nodes, composition: WrittenComposition) -> None:
+        cluster = parse_cluster(nodes.cluster)
         self._store = Store.open(f"sqlite:///{folder / 'store.db'}")
         header = Header(volvelle=volvelle.__version__, cluster=cluster, composition=composition)
         context = ExecutorContext(cluster, folder / "executor", "fidelity")
         self._folder = folder
-        self.controller = Controller(self._store, header, executors.make(executor), context)
+        self.controller = Controller(self._store, header, executors.make(nodes.executor), context)
         self.controller.start()
         self._until(lambda: all(n.state == "up" for n in self.controller.status.nodes))
 
@@ -106,35 +120,36 @@ class LiveCluster:
 
 
 @contextmanager
-def provide_executor(executor: str) -> Iterator[str]:
-    """The executor's parameters for `LiveCluster`; for Ray, a Ray cluster exists in the context."""
+def provide_nodes(cluster: str, executor: str, *, pretend: bool = True) -> Iterator[Nodes]:
+    """Nodes for `LiveCluster`; for Ray, a Ray cluster exists in the context.
+
+    pretend: the GPUs are made up.
+    """
     if executor != "ray":
-        yield f"{executor}:pretend=true"
+        yield Nodes(cluster, f"{executor}:pretend={str(pretend).lower()}")
         return
     import ray  # noqa: PLC0415 - only where it is asked for
     from ray.cluster_utils import Cluster  # noqa: PLC0415 - as above
 
-    cluster = Cluster(
-        initialize_head=True, head_node_args={"num_gpus": 0, "include_dashboard": False}
-    )
+    head = Cluster(initialize_head=True, head_node_args={"num_gpus": 0, "include_dashboard": False})
     try:
-        for node in parse_cluster(CLUSTER).nodes:
-            cluster.add_node(num_gpus=node.gpus, labels={"volvelle-node": node.name})
-        yield f"ray:address={cluster.address},linger_seconds=1"
+        for node in parse_cluster(cluster).nodes:
+            head.add_node(num_gpus=node.gpus, labels={"volvelle-node": node.name})
+        yield Nodes(cluster, f"ray:address={head.address},linger_seconds=1")
     finally:
         ray.shutdown()
-        cluster.shutdown()  # type: ignore[no-untyped-call]
+        head.shutdown()  # type: ignore[no-untyped-call]
 
 
 def run_live(
     folder: Path,
-    executor: str,
+    nodes: Nodes,
     composition: WrittenComposition,
     jobs: Sequence[PlannedJob],
     estimates: Sequence[float],
 ) -> Path:
     """Submit ``jobs`` at their times and wait until all have ended; the path of the journal."""
-    live = LiveCluster(folder, executor, composition)
+    live = LiveCluster(folder, nodes, composition)
     began = time.monotonic()
     for job, estimate in zip(jobs, estimates, strict=True):
         time.sleep(max(began + job.after - time.monotonic(), 0.0))

@@ -8,6 +8,7 @@ import pytest
 from executor_harnesses import LocalHarness
 from waiting import until
 
+from volvelle.live.agent.gpus import find_gpus
 from volvelle.live.messages import (
     AttemptEnded,
     AttemptKey,
@@ -115,14 +116,47 @@ def test_a_node_with_a_job_is_not_lost_because_its_agent_does_not_start(
     assert not harness.since(NodeLost)
 
 
+def list_gpus(folder: Path, monkeypatch: pytest.MonkeyPatch, *lines: str) -> None:
+    """Let nvidia-smi print ``lines``."""
+    nvidia_smi = folder / "nvidia-smi"
+    nvidia_smi.write_text("\n".join(["#!/bin/sh", *(f"echo '{line}'" for line in lines)]))
+    nvidia_smi.chmod(0o755)
+    monkeypatch.setenv("PATH", str(folder), prepend=":")
+
+
+@pytest.mark.parametrize(
+    ("lines", "visible", "cluster", "devices"),
+    [
+        (("0, NVIDIA H100 80GB HBM3", "1, NVIDIA H100 80GB HBM3"), None, "1x2:h100", "0,1"),
+        (("0, Tesla V100-SXM2-16GB", "1, NVIDIA A100-SXM4-80GB"), None, "1x2", "0,1"),
+        (("0, NVIDIA L40S", "1, NVIDIA L40S"), "1", "1x1:l40s", "1"),
+        (("0, NVIDIA L40S",), "MIG-a-1,MIG-a-2", "1x2:l40s", "MIG-a-1,MIG-a-2"),
+        (("0, NVIDIA L40S",), "-1", "None", ""),
+        (("No devices were found",), None, "None", ""),
+    ],
+)
+def test_the_gpus_are_those_that_nvidia_smi_lists_and_the_environment_leaves(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    lines: tuple[str, ...],
+    visible: str | None,
+    cluster: str,
+    devices: str,
+) -> None:
+    list_gpus(tmp_path, monkeypatch, *lines)
+    if visible is None:
+        monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    else:
+        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
+    assert ",".join(gpu.device for gpu in find_gpus()) == devices
+    assert str(executors.make("local").discover_cluster()) == cluster
+
+
 def test_real_gpus_are_assigned_by_their_numbers(
     harness: LocalHarness, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The program that lists them stands in for a machine with four."""
-    nvidia_smi = tmp_path / "nvidia-smi"
-    nvidia_smi.write_text("#!/bin/sh\nprintf '0\\n1\\n2\\n3\\n'\n")
-    nvidia_smi.chmod(0o755)
-    monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
+    list_gpus(tmp_path, monkeypatch, "0", "1", "2", "3")
     harness.open()
     harness.start(command=("sh", "-c", "echo $CUDA_VISIBLE_DEVICES $VOLVELLE_GPUS"), first=1)
     harness.end()
@@ -132,10 +166,7 @@ def test_real_gpus_are_assigned_by_their_numbers(
 def test_a_cluster_of_more_gpus_than_there_are_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    nvidia_smi = tmp_path / "nvidia-smi"
-    nvidia_smi.write_text("#!/bin/sh\necho 0\n")
-    nvidia_smi.chmod(0o755)
-    monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
+    list_gpus(tmp_path, monkeypatch, "0")
     context = ExecutorContext(parse_cluster("2x4"), tmp_path / "executor", "token")
     with pytest.raises(Problem, match="the cluster has 8 GPUs, this machine 1"):
         executors.make("local").open(context, print)

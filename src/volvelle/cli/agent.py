@@ -2,11 +2,14 @@
 
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from volvelle.model.extras import install
+
+if TYPE_CHECKING:
+    from volvelle.live.agent.gpus import Gpu
 
 
 def agent(
@@ -31,7 +34,10 @@ def agent(
     gpus: Annotated[
         int | None, typer.Option(min=0, metavar="N", help="The first N GPUs. Default: all.")
     ] = None,
-    gpu_type: Annotated[str, typer.Option(metavar="TYPE", help="Their type, as in a100.")] = "",
+    gpu_type: Annotated[
+        str | None,
+        typer.Option(metavar="TYPE", help="Their type, as in a100.  [default: nvidia-smi's]"),
+    ] = None,
     labels: Annotated[
         list[str] | None,
         typer.Option("--label", metavar="LABEL", help="A label of this node; as the cluster says."),
@@ -82,6 +88,7 @@ def agent(
 
     from volvelle.live.agent.files import current_umask
     from volvelle.live.agent.folders import AgentFolder, AgentSettings
+    from volvelle.live.agent.gpus import common_type
     from volvelle.live.agent.job_users import check_run_as
     from volvelle.live.plain_connections import stays_on_machine
     from volvelle.model.node import Node, read_labels
@@ -103,7 +110,7 @@ def agent(
             mend="give --authority, or say --insecure",
             usage=True,
         )
-    devices = _devices(gpus, pretend=pretend)
+    found = _gpus(gpus, pretend=pretend)
     umask = current_umask()
     os.umask(0o077)
     kept = AgentFolder(folder.absolute())
@@ -111,13 +118,16 @@ def agent(
     check_run_as(users, [kept.path, work or kept.path / "work"])
     settings = AgentSettings(
         node=Node(
-            node, len(devices) if gpus is None else gpus, gpu_type, labels=read_labels(labels or [])
+            node,
+            len(found) if gpus is None else gpus,
+            common_type(found) if gpu_type is None else gpu_type,
+            labels=read_labels(labels or []),
         ),
         connect=connect,
         key=read_or_make_key(key_file or folder / "key"),
         token=token_file.read_text(encoding="utf-8").strip() if token_file else "",
         address=address,
-        devices=None if pretend else devices,
+        devices=None if pretend else tuple(gpu.device for gpu in found),
         work=str(work.absolute()) if work else "",
         umask=umask,
         run_as=users,
@@ -157,12 +167,12 @@ def _retention_seconds(keep: str) -> float:
     return seconds
 
 
-def _devices(gpus: int | None, *, pretend: bool) -> tuple[str, ...]:
-    """The GPUs that are given to jobs, as CUDA names them. Raises `Problem`."""
+def _gpus(gpus: int | None, *, pretend: bool) -> "tuple[Gpu, ...]":
+    """The GPUs that are given to jobs; none if they are made up. Raises `Problem`."""
     from volvelle.live.agent.gpus import find_gpus
     from volvelle.model.problems import Problem
 
-    found = () if pretend else tuple(find_gpus())
+    found = () if pretend else find_gpus()
     if pretend and gpus is None:
         raise Problem("--pretend needs the number of GPUs", mend="say --gpus N", usage=True)
     if not pretend and len(found) < (gpus or 1):

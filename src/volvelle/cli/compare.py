@@ -91,7 +91,7 @@ def _with_chosen(experiment: "Experiment", workload: "Workload") -> "Experiment"
         return experiment
     chosen = chosen_policies(workload)
     remark(
-        f"{len(chosen)} of {len(policies.all())} policies are compared: those that need nothing but what "
+        f"{len(chosen)} of {len(policies.names())} policies are compared: those that need nothing but what "
         "every trace tells. Others are named with --policy, see: volvelle list policies"
     )
     return experiment.model_copy(update={"policies": chosen})

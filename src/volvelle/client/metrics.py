@@ -10,6 +10,7 @@ import atexit
 import json
 import math
 import os
+import sys
 import threading
 import time
 import warnings
@@ -90,8 +91,23 @@ def _detached(value: Any) -> Any:
     """``value`` detached from its graph, without a GPU synchronisation."""
     if hasattr(value, "detach"):
         value = value.detach()
-        return value.clone() if value.is_cuda else float(value)
+        return _OnGpu(value) if value.is_cuda else float(value)
     return float(value)
+
+
+class _OnGpu:
+    """A copy of a value that a GPU has yet to compute, on the stream that is current now."""
+
+    def __init__(self, value: Any) -> None:
+        cuda: Any = sys.modules["torch"].cuda
+        with cuda.device(value.device):
+            self._copy, self._computed = value.clone(), cuda.Event()
+            self._computed.record()
+
+    def __float__(self) -> float:
+        """The value, once it is computed: the thread that asks has a stream of its own."""
+        self._computed.synchronize()
+        return float(self._copy)
 
 
 def _number(value: Any) -> float | None:

@@ -37,6 +37,7 @@ from volvelle.model.job import Job, JobSpec, Truth
 from volvelle.model.tolerances import SAME_AMOUNT
 from volvelle.model.validation import Seconds
 
+_POLICY = float(Reason.POLICY)
 Period = Annotated[Seconds, Field(ge=1e-3, le=1e9)]
 
 
@@ -142,7 +143,7 @@ def interpreted(kernel: Kernel, view: View) -> Allocation:
         ask_at = float(kernel.decide(matrix, view.cluster(rates), kernel.memory, out))
     has = out[TARGET] > 0.0
     types = np.where(has, out[TARGET_TYPE], -1.0)
-    reasons = np.where(has | (out[TARGET_REASON] > 0.0), out[TARGET_REASON], Reason.POLICY)
+    reasons = np.where(has | (out[TARGET_REASON] > 0.0), out[TARGET_REASON], _POLICY)
     return Allocation(out[TARGET], types, reasons, out[3].astype(np.int64), ask_at=ask_at)
 
 

@@ -62,7 +62,9 @@ def judge(grid: Grid, reference: str) -> list[Judged]:
 
 
 def _policy(written: str) -> str:
-    return policies.make(written).label if written.partition(":")[0] in policies.all() else written
+    return (
+        policies.make(written).label if written.partition(":")[0] in policies.names() else written
+    )
 
 
 def _setting(run: GridRun) -> tuple[object, ...]:

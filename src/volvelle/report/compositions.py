@@ -146,7 +146,7 @@ def baseline(judged: Sequence[Composition], reference: str | None) -> Compositio
             return found
     wanted = policies.make(reference or _DEFAULT_BASELINE).label
     for one in judged:
-        known = [each for each in one.written if each.partition(":")[0] in policies.all()]
+        known = [each for each in one.written if each.partition(":")[0] in policies.names()]
         if any(policies.make(each).label == wanted for each in known):
             return one
     return judged[0]

@@ -206,7 +206,9 @@ class ArrivalTable:
             "true_table": -1.0,
             "start_gap": scheduler.overheads.start,
         }
-        for name, values in chain(defaults.items(), _declared(jobs), believed.items()):
+        for name, values in chain(
+            defaults.items(), _declared([job.spec for job in jobs]), believed.items()
+        ):
             columns[PLACE[name], at] = values
         overheads = scheduler.overheads
         costs: tuple[Callable[..., float], ...] = (
@@ -246,7 +248,7 @@ class ArrivalTable:
                 "true_work": [job.truth.work for job in jobs],
             }
             at = np.array(sharing)
-            for name, values in chain(_declared(jobs), own.items()):
+            for name, values in chain(_declared([job.spec for job in jobs]), own.items()):
                 self.columns[PLACE[name], at] = values
 
     def _write_one(self, scheduler: Scheduler, place: int) -> None:
@@ -268,11 +270,10 @@ class ArrivalTable:
         self.refused[self.numbers[place]] = reason
 
 
-def _declared(jobs: Sequence[Job]) -> Iterator[tuple[str, list[float]]]:
+def _declared(specs: Sequence[JobSpec]) -> Iterator[tuple[str, list[float]]]:
     """Columns of the state that jobs declare, each with its numbers."""
     for one in with_state(JobSpec):
-        declared = attrgetter(f"spec.{one.number}")
-        yield one.about.state, [number or 0.0 for number in map(declared, jobs)]
+        yield one.about.state, [number or 0.0 for number in map(attrgetter(one.number), specs)]
 
 
 def _tables(scheduler: Scheduler, unit_rates: Floats) -> Floats:

@@ -46,9 +46,10 @@ class AgentConnection:
 def difference(expected: Node, stated: Node) -> str:
     """A node's hardware by the configuration and by its agent; empty where they agree.
 
-    An agent that names no labels agrees with any.
+    A configuration that names no type agrees with any, and an agent that names no labels.
     """
-    if (expected.gpus, expected.gpu_type) != (stated.gpus, stated.gpu_type):
+    same_type = expected.gpu_type in ("", stated.gpu_type)
+    if expected.gpus != stated.gpus or not same_type:
         return (
             f"{expected.gpus} GPUs of type {expected.gpu_type!r}, "
             f"the agent has {stated.gpus} of {stated.gpu_type!r}"

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from volvelle.core.compiled import compiled
 from volvelle.model.arrays import Floats, Ints
-from volvelle.policies.growth import count_up_to
+from volvelle.policies.growth import count_down_to, count_up_to
 
 _HOUR, _DAY = 3600.0, 86400.0
 _AGO = np.array([_HOUR, 2 * _HOUR, 3 * _HOUR, _DAY, 2 * _DAY, 3 * _DAY])
@@ -213,11 +213,12 @@ def _recent(
             known = min(int((now - began[pool]) // quantum), windows)
             if known < 1:
                 continue
-            busy, largest = 0, 0.0
+            busy, largest, here = 0, 0.0, came[pool]
+            last = first = arrivals[pool]
             for half in range(2 * known - 1):
                 end = now - 0.5 * half * quantum
-                last = count_up_to(came[pool], arrivals[pool], end)
-                first = count_up_to(came[pool], last, end - quantum)
+                last = count_down_to(here, last, end)
+                first = count_down_to(here, min(first, last), end - quantum)
                 largest = max(largest, load[pool, last] - load[pool, first])
                 if half % 2 == 0 and last > first:
                     busy += 1

@@ -13,13 +13,14 @@ from pydantic import Field
 
 from volvelle.live.agent.files import last_line, lock, write_file
 from volvelle.live.agent.folders import LOG_RETENTION_SECONDS, AgentFolder, AgentSettings
-from volvelle.live.agent.gpus import find_gpus
+from volvelle.live.agent.gpus import common_type, find_gpus
 from volvelle.live.agent.job_users import check_run_as
 from volvelle.live.messages import Report
 from volvelle.live.nodes.agents_server import AgentsServer
 from volvelle.live.nodes.current_agents import CurrentAgents
 from volvelle.live.nodes.executor import Executor, ExecutorContext, OpenExecutor, executors
 from volvelle.live.nodes.executors.managed_agents import ManagedAgents
+from volvelle.model.cluster import Cluster, parse_cluster
 from volvelle.model.node import Node
 from volvelle.model.problems import Problem
 from volvelle.model.validation import Seconds
@@ -53,6 +54,12 @@ class Local(Executor):
         ge=0,
         description="how long an agent stays without a job when the controller was killed",
     )
+
+    def discover_cluster(self) -> Cluster | None:
+        """This machine as one node with all its GPUs; None if it has none, or they are hidden."""
+        found = () if self.pretend else find_gpus()
+        kind = f":{name}" if (name := common_type(found)) else ""
+        return parse_cluster(f"1x{len(found)}{kind}") if found else None
 
     def open(self, context: ExecutorContext, report: Callable[[Report], None]) -> OpenExecutor:
         """Start agents, or take them over. Raises `Problem`."""
@@ -229,7 +236,7 @@ def _assign_devices(
 
     A node keeps those that it had: jobs may run on them. Raises `Problem` if there are too few.
     """
-    found = [] if pretend else find_gpus()
+    found = () if pretend else find_gpus()
     if not found:
         return None
     wanted = context.cluster.gpus
@@ -242,7 +249,7 @@ def _assign_devices(
             mend=f"declare as many, or make them up: executor local:pretend=true{wait}",
         )
     devices: dict[str, tuple[str, ...]] = {}
-    free = list(found)
+    free = [gpu.device for gpu in found]
     for node in sorted(nodes, key=lambda node: not _has_attempts(context, node)):
         if before := _previous_devices(context, node, free):
             devices[node.name] = before
