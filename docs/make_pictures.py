@@ -177,7 +177,7 @@ def _photograph(
                 page.goto(address)
                 page.wait_for_timeout(1500.0)
                 if name in SHOWN:
-                    page.wait_for_selector(SHOWN[name])
+                    page.wait_for_selector(SHOWN[name], state="attached")
                 if name == "dashboard-timeline":
                     page.get_by_role("button", name="Show everything").click()
                 if name == "dashboard-policies":
