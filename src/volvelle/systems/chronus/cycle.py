@@ -3,207 +3,40 @@
 What decisions remember of each other is `Memory`; the rules are those of `volvelle.systems.chronus`.
 """
 
-import copy
-import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 
 import numpy as np
 
-from volvelle.core.columns import CHECKPOINT, GPUS, HELD, NUMBER, POOL, TYPE, TYPES
+from volvelle.core.columns import CHECKPOINT, GPUS, HELD, NUMBER, TYPE, TYPES
 from volvelle.core.decision import Promise
 from volvelle.core.fill import TARGET, TARGET_REASON, TARGET_TYPE, fill
-from volvelle.core.policy import Allocation, SolverGaps
-from volvelle.core.promises import LEAST_SLACK, Margin, keeps, over_share
+from volvelle.core.policy import Allocation
+from volvelle.core.promises import LEAST_SLACK, over_share
 from volvelle.core.state import Reason
 from volvelle.model.arrays import BoolColumn, FloatColumn, IntColumn
 from volvelle.model.job import JobSpec
 from volvelle.model.tolerances import SAME_AMOUNT
-from volvelle.systems.chronus.look import LAST, PACE, ROW, SEEN, TOO_LARGE, Look
-from volvelle.systems.chronus.recent import RecentWork
+from volvelle.systems.chronus.guarantees import Guarantees, Memory
+from volvelle.systems.chronus.look import LAST, ROW, SEEN, TOO_LARGE, Look
 from volvelle.systems.chronus.reservations import Reservations
 from volvelle.systems.chronus.selection import select
 from volvelle.systems.chronus.terms import Terms
-from volvelle.systems.hived.cells import round_up
 
-_PACES, _ENOUGH = 1000, 20
-"""Jobs of which the pace is remembered, and from how many on it says something about others."""
 _ORDER = float(Reason.ORDER)
 
 
-@dataclass
-class Memory:
-    """book: reservations. slot: the last one decided. wait: seconds until GPUs taken away are free.
-
-    elsewhere: whether a guaranteed job runs on another GPU type than its reservation's.
-    paces: how many seconds a believed second took, of the last jobs seen. pace: what is reserved for others.
-    """
-
-    book: Reservations
-    recent: RecentWork
-    margin: Margin
-    slot: int = -1
-    wait: float = 0.0
-    elsewhere: bool = False
-    gaps: SolverGaps = field(default_factory=SolverGaps)
-    paces: list[float] = field(default_factory=list)
-    pace: float = 1.0
-
-    def learn_paces(self, seen: FloatColumn, most: float) -> None:
-        """Know how slow all but the share ``most`` of the jobs are against what is believed of them."""
-        if len(seen):
-            self.paces = [*self.paces, *seen.tolist()][-_PACES:]
-        if len(seen) and len(self.paces) >= _ENOUGH:
-            self.pace = max(float(np.quantile(self.paces, 1.0 - most, method="higher")), 1.0)
-
-
 class Cycle:
-    """One decision. ``told``: guarantees that it makes or changes."""
+    """One decision. kept: what is guaranteed already; ``told``: guarantees that it makes or changes."""
 
     def __init__(self, policy: Terms, memory: Memory, look: Look) -> None:
-        self.policy, self.memory, self.look = policy, memory, look
-        self.book, self.view = memory.book, look.view
-        self.told: list[Promise] = []
-        self.counted = self._counted()
-        """GPUs that each gang is counted with."""
+        self.policy, self.memory, self.look, self.view = policy, memory, look, look.view
+        self.kept = Guarantees(policy, memory, look)
+        self.told, self.counted = self.kept.told, self.kept.counted
 
-    def _counted(self) -> FloatColumn:
-        gpus: FloatColumn = self.look.matrix[GPUS]
-        if not self.policy.rounded or not len(gpus):
-            return gpus
-        largest = int(self.view.resources.node_gpus.max())
-        return np.array([float(round_up(math.ceil(wide), largest)) for wide in gpus.tolist()])
-
-    # ------------------------------------------------------------------ what is guaranteed already
-
-    def forget_those_that_left(self) -> None:
-        """Free the reservations of jobs that are through, and see how many GPUs there are."""
-        here = self.look.row
-        gone = np.setdiff1d(self.book.rows, here[here >= 0], assume_unique=True)
-        if len(gone):
-            for finish_by in self.book.finish_by[gone].tolist():
-                self._learn(finish_by, kept=True)
-            self.book.leave(gone)
-        if (self.view.capacity != self.book.capacity).any():
-            fits = self.book.resize(self.view.capacity)
-            if not fits:
-                rows = self.book.rows
-                rows = rows[~self.book.fixed[rows]]
-                self.book.free_all(rows)
-                self._reserve(rows)
-
-    def renew(self) -> None:
-        """A lease ended: reserve what guaranteed jobs still need; see who can still be kept."""
-        self.memory.learn_paces(self.look.measure(), self.policy.broken)
-        self.book.begin(self.look.slot)
-        self._adapt_to_checkpoints()
-        place = self.look.places(len(self.book.number))
-        rows = self.book.rows
-        for row in rows[self.book.finish_by[rows] < self.view.now].tolist():
-            if not keeps(self.view.now, self.book.finish_by[row]):
-                self._learn(float(self.book.finish_by[row]), kept=False)
-                self._drop(row, int(place[row]))
-        rows = rows[(self.book.number[rows] >= 0) & ~self.book.fixed[rows]]
-        runs = self.look.matrix[HELD, place[rows]] > 0.0
-        now, some = self.book.holds(self.look.slot)[rows], self.book.some[rows]
-        self._reserve(rows[runs | now | ~some])
-
-    def _reserve(self, rows: IntColumn) -> bool:
-        """Reserve anew for these rows, least time first; whether all have a reservation.
-
-        Jobs without one keep their guarantee as long as it is not impossible: they are served right after
-        those that have one.
-        """
-        place = self.look.places(len(self.book.number))
-        rows = rows[np.argsort(self.book.finish_by[rows], kind="stable")]
-        rows = rows[~self._reserve_each(rows, place)]
-        if not self._reserve_each(rows, place).all():
-            self._arrange()
-        left = rows[~self.book.some[rows]].tolist()
-        for row in left:
-            seconds = self.look.seconds[self.book.type[row], place[row]]
-            if not keeps(self.view.now + seconds, self.book.finish_by[row]):
-                reason = "it cannot be through by then any more"
-                self.told.append(Promise(int(self.book.number[row]), reason=reason))
-                self._learn(float(self.book.finish_by[row]), kept=False)
-                self._drop(row, int(place[row]))
-        return not left
-
-    def _arrange(self) -> None:
-        """Reserve for all anew, the earliest guarantee first, if that has room for all or for more.
-
-        Reservations are as late as they can be, longer than is believed, and made one after another: a job
-        may find no room beside those of others that could be elsewhere, or shorter. Without a reservation it
-        would be stopped for them.
-        """
-        before = copy.deepcopy(self.book)
-        rows = self.book.rows[~self.book.fixed[self.book.rows]]
-        rows = rows[np.argsort(self.book.finish_by[rows], kind="stable")]
-        place = self.look.places(len(self.book.number))
-        for spare in (1.0, 0.0):
-            self.book.free_all(rows)
-            able = self._reserve_each(rows, place, spare=spare)
-            if able.all() or (not spare and able.sum() > before.some[rows].sum()):
-                return
-        self.memory.book = self.book = before
-
-    def _reserve_each(self, rows: IntColumn, place: IntColumn, *, spare: float = 1.0) -> BoolColumn:
-        """Reserve anew for these rows, one after another; (rows,) whether there is room.
-
-        spare: the part of the time beyond what is believed (`_need`) that is reserved.
-        """
-        look, book, at = self.look, self.book, place[rows]
-        book.gap[rows] = look.gap[at] + self.memory.wait
-        types = book.type[rows]
-        goes_on = look.run_on(at, types)
-        most, least = self._need(types, at), self._believed(types, at)
-        need = least + spare * (most - least)
-        first_gap = np.where(goes_on, look.starting[at], book.gap[rows])
-        return book.reserve_each(rows, self.view.now, look.slot, need, first_gap)
-
-    def _need(self, gpu_type: IntColumn, at: IntColumn) -> FloatColumn:
-        """Seconds of work to be reserved for jobs on these types."""
-        look, memory = self.look, self.memory
-        own = look.own[PACE, at]
-        pace = np.where(own > 0.0, np.maximum(own, 1.0), memory.pace)
-        return self._believed(gpu_type, at) * pace * (1.0 + memory.margin.now)
-
-    def _believed(self, gpu_type: IntColumn, at: IntColumn) -> FloatColumn:
-        """Seconds of work that are believed left of jobs on these types."""
-        look = self.look
-        started = np.where(look.run_on(at, gpu_type), look.starting[at], 0.0)
-        left: FloatColumn = look.seconds[gpu_type, at] - started
-        return left
-
-    def _need_of(self, gpu_type: int, at: int) -> float:
-        return float(self._need(np.array([gpu_type]), np.array([at]))[0])
-
-    def _drop(self, row: int, at: int) -> None:
-        self.book.leave(np.array([row]))
-        self.look.own[ROW, at] = 0.0
-
-    def _learn(self, finish_by: float, *, kept: bool) -> None:
-        """Adapt the margin: a guarantee was kept or broken."""
-        if finish_by < np.inf:
-            self.memory.margin.learn(kept=kept)
-
-    def _adapt_to_checkpoints(self) -> None:
-        """Know of the longest checkpoint of the jobs here, if all guarantees can be kept with it.
-
-        Jobs with longer ones do not run: to take their GPUs away would take too long.
-        """
-        memory, longest = self.memory, self.look.longest_checkpoint
-        if longest == memory.wait:
-            return
-        rows = self.book.rows
-        rows = rows[~self.book.fixed[rows]]
-        if longest < memory.wait or not len(rows):
-            memory.wait = longest if not len(rows) else memory.wait
-            return
-        book, wait, memory.wait = copy.deepcopy(self.book), memory.wait, longest
-        place = self.look.places(len(self.book.number))
-        if not self._reserve_each(rows, place).all():
-            memory.wait, memory.book, self.book = wait, book, book
+    @property
+    def book(self) -> Reservations:
+        """Reservations."""
+        return self.memory.book
 
     # ------------------------------------------------------------------ answers
 
@@ -235,12 +68,12 @@ class Cycle:
                 reason = "it may not be preempted, so nothing is guaranteed before it starts"
                 self.told.append(Promise(number, reason=reason))
         elif given is not None and given.finish_by is not None:
-            row = self._enter(at)
+            row = self.kept.enter(at)
             self.book.finish_by[row] = given.finish_by
             self.book.type[row] = next(iter(look.types(at)), 0)
             look.own[ROW, at] = row + 1.0
-            if not self._try(at, row, given.finish_by):
-                self._arrange()
+            if not self.kept.reserve(at, row, given.finish_by):
+                self.kept.arrange()
         elif spec.rewards and (limit := self._limit(at, spec)):
             self.told.append(Promise(number, reason=limit))
         elif spec.rewards and not self._promise(at, steps_of(spec)) and given is None:
@@ -269,37 +102,16 @@ class Cycle:
             look.own[SEEN, at] = TOO_LARGE
             return False
         now, rate = self.view.now, self.memory.recent.rate_of_smaller(work, self.view.now)
-        row = self._enter(at)
+        row = self.kept.enter(at)
         if self._pool_has_room(row):
             for finish_by, step in steps:
                 room = book.has_room(look.slot, now, finish_by, work, rate)
-                if room and self._try(at, row, finish_by):
+                if room and self.kept.reserve(at, row, finish_by):
                     look.own[ROW, at] = row + 1.0
                     self.told.append(Promise(look.number(at), finish_by, step))
                     return True
         book.leave(np.array([row]))
         return False
-
-    def _try(self, at: int, row: int, finish_by: float) -> bool:
-        """Reserve what a job needs to be through by then, on the first type where that is possible."""
-        self.book.finish_by[row] = finish_by
-        self.book.gap[row] = self.look.gap[at] + self.memory.wait
-        for gpu_type in self.look.types(at):
-            start = self._first_slot(at)
-            goes_on = start == self.look.slot and self.look.runs_on(at, gpu_type)
-            first_gap = float(self.look.starting[at] if goes_on else self.book.gap[row])
-            need = self._need_of(gpu_type, at)
-            if self.book.reserve(row, gpu_type, self.view.now, start, need, first_gap):
-                return True
-        return False
-
-    def _first_slot(self, at: int) -> int:
-        """From which slot on a job can have GPUs: of a pool, from the next lease on if not now."""
-        return (
-            self.look.slot
-            if self.look.fresh or self.look.matrix[POOL, at] < 0.0
-            else self.look.slot + 1
-        )
 
     def _offer(self, at: int, spec: JobSpec) -> None:
         """Tell a job by when it could be through, or guarantee that if it accepts it."""
@@ -307,7 +119,7 @@ class Cycle:
         gap, gpus = look.gap[at] + self.memory.wait, float(self.counted[at])
         earliest = np.inf
         for gpu_type in look.types(at):
-            start, need = self._first_slot(at), self._need_of(gpu_type, at)
+            start, need = self.kept.first_slot(at), self.kept.need_of(gpu_type, at)
             finish = book.earliest(gpu_type, self.view.now, start, gpus, need, gap)
             earliest = min(earliest, finish)
         earliest += (earliest - self.view.now) * max(self.memory.margin.now, LEAST_SLACK)
@@ -333,10 +145,6 @@ class Cycle:
             return True
         all_of_it = self.book.gpus[rows[self.book.pool[rows] == pool]].sum()
         return bool(all_of_it <= self.view.quota[pool])
-
-    def _enter(self, at: int) -> int:
-        matrix = self.look.matrix
-        return self.book.enter(self.look.number(at), float(self.counted[at]), int(matrix[POOL, at]))
 
     def select(self) -> None:
         """An SLO lease ended: guarantee something to jobs that were guaranteed nothing, as a program says."""
@@ -423,9 +231,9 @@ class Cycle:
         for at in found[np.lexsort((look.matrix[NUMBER, found], service[found]))].tolist():
             if not book.free_in(look.slot, 1).any():
                 break
-            rows.append(row := self._enter(at))
+            rows.append(row := self.kept.enter(at))
             steps = steps_of(self.view.spec(look.number(at)))
-            if any(due > now and self._try(at, row, due) for due, _ in steps):
+            if any(due > now and self.kept.reserve(at, row, due) for due, _ in steps):
                 needs[at] = book.held[row, look.slot - book.first]
         book.leave(np.array(rows, dtype=np.int64))
         return needs
@@ -484,7 +292,7 @@ class Cycle:
 
     def _hold_to_end(self, at: int, gpu_type: int) -> bool:
         """Reserve GPUs for a job from now until it ends, and guarantee that; whether it is possible."""
-        look, row = self.look, self._enter(at)
+        look, row = self.look, self.kept.enter(at)
         seconds = float(look.seconds[gpu_type, at])
         if not look.runs_on(at, gpu_type):
             seconds += look.gap[at] + self.memory.wait

@@ -8,7 +8,8 @@ from volvelle.core.policy import Allocation, SolverGaps, policies
 from volvelle.core.promises import Margin
 from volvelle.core.view import View
 from volvelle.model.tolerances import WHOLE_NUMBER
-from volvelle.systems.chronus.cycle import Cycle, Memory
+from volvelle.systems.chronus.cycle import Cycle
+from volvelle.systems.chronus.guarantees import Memory
 from volvelle.systems.chronus.look import OWN_COLUMNS, Look
 from volvelle.systems.chronus.recent import RecentWork
 from volvelle.systems.chronus.reservations import Reservations
@@ -43,10 +44,10 @@ class Chronus(Terms):
         memory = self._remembered(view)
         slot = int(view.now / self._slot_seconds + WHOLE_NUMBER)
         cycle = Cycle(self, memory, Look.at(view, slot, slot != memory.slot))
-        cycle.forget_those_that_left()
+        cycle.kept.forget_those_that_left()
         if cycle.look.fresh:
             ended, memory.slot = memory.slot // self.parts, slot
-            cycle.renew()
+            cycle.kept.renew()
             cycle.answer()
             if slot // self.parts != ended:
                 cycle.select()

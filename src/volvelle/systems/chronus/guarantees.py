@@ -1,0 +1,225 @@
+"""Guarantees that are kept: what Chronus remembers between its decisions, and reservations made anew."""
+
+import copy
+import math
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from volvelle.core.columns import GPUS, HELD, POOL
+from volvelle.core.decision import Promise
+from volvelle.core.policy import SolverGaps
+from volvelle.core.promises import Margin, keeps
+from volvelle.model.arrays import BoolColumn, FloatColumn, IntColumn
+from volvelle.systems.chronus.look import PACE, ROW, Look
+from volvelle.systems.chronus.recent import RecentWork
+from volvelle.systems.chronus.reservations import Reservations
+from volvelle.systems.chronus.terms import Terms
+from volvelle.systems.hived.cells import round_up
+
+_PACES, _ENOUGH = 1000, 20
+"""Jobs of which the pace is remembered, and from how many on it says something about others."""
+
+
+@dataclass
+class Memory:
+    """book: reservations. slot: the last one decided. wait: seconds until GPUs taken away are free.
+
+    elsewhere: whether a guaranteed job runs on another GPU type than its reservation's.
+    paces: how many seconds a believed second took, of the last jobs seen. pace: what is reserved for others.
+    """
+
+    book: Reservations
+    recent: RecentWork
+    margin: Margin
+    slot: int = -1
+    wait: float = 0.0
+    elsewhere: bool = False
+    gaps: SolverGaps = field(default_factory=SolverGaps)
+    paces: list[float] = field(default_factory=list)
+    pace: float = 1.0
+
+    def learn_paces(self, seen: FloatColumn, most: float) -> None:
+        """Know how slow all but the share ``most`` of the jobs are against what is believed of them."""
+        if len(seen):
+            self.paces = [*self.paces, *seen.tolist()][-_PACES:]
+        if len(seen) and len(self.paces) >= _ENOUGH:
+            self.pace = max(float(np.quantile(self.paces, 1.0 - most, method="higher")), 1.0)
+
+
+class Guarantees:
+    """The guarantees at one decision. ``told``: those that it makes or changes."""
+
+    def __init__(self, policy: Terms, memory: Memory, look: Look) -> None:
+        self.policy, self.memory, self.look, self.view = policy, memory, look, look.view
+        self.told: list[Promise] = []
+        self.counted = self._counted()
+        """GPUs that each gang is counted with."""
+
+    @property
+    def book(self) -> Reservations:
+        """Reservations; another object where all were made anew and that was taken back."""
+        return self.memory.book
+
+    def forget_those_that_left(self) -> None:
+        """Free the reservations of jobs that are through, and see how many GPUs there are."""
+        here = self.look.row
+        gone = np.setdiff1d(self.book.rows, here[here >= 0], assume_unique=True)
+        if len(gone):
+            for finish_by in self.book.finish_by[gone].tolist():
+                self._learn(finish_by, kept=True)
+            self.book.leave(gone)
+        if (self.view.capacity != self.book.capacity).any():
+            fits = self.book.resize(self.view.capacity)
+            if not fits:
+                rows = self.book.rows
+                rows = rows[~self.book.fixed[rows]]
+                self.book.free_all(rows)
+                self._reserve(rows)
+
+    def renew(self) -> None:
+        """A lease ended: reserve what guaranteed jobs still need; see who can still be kept."""
+        self.memory.learn_paces(self.look.measure(), self.policy.broken)
+        self.book.begin(self.look.slot)
+        self._adapt_to_checkpoints()
+        place = self.look.places(len(self.book.number))
+        rows = self.book.rows
+        for row in rows[self.book.finish_by[rows] < self.view.now].tolist():
+            if not keeps(self.view.now, self.book.finish_by[row]):
+                self._learn(float(self.book.finish_by[row]), kept=False)
+                self._drop(row, int(place[row]))
+        rows = rows[(self.book.number[rows] >= 0) & ~self.book.fixed[rows]]
+        runs = self.look.matrix[HELD, place[rows]] > 0.0
+        now, some = self.book.holds(self.look.slot)[rows], self.book.some[rows]
+        self._reserve(rows[runs | now | ~some])
+
+    def _reserve(self, rows: IntColumn) -> bool:
+        """Reserve anew for these rows, least time first; whether all have a reservation.
+
+        Jobs without one keep their guarantee as long as it is not impossible: they are served right after
+        those that have one.
+        """
+        place = self.look.places(len(self.book.number))
+        rows = rows[np.argsort(self.book.finish_by[rows], kind="stable")]
+        rows = rows[~self._reserve_each(rows, place)]
+        if not self._reserve_each(rows, place).all():
+            self.arrange()
+        left = rows[~self.book.some[rows]].tolist()
+        for row in left:
+            seconds = self.look.seconds[self.book.type[row], place[row]]
+            if not keeps(self.view.now + seconds, self.book.finish_by[row]):
+                reason = "it cannot be through by then any more"
+                self.told.append(Promise(int(self.book.number[row]), reason=reason))
+                self._learn(float(self.book.finish_by[row]), kept=False)
+                self._drop(row, int(place[row]))
+        return not left
+
+    def arrange(self) -> None:
+        """Reserve for all anew, the earliest guarantee first, if that has room for all or for more.
+
+        Reservations are as late as they can be, longer than is believed, and made one after another: a job
+        may find no room beside those of others that could be elsewhere, or shorter. Without a reservation it
+        would be stopped for them.
+        """
+        before = copy.deepcopy(self.book)
+        rows = self.book.rows[~self.book.fixed[self.book.rows]]
+        rows = rows[np.argsort(self.book.finish_by[rows], kind="stable")]
+        place = self.look.places(len(self.book.number))
+        for spare in (1.0, 0.0):
+            self.book.free_all(rows)
+            able = self._reserve_each(rows, place, spare=spare)
+            if able.all() or (not spare and able.sum() > before.some[rows].sum()):
+                return
+        self.memory.book = before
+
+    def _reserve_each(self, rows: IntColumn, place: IntColumn, *, spare: float = 1.0) -> BoolColumn:
+        """Reserve anew for these rows, one after another; (rows,) whether there is room.
+
+        spare: the part of the time beyond what is believed (`_need`) that is reserved.
+        """
+        look, book, at = self.look, self.book, place[rows]
+        book.gap[rows] = look.gap[at] + self.memory.wait
+        types = book.type[rows]
+        goes_on = look.run_on(at, types)
+        most, least = self._need(types, at), self._believed(types, at)
+        need = least + spare * (most - least)
+        first_gap = np.where(goes_on, look.starting[at], book.gap[rows])
+        return book.reserve_each(rows, self.view.now, look.slot, need, first_gap)
+
+    def _need(self, gpu_type: IntColumn, at: IntColumn) -> FloatColumn:
+        """Seconds of work to be reserved for jobs on these types."""
+        look, memory = self.look, self.memory
+        own = look.own[PACE, at]
+        pace = np.where(own > 0.0, np.maximum(own, 1.0), memory.pace)
+        return self._believed(gpu_type, at) * pace * (1.0 + memory.margin.now)
+
+    def _believed(self, gpu_type: IntColumn, at: IntColumn) -> FloatColumn:
+        """Seconds of work that are believed left of jobs on these types."""
+        look = self.look
+        started = np.where(look.run_on(at, gpu_type), look.starting[at], 0.0)
+        left: FloatColumn = look.seconds[gpu_type, at] - started
+        return left
+
+    def need_of(self, gpu_type: int, at: int) -> float:
+        """Seconds of work to be reserved for a job on this type."""
+        return float(self._need(np.array([gpu_type]), np.array([at]))[0])
+
+    def _drop(self, row: int, at: int) -> None:
+        self.book.leave(np.array([row]))
+        self.look.own[ROW, at] = 0.0
+
+    def _learn(self, finish_by: float, *, kept: bool) -> None:
+        """Adapt the margin: a guarantee was kept or broken."""
+        if finish_by < np.inf:
+            self.memory.margin.learn(kept=kept)
+
+    def _adapt_to_checkpoints(self) -> None:
+        """Know of the longest checkpoint of the jobs here, if all guarantees can be kept with it.
+
+        Jobs with longer ones do not run: to take their GPUs away would take too long.
+        """
+        memory, longest = self.memory, self.look.longest_checkpoint
+        if longest == memory.wait:
+            return
+        rows = self.book.rows
+        rows = rows[~self.book.fixed[rows]]
+        if longest < memory.wait or not len(rows):
+            memory.wait = longest if not len(rows) else memory.wait
+            return
+        book, wait, memory.wait = copy.deepcopy(self.book), memory.wait, longest
+        place = self.look.places(len(self.book.number))
+        if not self._reserve_each(rows, place).all():
+            memory.wait, memory.book = wait, book
+
+    def reserve(self, at: int, row: int, finish_by: float) -> bool:
+        """Reserve what a job needs to be through by then, on the first type where that is possible."""
+        self.book.finish_by[row] = finish_by
+        self.book.gap[row] = self.look.gap[at] + self.memory.wait
+        for gpu_type in self.look.types(at):
+            start = self.first_slot(at)
+            goes_on = start == self.look.slot and self.look.runs_on(at, gpu_type)
+            first_gap = float(self.look.starting[at] if goes_on else self.book.gap[row])
+            need = self.need_of(gpu_type, at)
+            if self.book.reserve(row, gpu_type, self.view.now, start, need, first_gap):
+                return True
+        return False
+
+    def first_slot(self, at: int) -> int:
+        """From which slot on a job can have GPUs: of a pool, from the next lease on if not now."""
+        return (
+            self.look.slot
+            if self.look.fresh or self.look.matrix[POOL, at] < 0.0
+            else self.look.slot + 1
+        )
+
+    def enter(self, at: int) -> int:
+        """The row of a job that enters the book."""
+        matrix = self.look.matrix
+        return self.book.enter(self.look.number(at), float(self.counted[at]), int(matrix[POOL, at]))
+
+    def _counted(self) -> FloatColumn:
+        gpus: FloatColumn = self.look.matrix[GPUS]
+        if not self.policy.rounded or not len(gpus):
+            return gpus
+        largest = int(self.view.resources.node_gpus.max())
+        return np.array([float(round_up(math.ceil(wide), largest)) for wide in gpus.tolist()])
