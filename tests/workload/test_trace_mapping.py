@@ -157,6 +157,11 @@ def test_a_map_that_cannot_be_read_shows_the_form(entry: str) -> None:
             "'id=Nr,submit_time=Angelegt,gpus=Karten,duration=Laufzeit (h):h,user=Who'",
         ),
         (
+            "Eingereicht,Gestartet,Beendet,GPUs,Laufzeit (h)",
+            "'submit_time=Eingereicht,gpus=GPUs,duration=Laufzeit (h):h,start_time=Gestartet,"
+            "end_time=Beendet'",
+        ),
+        (
             "Experiment ID,submitted,hours",
             "'id=Experiment ID,submit_time=submitted,gpus=?,duration=hours:h'",
         ),
@@ -394,6 +399,16 @@ def test_times_with_and_without_a_zone_are_told(tmp_path: Path) -> None:
     (reason,) = report.assumed
     assert "with and without a time zone" in reason
     assert "line 3, column submit_time" in report.examples[reason][0]
+
+
+def test_a_column_that_counts_is_there_once(tmp_path: Path) -> None:
+    path = tmp_path / "us.csv"
+    path.write_text("submit_time,gpus,gpus,duration,note,note\n0,1,2,60,x,y\n")
+    with pytest.raises(Problem, match=r"us\.csv line 1: 2 columns are called 'gpus'\. Rename all"):
+        read_trace(path)
+    with pytest.raises(Problem, match="2 columns are called 'note'"):
+        read_trace(path, columns={"gpus": "3", "user": "note"})
+    assert read_trace(path, columns={"gpus": "3"}).gpus.tolist() == [3.0]
 
 
 def test_columns_that_fit_as_well_are_named(tmp_path: Path) -> None:

@@ -141,6 +141,7 @@ def mapped(blocks: Iterable[Columns], options: OwnOptions, ledger: Ledger) -> It
                 ours: theirs if theirs in block.header else theirs.rpartition(":")[0]
                 for ours, theirs in columns.items()
             }
+            block.header.refuse_twice(ledger.headings.get(ours, ours) for ours in COLUMNS)
         ours = block if under is None else _with_types(under(block))
         states.note(ours)
         if len(zones) < 2:

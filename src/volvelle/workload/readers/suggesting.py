@@ -36,7 +36,7 @@ _LARGE, _UNREADABLE = "impossibly large ", "unreadable "
 def suggested(names: Sequence[str]) -> str:
     """A ``--map`` line for a file with the columns ``names``; ``?`` where no name is near."""
     found = _paired(names)
-    if "duration" in found or not {"start_time", "end_time"} <= found.keys():
+    if not {"start_time", "end_time"} <= found.keys():
         found = {
             ours: name for ours, name in found.items() if ours not in ("start_time", "end_time")
         }
