@@ -84,7 +84,11 @@ class OwnOptions(ReaderOptions):
             datetime.strptime("", dates)
         except ValueError as error:
             if "does not match" not in str(error):  # of the format, not of the empty text
-                raise
+                raise Problem(
+                    f"dates cannot be written {dates!r}: {error}",
+                    mend="say their form as in --dates '%d.%m.%Y %H:%M'",
+                    usage=True,
+                ) from None
         return dates
 
 
