@@ -17,7 +17,7 @@ from volvelle.model.arrays import BoolColumn, FloatColumn, IntColumn
 from volvelle.model.job import JobSpec
 from volvelle.model.tolerances import SAME_AMOUNT
 from volvelle.systems.chronus.guarantees import Guarantees, Memory
-from volvelle.systems.chronus.look import GIVEN, LAST, ROW, SEEN, TOO_LARGE, Look
+from volvelle.systems.chronus.look import LAST, ROW, SEEN, TOO_LARGE, Look
 from volvelle.systems.chronus.reservations import Reservations
 from volvelle.systems.chronus.selection import select
 from volvelle.systems.chronus.terms import Terms
@@ -191,9 +191,8 @@ class Cycle:
         self, gpus: FloatColumn, types: FloatColumn, reason: FloatColumn, order: IntColumn | None
     ) -> Allocation:
         """The allocation; the memory knows whether a guaranteed job runs on a type that it is to leave."""
-        matrix, own = self.look.matrix, self.look.own
-        starts = (gpus > 0.0) & ((matrix[HELD] == 0.0) | (matrix[TYPE] != types))
-        own[GIVEN, starts] = self.view.now
+        starts = self.look.matrix[NUMBER, (gpus > 0.0) & self.look.waiting]
+        self.memory.given |= dict.fromkeys(starts.astype(np.int64).tolist(), self.view.now)
         elsewhere = (self.look.row >= 0) & (gpus > 0.0) & ~self._as_reserved(gpus, types)
         self.memory.elsewhere = bool(elsewhere.any())
         return Allocation(gpus, types, reason, order, promises=tuple(self.told))

@@ -31,6 +31,7 @@ class Memory:
 
     elsewhere: whether a guaranteed job runs on another GPU type than its reservation's.
     paces: how many seconds a believed second took, of the last jobs seen. pace: what is reserved for others.
+    given: when jobs were given GPUs to start on since that was looked at last, by number.
     lates: by how many seconds real starts came late, of the last that did. late: what is reserved for that.
     """
 
@@ -43,6 +44,7 @@ class Memory:
     gaps: SolverGaps = field(default_factory=SolverGaps)
     paces: list[float] = field(default_factory=list)
     pace: float = 1.0
+    given: dict[int, float] = field(default_factory=dict)
     lates: list[float] = field(default_factory=list)
     late: float = 0.0
 
@@ -92,8 +94,10 @@ class Guarantees:
 
     def renew(self) -> None:
         """A lease ended: reserve what guaranteed jobs still need; see who can still be kept."""
-        self.memory.learn_paces(self.look.measure(), self.policy.broken)
-        self.memory.learn_starts(self.look.lateness(self.memory.wait), self.policy.broken)
+        memory = self.memory
+        memory.learn_paces(self.look.measure(), self.policy.broken)
+        memory.learn_starts(self.look.lateness(memory.given, memory.wait), self.policy.broken)
+        memory.given = {}
         self.book.begin(self.look.slot)
         self._adapt_to_checkpoints()
         place = self.look.places(len(self.book.number))

@@ -1,5 +1,6 @@
 """Chronus' reading of a view: run time that is left, costs of starts, the present slot."""
 
+from collections.abc import Mapping
 from typing import NamedTuple
 
 import numpy as np
@@ -26,11 +27,11 @@ from volvelle.core.view import View
 from volvelle.model.arrays import BoolColumn, FloatColumn, Floats, IntColumn
 from volvelle.model.tolerances import SAME_MOMENT
 
-ROW, LAST, SEEN, PACE, SINCE, LEFT, GIVEN = range(7)
+ROW, LAST, SEEN, PACE, SINCE, LEFT = range(6)
 """The policy's own columns: the row of its reservation + 1, its last deadline (0: none), 1 once answered; how
 many seconds a believed second takes (0: not seen yet), when that was last looked at (0: it did not run), and
-the believed seconds that were left then; when it was given GPUs to start on, until that was looked at (0)."""
-OWN_COLUMNS = 7
+the believed seconds that were left then."""
+OWN_COLUMNS = 6
 _SAME_PACE = 1e-6
 TOO_LARGE = 2.0
 """In `SEEN`: it was answered, and was too large to be guaranteed anything."""
@@ -113,15 +114,15 @@ class Look(NamedTuple):
         own[SINCE, running], own[LEFT, running] = now, left
         return first
 
-    def lateness(self, wait: float) -> FloatColumn:
-        """How many seconds later than ``wait`` after they were given GPUs jobs started, of those that did.
+    def lateness(self, given: Mapping[int, float], wait: float) -> FloatColumn:
+        """How many seconds later than ``wait`` after they were ``given`` GPUs jobs started, of those that did.
 
         Simulated starts take what is declared; real ones take what is seen here.
         """
-        running = np.flatnonzero(~self.waiting & (self.own[GIVEN] > 0.0))
-        took = self.matrix[STARTED, running] - self.own[GIVEN, running]
-        self.own[GIVEN] = 0.0
-        late: FloatColumn = took - max(wait, self.longest_checkpoint)
+        running = np.flatnonzero(~self.waiting & np.isin(self.matrix[NUMBER], list(given)))
+        since = np.array([given[self.number(at)] for at in running.tolist()])
+        wait = max(wait, self.longest_checkpoint)
+        late: FloatColumn = self.matrix[STARTED, running] - since - wait
         return late[late > SAME_MOMENT]
 
     @property
