@@ -115,7 +115,7 @@ class Look(NamedTuple):
         return first
 
     def lateness(self, given: Mapping[int, float], wait: float) -> FloatColumn:
-        """How many seconds later than ``wait`` after they were ``given`` GPUs jobs started, of those that did.
+        """How many seconds later than ``wait`` after they were ``given`` GPUs jobs started, where later.
 
         Simulated starts take what is declared; real ones take what is seen here.
         """
