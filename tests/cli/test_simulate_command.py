@@ -127,6 +127,14 @@ def test_a_job_wider_than_the_cluster_is_rejected_with_its_reason(
     assert read_jobs(tmp_path / "run" / "jobs.csv").status.count("rejected") == 2
 
 
+def test_jobs_that_are_all_rejected_are_an_error(volvelle: Volvelle) -> None:
+    Path("us.csv").write_text("id,submit_time,gpus,duration\na,0,64,100\n")
+    for command in (["simulate"], ["compare", "-p", "fifo", "--workers", "1"]):
+        ran = volvelle(*command, "us.csv", "-c", "4x8")
+        assert ran.status == 1
+        assert "'us' has no job that runs: all 1 are rejected; job 'a' wants 64 GPUs" in ran.err
+
+
 def test_running_again_replaces_the_run_if_it_may(volvelle: Volvelle, trace: Path) -> None:
     def simulated(policy: str, *more: str) -> tuple[Ran, str]:
         ran = volvelle("simulate", trace, "-c", "1x8", "-p", policy, "--out", "run", *more)

@@ -173,6 +173,8 @@ def test_a_view_that_does_not_exist_is_named_and_the_skip_link_leaves_the_view(s
         site.go(page, name)
         page.wait_for_selector(f"#status:has-text('There is no view {name}')")
         assert page.locator("nav a[aria-current]").inner_text() == "Overview"
+    page.evaluate("location.hash = '#/jobs/1'")
+    page.wait_for_url("**#/job/1")
     site.go(page, "nodes")
     assert page.locator("#status").inner_text() == ""
     page.locator(".skip").focus()
@@ -262,8 +264,7 @@ def test_the_queue_by_keyboard_remembered_and_live(site: Site) -> None:
     page.reload()
     page.wait_for_selector("#queue-2")
     assert page.locator("#queue-0").count() == 0
-    page.locator("table[role=grid]").focus()
-    for key in ("End", "Space"):
+    for key in ("/", "Escape", "End", "Space"):
         page.keyboard.press(key)
     page.wait_for_selector("#queue-2[aria-selected=true]")
     submit(site.api, name="after it", after=[2])

@@ -260,6 +260,8 @@ def test_a_command_right_after_serve_waits_until_it_listens(tmp_path: Path) -> N
     with other.starting(), pytest.raises(Problem, match=r"or not running\. Try again in a moment"):
         other.read_address()
     assert not (tmp_path / "b" / "volvelle-serve").exists()
+    around = {"VOLVELLE_SERVER": str(tmp_path), "VOLVELLE_TOKEN": "x"}
+    assert ApiClient.find(around).url == "http://127.0.0.1:1"  # the folder that it is in
 
 
 def test_a_command_pasted_with_serve_waits_for_its_process(tmp_path: Path) -> None:

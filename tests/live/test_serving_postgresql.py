@@ -29,7 +29,7 @@ def test_a_server_with_its_store_in_postgresql_from_start_to_restart(tmp_path: P
         until(lambda: server.job(1).get("state") == "running")
         server.kill()
         server.start(CONFIG.format(policy="srsf", url=database.url, seed=7))
-        until(lambda: "1 jobs from before, see: volvelle queue" in server.output)
+        until(lambda: "1 job from before, see: volvelle queue" in server.output)
         assert "warning: policy: fifo until now, srsf from now on" in server.output
         assert "has 0, the configuration 7; 0 goes on to hold" in server.output
         released.touch()

@@ -41,6 +41,14 @@ def test_labels_stay_within_the_panel() -> None:
     assert labels["sure"].anchor == "end"
 
 
+def test_labels_of_points_close_together_stand_one_over_the_other() -> None:
+    names = ["p50", "balanced", "cheapest", "fastest"]
+    close = Dots("front", np.array([1.0, 1.01, 1.02, 9.0]), np.ones(4), "series-1", labels=names)
+    drawing = scatter("Trade-off", [close], Axis("JCT"), Axis("error"))
+    lines = [m.y for m in drawing.marks if isinstance(m, Text) and m.text in names[:3]]
+    assert min(np.diff(sorted(lines))) >= 14
+
+
 def test_nothing_to_show_is_an_empty_frame() -> None:
     nothing = Dots("front", np.zeros(0), np.zeros(0), "series-1")
     drawing = scatter("Trade-off", [nothing], Axis("JCT"), Axis("error", log=True))

@@ -131,7 +131,7 @@ def _compare(
     png: bool,
 ) -> None:
     from volvelle.cli.formatting import counted
-    from volvelle.cli.output import progress, remark_on_placements
+    from volvelle.cli.output import progress, refuse_all_rejected, remark_on_placements
     from volvelle.cli.reading import read_workloads, remark_on_record
     from volvelle.notebook.runs import make_comparison, planned_runs
 
@@ -159,6 +159,9 @@ def _compare(
     seconds = time.monotonic() - began
     finished = [result for result in comparison.made if result.status.value == "finished"]
     if finished:
+        if len(finished) == len(comparison.made):
+            names = next(iter(sources.values())).workload.name
+            refuse_all_rejected(names, comparison.outcomes.values())
         said = _headline(cluster, sources, demo)
         said += f"{_simulated(finished, experiment)} in {seconds:.1f} s"
         _print_results(comparison, directory, output, said, experiment.metrics, png=png)

@@ -13,6 +13,11 @@ Job = dict[str, Any]
 
 _NAMED = 5
 """Jobs that are named by their numbers where there are many."""
+UNDERTAKEN = (
+    "A guarantee is a finish that the policy or the admission undertakes to keep; "
+    "a forecast is when the job is expected to finish."
+)
+"""What a guarantee is beside a forecast."""
 OVER = ("finished", "failed", "cancelled", "rejected")
 """Final states of jobs."""
 

@@ -81,7 +81,7 @@ def history(
     limit: Annotated[int, typer.Option("--limit", "-n", min=1, max=10_000, help="How many.")] = 20,
     output: options.Output = Form.TABLE,
 ) -> None:
-    """The jobs that are over, the latest first: how long they waited and took, how they ended."""
+    """The jobs that are over, those submitted last first: how long they waited and took, how they ended."""
     client = _client()
 
     def read() -> list[Row]:
@@ -190,6 +190,8 @@ def why(which: Which, output: options.Output = Form.TABLE) -> None:
         print(f"It {formatting.format_forecast(forecast, now, estimated=estimated)}.")
     if job["guarantee"] is not None:
         print(f"{formatting.format_guarantee(job['guarantee'], now).capitalize()}.")
+        if job["guarantee"]["finish_by"] is not None:
+            print(formatting.UNDERTAKEN)
     _print_deadline(job, now)
     _print_profile(job)
     _print_changed(job)
@@ -201,7 +203,7 @@ def why(which: Which, output: options.Output = Form.TABLE) -> None:
     if waits and found["complete"] and not found["changes"] and job["attached"] is None:
         print("No change that was tried would let it finish sooner.")
     if not found["complete"]:
-        print("Not all changes were tried in the time that an answer may take.")
+        print("Not every change that could help was tried: an answer may take only so long.")
 
 
 def _print_deadline(job: Row, now: "datetime") -> None:

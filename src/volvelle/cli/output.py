@@ -6,12 +6,13 @@ import shutil
 import sys
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from textwrap import fill
 from typing import TYPE_CHECKING
 
 from volvelle.cli.options import Form
+from volvelle.model.problems import Problem
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -118,6 +119,17 @@ def rejections(outcomes: "Outcomes") -> tuple[tuple[int, str], ...]:
     """The jobs that were turned away, by row, and why."""
     rows = (outcomes.status == "rejected").nonzero()[0].tolist()
     return tuple((row, outcomes.reason[row]) for row in rows)
+
+
+def refuse_all_rejected(workload: str, runs: "Collection[Outcomes]") -> None:
+    """Raise `Problem` where every job of every run was turned away: no figure is of any job."""
+    if all((outcomes.status == "rejected").all() for outcomes in runs):
+        specs, reasons = next((one.specs, one.reason) for one in runs)
+        raise Problem(
+            f"the workload {workload!r} has no job that runs: all {len(specs):,} are rejected; "
+            f"job {specs[0].id!r} {reasons[0]}",
+            mend="give a --cluster, or an --admission, that takes them, or correct them in the trace",
+        )
 
 
 def remark_on_rejections(name: str, outcomes: "Outcomes") -> None:

@@ -140,6 +140,7 @@ def _show_demo(server: "RunningServer") -> None:
 
 
 def _print_ready(server: "RunningServer") -> None:
+    from volvelle.cli.formatting import counted
     from volvelle.live.serve_folder import DEFAULT_FOLDER
     from volvelle.notebook.facts import cluster_line
 
@@ -148,7 +149,7 @@ def _print_ready(server: "RunningServer") -> None:
     for warning in server.controller.warnings:
         print(f"warning: {warning}", file=sys.stderr)
     if jobs:
-        print(f"{len(jobs):,} jobs from before, see: volvelle queue")
+        print(f"{counted(len(jobs), 'job')} from before, see: volvelle queue")
     token = f"{server.folder.token_file} has the first operator's"
     print(f"In a browser it asks for a token: {token}. Ctrl-C stops, jobs run on.")
     if server.trust:

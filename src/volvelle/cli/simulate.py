@@ -79,6 +79,7 @@ def _simulate(
 ) -> None:
     from volvelle.cli.output import (
         progress,
+        refuse_all_rejected,
         remark_on_idle_policies,
         remark_on_placements,
         remark_on_rejections,
@@ -108,6 +109,7 @@ def _simulate(
     except BaseException:
         run_directory.mark(directory, record, RunStatus.FAILED)
         raise
+    refuse_all_rejected(next(iter(sources.values())).workload.name, [simulation.outcomes])
     _print(run.summary, simulation, record, directory, output, experiment.metrics)
     remark_on_rejections("", simulation.outcomes)
     remark_on_idle_policies([(composition, simulation.outcomes)])

@@ -356,12 +356,14 @@ def _format_deadline(share: float | None, request: "JobRequest", submitted: floa
 
 
 def _print_guarantee(guarantee: dict[str, Any] | None) -> None:
-    from volvelle.cli.formatting import format_guarantee
+    from volvelle.cli.formatting import UNDERTAKEN, format_guarantee
     from volvelle.cli.moments import local_now
 
     if guarantee is None:
         return
     print(format_guarantee(guarantee, local_now()))
+    if guarantee["finish_by"] is not None:
+        print(UNDERTAKEN)
     if guarantee["earliest"] is not None:
         print("it runs as best effort; to take the earliest finish instead: --accept-later")
 

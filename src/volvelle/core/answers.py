@@ -16,7 +16,7 @@ from volvelle.core.forward.decide import change
 from volvelle.core.forward.jobs import settle_work
 from volvelle.core.forward.ranking import order_anew
 from volvelle.core.limits import end_overrun
-from volvelle.core.mistakes import is_own, mistakes_of
+from volvelle.core.mistakes import is_own, mistakes_of, wrong_answer
 from volvelle.core.order_policy import rank
 from volvelle.core.orders import remaining_work, work_done
 from volvelle.core.placing import place_jobs
@@ -52,6 +52,8 @@ def _allocate(scheduler: SchedulerState) -> None:
         allocation = policy.allocate(view)
     view.jobs.keep_own()
     if wrong := _what_is_wrong(allocation, view) or _beyond_gang(policy, allocation, view):
+        if is_own(policy.allocate):
+            raise wrong_answer(f"policy {policy.name!r}", policy.allocate, wrong, mend=asked)
         raise Problem(f"policy {policy.name!r} {wrong}", mend=asked)
     if scheduler.rules.decides == KERNEL:
         raise Problem(f"policy {policy.name!r} fails as machine code only", mend=asked)

@@ -65,9 +65,13 @@ class OrderPolicy(Policy):
         jobs = view.jobs.declaring(view.spec)
         with np.errstate(all="ignore"):  # infinite keys are keys, and NaN is refused
             keys = numbers(self.order_key, self.key(jobs, view.now), f"policy {self.name!r}")
-        if keys.shape != (len(view.jobs),) or np.isnan(keys).any():
-            what = f"policy {self.name!r} gave keys of shape {keys.shape}, or NaN, for {len(view.jobs)} jobs"
-            raise wrong_keys(self.order_key, what)
+        jobs_there = len(view.jobs)
+        if keys.shape != (jobs_there,):
+            what = f"keys of shape {keys.shape} for {jobs_there} jobs"
+            raise wrong_keys(self.order_key, f"policy {self.name!r} gave {what}")
+        if (unknown := np.isnan(keys)).any():
+            what = f"NaN as the key of job {int(view.jobs.number[unknown.argmax()])}"
+            raise wrong_keys(self.order_key, f"policy {self.name!r} gave {what}")
         return fill_in_order(
             view,
             rank(keys),

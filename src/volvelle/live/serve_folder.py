@@ -67,13 +67,26 @@ class ServeFolder:
         end = time.monotonic() + seconds
         while True:
             for folder in (start, *start.parents):
-                for name in (DEFAULT_FOLDER, ATTACH_FOLDER):
-                    found = cls(folder / name)
-                    if found.starts or found._address_file.is_file():
-                        return found
+                if found := cls._in(folder):
+                    return found
             if time.monotonic() >= end:
                 return None
             time.sleep(0.05)
+
+    @classmethod
+    def at(cls, path: Path) -> "ServeFolder":
+        """The folder at ``path``, or a default folder in it where only that is a server's."""
+        own = cls(path)
+        return own if own._is_used else cls._in(path) or own
+
+    @classmethod
+    def _in(cls, path: Path) -> "ServeFolder | None":
+        found = (cls(path / name) for name in (DEFAULT_FOLDER, ATTACH_FOLDER))
+        return next((folder for folder in found if folder._is_used), None)
+
+    @property
+    def _is_used(self) -> bool:
+        return self.starts or self._address_file.is_file()
 
     @property
     def starts(self) -> bool:

@@ -46,7 +46,7 @@ class Server:
         return Rows.of(JobStatusView, [*self.client.pages("/v1/jobs", "jobs", user=user)])
 
     def history(self, *, user: str | None = None, limit: int = 20) -> Rows:
-        """The jobs that are over, the latest first (``volvelle history``)."""
+        """The jobs that are over, those submitted last first (``volvelle history``)."""
         found = self.client.get("/v1/jobs", over="true", user=user, limit=limit)
         return Rows.of(JobStatusView, found["jobs"])
 

@@ -192,8 +192,7 @@ def _axis(objective: Objective, columns: list[FloatColumn]) -> Axis:
     column = measure_column(objective)
     seconds = objective.metric.unit == "s"
     unit = "" if seconds or objective.metric.unit == "1" else objective.metric.unit
-    low = None if log or (values < 0).any() else 0.0
-    return Axis(column.title, "duration" if seconds else "number", unit, log=log, low=low)
+    return Axis(column.title, "duration" if seconds else "number", unit, log=log)
 
 
 def _pairs(front: Front) -> list[tuple[int, int]]:

@@ -16,7 +16,7 @@ const measured = ({ name, title, unit }) => ({
 
 export function history(root, { session, go }) {
   const table = new Table({
-    name: "history", label: "Jobs that are over", empty: () => "No job is over yet.", key: (job) => job.number, open: (job) => go(`#/job/${job.number}`),
+    name: "history", label: "Jobs that are over", sort: "-ended", empty: () => "No job is over yet.", key: (job) => job.number, open: (job) => go(`#/job/${job.number}`),
     columns: [
       ...jobColumns,
       { name: "waited", title: "Waited", value: (job) => (job.first_started ? job.first_started - job.submitted : null), text: (job) => duration(job.first_started ? job.first_started - job.submitted : null), number: true },

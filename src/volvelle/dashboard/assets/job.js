@@ -1,11 +1,11 @@
-// One job: why, what would help, how its forecast went, what it was promised, its logs.
+// One job: why, what would help, how its forecast went, what it was guaranteed, its logs.
 
 import { answer, explanation, planPicture, progressText } from "./answer.js";
 import { ApiError, get, stream } from "./api.js";
 import { forecastChart } from "./chart.js";
 import { capital, counted, duration, h, jobId, moment, nameOf, now, number, reasonOf } from "./dom.js";
 import { askForChange, changeJobs, declare, isOffered, sayError } from "./dialogs.js";
-import { atRisk, finishText, guaranteeOf, queueLink, startOf } from "./queue.js";
+import { atRisk, finishText, guaranteeOf, queueLink, startOf, UNDERTAKEN } from "./queue.js";
 
 const MAX_LOG = 400000;
 const ACTIONS = { waiting: ["change", "hold", "cancel"], held: ["release", "change", "cancel"], running: ["requeue", "hold", "cancel"] };
@@ -82,7 +82,7 @@ export function job(root, { cluster, session, path }) {
     facts.replaceChildren(...factsOf({ ...details, ...row }, details, session.titles).flatMap(([name, text]) => [h("dt", {}, name), h("dd", {}, text)]));
     const over = OVER.includes(present.state), [certain, expected] = answer({ ...details, ...row });
     lead.replaceChildren(certain, " ", h("span", {}, expected));
-    sub.replaceChildren(h("span", { class: "chip", "data-state": present.state }, present.state), ...(atRisk({ ...details, ...row }) ? [h("span", { class: "chip", "data-state": "risk" }, "at risk")] : []),
+    sub.replaceChildren(h("span", { class: "chip", "data-state": present.state }, present.state), ...(atRisk({ ...details, ...row }) ? [h("span", { class: "chip", "data-state": "risk", title: guaranteeOf(present) ? UNDERTAKEN : null }, "at risk")] : []),
       h("a", { href: queueLink({ user: present.user }) }, present.user), `${counted(present.gpus, "GPU")}, submitted ${moment(present.submitted)}`);
     sure.textContent = row?.guessed ? "P90 is a guess until 20 jobs have finished" : "";
     drawPictures();

@@ -41,6 +41,10 @@ const go = (where) => { location.hash = where; };
 function show() {
   if (!session) return;
   const [path, query] = (location.hash.startsWith("#/") ? location.hash.slice(2) : "").split("?"), [asked, rest] = path.split("/");
+  if (asked === "jobs") { // as the API has it
+    location.replace(rest ? `#/job/${rest}` : "#/queue");
+    return;
+  }
   const known = asked === "job" || Object.hasOwn(VIEWS, asked), name = known ? asked : "overview";
   const shown = name === "job" ? job : VIEWS[name][1];
   view?.close?.();

@@ -30,6 +30,9 @@ export const guaranteeOf = (job) => job.guarantee?.finish_by ?? job.guaranteed;
 
 export const neededBy = (job) => guaranteeOf(job) ?? job.due;
 
+// What a guarantee is beside a forecast, in one sentence.
+export const UNDERTAKEN = "A guarantee is a finish that the policy or the admission undertakes to keep; a forecast is when the job is expected to finish.";
+
 export const neededByText = (job) => `${guaranteeOf(job) ? "Guaranteed by" : "Deadline"} ${moment(neededBy(job))}`;
 
 export const jobColumns = [
@@ -145,7 +148,14 @@ export function queue(root, { cluster, session, query, go }) {
     history.replaceState(null, "", queueLink({ text: text.value, state: tab === "risk" ? "" : tab, user: user.value, risk: tab === "risk" ? "yes" : "" }));
     draw();
   };
-  for (const field of [text, user]) field.addEventListener("input", changed);
+  for (const field of [text, user]) {
+    field.addEventListener("input", changed);
+    field.addEventListener("keydown", (event) => {
+      if (event.key !== "Escape") return;
+      event.preventDefault(); // it would empty the field
+      table.grid.focus();
+    });
+  }
   root.append(top("Queue", text, user, session.run ? null : mine, table.tools),
     h("div", { class: "controls" }, h("div", { class: "tabs", role: "group", "aria-label": "Filter by state" }, tabs.map(([, button]) => button)), changes ? chosen : null, count), table.element);
   draw();

@@ -3,7 +3,7 @@
 import { post } from "./api.js";
 import { counted, h, moment, now } from "./dom.js";
 import { say, sayError } from "./dialogs.js";
-import { finishText } from "./queue.js";
+import { finishText, UNDERTAKEN } from "./queue.js";
 
 export function submit(root, { go }) {
   root.append(h("h1", {}, "Submit"), jobForm(go));
@@ -50,7 +50,7 @@ function jobForm(go) {
     const facts = [
       ["Before it", counted(found.ahead, "job")],
       ...(found.deadline_share === null ? [] : [["Deadline", `kept in ${Math.round(100 * found.deadline_share)} % of forecasts`]]),
-      ...(found.guarantee ? [["Guarantee", found.guarantee.finish_by ? `by ${moment(found.guarantee.finish_by)}` : `none: ${found.guarantee.reason}`]] : []),
+      ...(found.guarantee ? [["Guarantee", found.guarantee.finish_by ? `by ${moment(found.guarantee.finish_by)}. ${UNDERTAKEN}` : `none: ${found.guarantee.reason}`]] : []),
       ...(found.reason ? [["Because", found.reason]] : []),
       ...(found.notices.length ? [["Note", found.notices.join("; ")]] : []),
     ];

@@ -51,7 +51,7 @@ class ApiClient:
         url, token = environment.get("VOLVELLE_SERVER", ""), environment.get("VOLVELLE_TOKEN", "")
         folder = ServeFolder.nearest(start or Path.cwd(), 0.0 if url else _APPEAR_SECONDS)
         if url and (start or Path()).joinpath(url).is_dir():
-            folder, url = ServeFolder((start or Path()) / url), ""
+            folder, url = ServeFolder.at((start or Path()) / url), ""
         address = ServerAddress(url)
         if not url:
             if folder is None:

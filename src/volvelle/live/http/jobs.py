@@ -59,7 +59,7 @@ Attempt = Annotated[
     Annotated[int, Field(ge=1, le=MAX_NUMBER)] | SkipJsonSchema[None],
     Query(description="only this attempt, so that the request may be repeated"),
 ]
-Over = Annotated[bool, Query(description="those that are over, the latest first")]
+Over = Annotated[bool, Query(description="those that are over, the highest number first")]
 
 
 @router.post(

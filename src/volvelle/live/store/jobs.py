@@ -86,7 +86,7 @@ class JobTable:
         before: int | None = None,
         limit: int = 100,
     ) -> list[JobRecord]:
-        """Jobs, the latest first: of ``user``, ended in one of ``states``, with numbers below ``before``."""
+        """Jobs, the highest number first, below ``before``: of ``user``, ended in one of ``states``."""
         table = schema.jobs
         query: Select[Any] = select(table).order_by(table.c.number.desc()).limit(limit)
         if user is not None:

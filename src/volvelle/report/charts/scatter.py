@@ -17,9 +17,21 @@ from volvelle.report.charts.layout import (
     header,
     left_margin,
 )
-from volvelle.report.charts.marks import Drawing, Line, Mark, Panel, Rect, Text, clip_text
+from volvelle.report.charts.marks import (
+    Drawing,
+    Line,
+    Mark,
+    Panel,
+    Rect,
+    Text,
+    clip_text,
+    text_width,
+)
 
 _LABEL_SIZE = 12.0
+_LABEL_LINE = 14.0
+_LINES = 12
+"""How far above and below its place a label may move away from others."""
 
 
 @dataclass(frozen=True)
@@ -57,7 +69,7 @@ def scatter(
     box = Box(margin + 4, top + 30, width - margin - 24, height)
     marks += frame(box, across, upright)
     inside: list[Mark] = []
-    texts: list[Mark] = []
+    texts: list[Text] = []
     for kind in dots:
         places = np.column_stack(
             [across.place(kind.x, box.x, box.right), upright.place(kind.y, box.bottom, box.y)]
@@ -71,17 +83,33 @@ def scatter(
                 Rect(left - half, down - half, kind.size, kind.size, kind.color, title=words)
             )
             if kind.labels and kind.labels[number]:
-                texts.append(_label(kind.labels[number], left, down, half, box))
+                texts.append(_label(kind.labels[number], left, down, half, box, texts))
     panel = Panel(box.x - 6, box.y - 6, box.width + 12, box.height + 12, tuple(inside))
     return Drawing(
         box.right + 20, box.bottom + 48, (*marks, panel, *texts), title, description or subtitle
     )
 
 
-def _label(text: str, x: float, y: float, half: float, box: Box) -> Text:
-    """Beside its point, on the side where there is room, and within the panel."""
+def _label(text: str, x: float, y: float, half: float, box: Box, others: Sequence[Text]) -> Text:
+    """Beside its point, on the side where there is room, within the panel, and over none of ``others``."""
     text = clip_text(text, _LABEL_SIZE, box.width / 2)
-    down = min(max(y - half - 4, box.y + 12), box.bottom - 6)
-    if x > box.x + box.width / 2:
-        return Text(x - half - 3, down, text, size=_LABEL_SIZE, anchor="end", bold=True)
-    return Text(x + half + 3, down, text, size=_LABEL_SIZE, bold=True)
+    side, anchor = (-1, "end") if x > box.x + box.width / 2 else (1, "start")
+    lowest, highest = box.bottom - 6, box.y + 12
+    wanted = min(max(y - half - 4, highest), lowest)
+    lines = [wanted + step * _LABEL_LINE for step in sorted(range(-_LINES, _LINES + 1), key=abs)]
+    places = [
+        Text(x + side * (half + 3), down, text, size=_LABEL_SIZE, anchor=anchor, bold=True)
+        for down in lines
+        if highest <= down <= lowest
+    ]
+    return next((one for one in places if not any(_meet(one, each) for each in others)), places[0])
+
+
+def _meet(one: Text, other: Text) -> bool:
+    (left, right), (from_, to) = _span(one), _span(other)
+    return left < to and from_ < right and abs(one.y - other.y) < _LABEL_LINE
+
+
+def _span(label: Text) -> tuple[float, float]:
+    width = text_width(label.text, _LABEL_SIZE, bold=True)
+    return (label.x - width, label.x) if label.anchor == "end" else (label.x, label.x + width)

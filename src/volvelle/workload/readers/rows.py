@@ -2,7 +2,7 @@
 
 import math
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 
 from volvelle.model.problems import Problem, nearest
@@ -66,6 +66,17 @@ class ColumnNames:
                 raise Problem(
                     f"{self.file} line 1: there is no column {column!r}"
                     f"{nearest(column, self.names)}; the columns are {', '.join(self.names)}"
+                )
+        self.refuse_twice(columns)
+
+    def refuse_twice(self, columns: Iterable[str]) -> None:
+        """Raise `Problem` naming the first of ``columns`` that several columns are called."""
+        for column in columns:
+            at = self.index.get(column)
+            if at is not None and self.names.count(name := self.names[at]) > 1:
+                raise Problem(
+                    f"{self.file} line 1: {self.names.count(name)} columns are called {name!r}",
+                    mend="rename all but the one that counts",
                 )
 
 
