@@ -93,6 +93,40 @@ def test_gpus_may_be_a_number_for_all_or_stand_with_their_type(tmp_path: Path) -
     assert same.durations.tolist() == [3600.0] * 5
 
 
+def test_a_column_of_count_and_type_is_the_number_of_gpus(tmp_path: Path) -> None:
+    path = tmp_path / "us.csv"
+    path.write_text("Submitted,GPU Spec,Hours\n0,2x A100,1\n")
+    with pytest.raises(Problem) as problem:
+        read_trace(path)
+    _, line = shlex.split(problem.value.options)
+    assert line == "submit_time=Submitted,gpus=GPU Spec,duration=Hours:h"
+    [spec] = read_trace(path, columns=parse_map([line])).specs
+    assert (spec.gpus, spec.gpu_types) == (2.0, ("A100",))
+
+
+def test_a_name_that_was_left_open_is_asked_for_and_not_suggested_again(tmp_path: Path) -> None:
+    path = tmp_path / "us.csv"
+    path.write_text("When,Size,Hours,Batch\n0,2,1,0\n")
+    with pytest.raises(Problem) as problem:
+        read_trace(path, columns={"gpus": "?", "submit_time": "When", "duration": "Hours"})
+    said = str(problem.value).partition("Perhaps they are ")[2]
+    assert said == (
+        "--map submit_time=When,duration=Hours:h; say which column is gpus, "
+        "or a number of GPUs for all jobs: gpus=1."
+    )
+
+
+def test_a_start_before_the_submission_is_counted(tmp_path: Path) -> None:
+    path = tmp_path / "us.csv"
+    rows = "0,0,9,1\n2026-01-01 08:00,2026-01-01 07:00,2026-01-01 09:00,1\n"
+    path.write_text("submit_time,start_time,end_time,gpus\n" + rows)
+    report = read_trace(path).report
+    assert report is not None and report.kept == 2
+    assert str(report).endswith("1 odd (start before they were submitted 1)")
+    [place] = report.examples["start before they were submitted"]
+    assert place == "us.csv line 3, column start_time: '2026-01-01 07:00'"
+
+
 def test_start_and_end_serve_as_duration(tmp_path: Path) -> None:
     path = tmp_path / "spans.csv"
     path.write_text("s;b;e;n\n2026-01-01;2026-01-01 01:00;2026-01-01 03:00;2\n")
@@ -173,7 +207,7 @@ def test_a_map_that_cannot_be_read_shows_the_form(entry: str) -> None:
     ],
 )
 def test_names_are_guessed_surest_first(names: str, line: str) -> None:
-    assert suggested(names.split(",")) == f"--map {line}"
+    assert suggested(dict.fromkeys(names.split(","), ())) == f"--map {line}"
 
 
 @pytest.mark.parametrize(
@@ -197,7 +231,7 @@ def test_names_are_guessed_surest_first(names: str, line: str) -> None:
     ],
 )
 def test_names_of_other_languages_are_guessed(names: str, line: str) -> None:
-    assert suggested(names.split(";")) == f"--map {line}"
+    assert suggested(dict.fromkeys(names.split(";"), ())) == f"--map {line}"
 
 
 STATES = """id,submit_time,gpus,start_time,end_time,Status
@@ -268,7 +302,7 @@ def test_all_times_that_were_mapped_are_suspected_by_their_own_names(tmp_path: P
 
 
 def test_a_name_that_is_near_nothing_is_left_open() -> None:
-    assert suggested(["colour", "shape"]) == "--map submit_time=?,gpus=?,duration=?"
+    assert suggested({"colour": (), "shape": ()}) == "--map submit_time=?,gpus=?,duration=?"
 
 
 AURORA = (

@@ -68,7 +68,7 @@ def remark_on_import(workload: "Workload", *, counts: bool = True) -> None:
         return
     if report.contradiction:
         remark(f"note: {report.contradiction}")
-    if not (report.dropped or report.repaired or report.assumed):
+    if not (report.dropped or report.repaired or report.odd or report.assumed):
         return
     remark(f"note: {report.source} ({report.format}):{f' {report}' if counts else ''}")
     for reason, places in report.examples.items():

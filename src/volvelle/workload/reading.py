@@ -160,7 +160,7 @@ def _guessed(
         raise Problem(f"{name} is YAML", mend="make it with: kubectl get jobs -A -o json")
     if len(sample.names) > 1 and not any(cell[:1] in "[{" for cell in sample.names):
         dates = suggested_dates(_many_lines(sample.path))
-        line = suggested(sample.names)
+        line = suggested(sample.cells)
         hints = f"{rivals(sample.names)}{constant_hint(line)}"
         complete = " ".join(filter(None, (line, dates.partition(", or ")[0])))
         raise Problem(

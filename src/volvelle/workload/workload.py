@@ -30,7 +30,7 @@ class ImportReport:
     that a job had on each of its nodes, by GPU type, where the trace says on how many nodes it ran.
     ``columns``: our names of columns on the file's, as they were given. ``states``: of jobs kept, "" where
     the trace tells none. ``contradicted``: jobs whose mapped duration is another than the time from start to
-    end.
+    end. ``odd``: of rows kept as they are, though they can hardly be true.
     """
 
     source: str = ""
@@ -45,6 +45,7 @@ class ImportReport:
     columns: dict[str, str] = field(default_factory=dict)
     states: Counter[str] = field(default_factory=Counter)
     contradicted: int = 0
+    odd: Counter[str] = field(default_factory=Counter)
 
     @property
     def contradiction(self) -> str:
@@ -63,7 +64,11 @@ class ImportReport:
         parts = [f"{self.rows:,} row{rows}: {self.kept:,} job{jobs} kept"]
         if any(self.states):
             parts[0] += f" ({_listed(self.states)})"
-        for verb, reasons in (("repaired", self.repaired), ("dropped", self.dropped)):
+        for verb, reasons in (
+            ("repaired", self.repaired),
+            ("odd", self.odd),
+            ("dropped", self.dropped),
+        ):
             if total := reasons.total():
                 parts.append(f"{total:,} {verb} ({_listed(reasons)})")
         return ", ".join(parts)

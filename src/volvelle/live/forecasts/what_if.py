@@ -72,8 +72,9 @@ def forecast_request(
     starts = [result.start[n] for n in numbers if n in result.start]
     finishes = [result.finish[n] for n in numbers if n in result.finish]
     finish = max(finishes) if len(finishes) == len(numbers) else None
-    asked = calibration.ask(fork, first, min(starts, default=None), finish)
-    p50, p90, prior, start = asked.under(guarantee, finish)
+    begins = min(starts, default=None)
+    asked = calibration.ask(fork, first, begins, finish)
+    p50, p90, prior, start = asked.under(guarantee, begins, finish)
     waits = not holds_gpus(fork, first)
     return JobForecast(
         start=None if start is None else epoch + start,

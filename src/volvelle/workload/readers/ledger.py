@@ -105,6 +105,11 @@ class Ledger:
         self.report.repaired[reason] += 1
         self._example(Broken(reason, column, value), line)
 
+    def odd(self, reason: str, line: int, column: str = "", value: object = "") -> None:
+        """Count a row that is kept as it is, though it can hardly be true; never an error."""
+        self.report.odd[reason] += 1
+        self._example(Broken(reason, column, value), line)
+
     def taken(self, reason: str, line: int, column: str = "", value: object = "") -> None:
         """Note how a whole column is taken, with an example; rows are not counted."""
         self.report.assumed.append(reason)

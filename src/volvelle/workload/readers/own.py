@@ -13,6 +13,7 @@ import re
 import shlex
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -39,20 +40,17 @@ from volvelle.workload.readers.rows import (
 from volvelle.workload.readers.states import ChosenStates, states_of
 from volvelle.workload.readers.suggesting import (
     UNIT_WORDS,
-    constant_hint,
-    suggested,
+    count_and_type,
     suggested_dates,
+    suggested_names,
     unit_of,
+    written_map,
 )
 from volvelle.workload.readers.text import Sample, csv_columns
 
 Made = TypeVar("Made", bound=msgspec.Struct)
 
 _NUMBER = re.compile(r"-?\d+([.,]\d+)?")
-_TYPED = re.compile(
-    r"(?P<count>\d+)(?: *[x×*] *| +)(?P<name>[A-Za-z][\w .-]*)|"
-    r"(?P<first>[A-Za-z][\w .-]*?) *[:x×*] *(?P<last>\d+)"
-)
 _DECIMAL_COMMA = re.compile(r"\s*-?\d+,\d+\s*")
 
 _MORE = {
@@ -115,7 +113,9 @@ class Own(TraceFormat):
         blocks = csv_columns(path, ledger, delimiter=delimiter)
         if delimiter == ";":  # as spreadsheets write where the comma is in numbers
             blocks = (block.remade(_with_point) for block in blocks)
-        return jobs_of(mapped(blocks, options, ledger), own_jobs, ledger, states_of)
+        return jobs_of(
+            mapped(blocks, options, ledger), partial(own_jobs, ledger), ledger, states_of
+        )
 
 
 def _with_point(cell: str) -> str:
@@ -177,20 +177,12 @@ def _with_units(columns: Mapping[str, str], block: Columns, ledger: Ledger) -> d
 def _with_types(columns: Columns) -> Columns:
     """The rows with the count and the type of GPUs apart, where a cell has both: ``4x A100``, ``a100:4``."""
     header = columns.header
-    if "gpus" not in header or not any(map(_typed, set(columns.texts("gpus")))):
+    if "gpus" not in header or not any(map(count_and_type, set(columns.texts("gpus")))):
         return columns
-    makes = {"gpus": lambda cell: found[1] if (found := _typed(cell)) else cell}
+    makes = {"gpus": lambda cell: found[1] if (found := count_and_type(cell)) else cell}
     if "gpu_type" not in header:
-        makes["gpu_type"] = lambda cell: found[0] if (found := _typed(cell)) else ""
+        makes["gpu_type"] = lambda cell: found[0] if (found := count_and_type(cell)) else ""
     return columns.with_made("gpus", makes)
-
-
-def _typed(cell: str) -> tuple[str, str] | None:
-    """The type, "" for any, and the count of a cell that has both; None for other cells."""
-    if (found := _TYPED.fullmatch(cell.strip())) is None:
-        return None
-    name = found["name"] or found["first"]
-    return "" if name.lower() in ("gpu", "gpus") else name, found["count"] or found["last"]
 
 
 def _chosen_states(columns: Mapping[str, str]) -> tuple[dict[str, str], ChosenStates]:
@@ -224,23 +216,34 @@ def _lacking(header: ColumnNames, columns: Mapping[str, str]) -> list[str]:
 
 def _wrong_map(wrong: list[str], block: Columns, options: OwnOptions) -> Problem:
     """All that is wrong with a table's columns, and a whole line that may be right."""
-    names = block.header.names
-    cells = (cell for name in names for cell in block.texts(name))
-    dates = "" if options.dates else suggested_dates(cells)
-    line = " ".join(filter(None, (suggested(names), dates)))
+    cells = {name: block.texts(name) for name in block.header.names}
+    dates = "" if options.dates else suggested_dates(itertools.chain.from_iterable(cells.values()))
+    found = suggested_names(cells)
+    given = options.columns.items()
+    found |= {ours: one for ours, one in given if found.get(ours) == "?" and one in cells}
+    left = [ours for ours, theirs in found.items() if theirs == "?"]
+    line = " ".join(filter(None, (written_map({**found, **dict.fromkeys(left, "")}), dates)))
+    more = f"say which column is {', which is '.join(left)}" if left else ""
+    if "gpus" in left:
+        more += ", or a number of GPUs for all jobs: gpus=1"
     return Problem(
-        f"{'; '.join(wrong)}. The columns of {block.header.file} are {', '.join(names)}",
-        mend=f"perhaps they are {line}{constant_hint(line)}",
+        f"{'; '.join(wrong)}. The columns of {block.header.file} are {', '.join(cells)}",
+        mend="; ".join(filter(None, (f"perhaps they are {line}" if line else "", more))),
     )
 
 
-def own_jobs(columns: Columns) -> Sequence[Job | None]:
-    """The jobs in rows of our own table."""
+def own_jobs(ledger: Ledger, columns: Columns) -> Sequence[Job | None]:
+    """The jobs in rows of our own table; those that start before they are submitted are counted."""
     if not len(columns):
         return []
     specs = _specs(columns)
     works = columns.optional_numbers("work")
     jobs = rigid_jobs(columns, specs, _run_seconds(columns, specs, works), "start_time", "end_time")
+    for row, job in enumerate(jobs):
+        early = job and job.recorded and job.recorded.start < job.spec.submit_time
+        if early and (line := columns.lines[row]) not in columns.wrong:
+            start = columns.texts("start_time")[row]
+            ledger.odd("start before they were submitted", line, "start_time", start)
     if not any(one.column in columns.header for one in fields_of(Truth)):
         return jobs
     truths = _truths(columns, jobs, works)

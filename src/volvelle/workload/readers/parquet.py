@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import date
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -35,7 +36,8 @@ class Parquet(TraceFormat):
 
     def read(self, path: Path, ledger: Ledger, options: Any) -> Iterator[Job]:
         """A job for each row."""
-        return jobs_of(mapped(_blocks(path, ledger), options, ledger), own_jobs, ledger, states_of)
+        blocks = mapped(_blocks(path, ledger), options, ledger)
+        return jobs_of(blocks, partial(own_jobs, ledger), ledger, states_of)
 
 
 def import_parquet() -> Any:

@@ -3,7 +3,7 @@
 import difflib
 import re
 import shlex
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from volvelle.workload.readers.mapping import TIMES
 from volvelle.workload.readers.words import COLUMN_NAMES, joined, words_of
@@ -30,25 +30,57 @@ _DATE = re.compile(
     r"\b(?P<first>\d{1,2})(?P<mark>[/.-])(?P<second>\d{1,2})(?P=mark)(?P<year>\d{4}|\d{2})"
     r"(?:(?P<gap>[ T])(?P<hour>\d{1,2}):\d\d(?P<seconds>:\d\d)?(?P<half> ?[AaPp][Mm])?)?\b"
 )
+_TYPED = re.compile(
+    r"(?P<count>\d+)(?: *[x×*] *| +)(?P<name>[A-Za-z][\w .-]*)|"
+    r"(?P<first>[A-Za-z][\w .-]*?) *[:x×*] *(?P<last>\d+)"
+)
 _LARGE, _UNREADABLE = "impossibly large ", "unreadable "
 
 
-def suggested(names: Sequence[str]) -> str:
-    """A ``--map`` line for a file with the columns ``names``; ``?`` where no name is near."""
-    found = _paired(names)
+def suggested_names(cells: Mapping[str, Sequence[str]]) -> dict[str, str]:
+    """Our columns and names that ``cells``, by name, has for them; ``?`` where no name is near.
+
+    A column of GPUs in whose cells count and type stand together, as in ``2x A100``, is the number of GPUs.
+    """
+    found = _paired([*cells])
     if not {"start_time", "end_time"} <= found.keys():
         found = {
             ours: name for ours, name in found.items() if ours not in ("start_time", "end_time")
         }
         found.setdefault("duration", "?")
+    if "gpus" not in found:
+        of_gpus = (name for name in cells if {"gpu", "gpus"} & {*words_of(name)})
+        both = next((name for name in of_gpus if any(map(count_and_type, cells[name]))), "?")
+        found = {ours: name for ours, name in found.items() if name != both or name == "?"}
+        found["gpus"] = both
+    found.setdefault("submit_time", "?")
+    return {ours: found[ours] for ours in COLUMN_NAMES if ours in found}
+
+
+def suggested(cells: Mapping[str, Sequence[str]]) -> str:
+    """A ``--map`` line for a file with ``cells`` by name; ``?`` where no name is near."""
+    return written_map(suggested_names(cells))
+
+
+def written_map(found: Mapping[str, str]) -> str:
+    """The ``--map`` line of names, with the units in them; names that are ours already are left out."""
     parts = []
-    for ours in COLUMN_NAMES:
-        name = found.get(ours, "?" if ours in ("submit_time", "gpus") else ours)
-        if name != ours:
+    for ours, name in found.items():
+        if name and name != ours:
             unit = unit_of(name)
             parts.append(f"{ours}={name}" + (f":{unit}" if unit else ""))
     line = ",".join(parts)
+    if not line:
+        return ""
     return "--map " + (line if "?" in line and " " not in line else shlex.quote(line))
+
+
+def count_and_type(cell: str) -> tuple[str, str] | None:
+    """The type, "" for any, and the count of a cell that has both; None for other cells."""
+    if (found := _TYPED.fullmatch(cell.strip())) is None:
+        return None
+    name = found["name"] or found["first"]
+    return "" if name.lower() in ("gpu", "gpus") else name, found["count"] or found["last"]
 
 
 def rivals(names: Sequence[str]) -> str:

@@ -138,6 +138,13 @@ class Sample:
         return tuple(cell.strip() for cell in cells)
 
     @property
+    def cells(self) -> dict[str, list[str]]:
+        """The cells of the lines after the first, by the names in that."""
+        rows = list(csv.reader(self.lines[1:], delimiter=self.delimiter))
+        names = enumerate(self.names)
+        return {name: [row[at] for row in rows if at < len(row)] for at, name in names}
+
+    @property
     def header(self) -> frozenset[str]:
         """The cells of the first line in lower case."""
         return frozenset(name.lower() for name in self.names)
