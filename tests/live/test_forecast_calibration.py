@@ -5,6 +5,7 @@ import math
 import pytest
 
 from volvelle.core.composition import WrittenComposition
+from volvelle.core.decision import Promise
 from volvelle.core.events import Event, JobFinished, JobSubmitted
 from volvelle.core.forecast import Forecast
 from volvelle.core.journal import Header
@@ -79,6 +80,13 @@ def test_a_restored_past_says_how_long_forecasts_really_take() -> None:
     assert told.start == pytest.approx(180.0, rel=0.05)
     assert calibration.share_within(scheduler, 0, 100.0, 199.0) == 0.0
     assert calibration.share_within(scheduler, 0, 100.0, 201.0) == 1.0
+
+
+def test_a_start_leaves_the_run_before_a_guarantee() -> None:
+    scheduler, calibration = scheduler_of(None), ForecastCalibration()
+    calibration.replay(past(2.0))
+    told = calibration.ask(scheduler, 0, 100.0, 200.0).under(Promise(0, 210.0), 100.0, 200.0)
+    assert (told.start, told.p50) == (pytest.approx(110.0), 210.0)
 
 
 @pytest.mark.parametrize("jobs", [3, 60])

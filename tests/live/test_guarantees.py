@@ -1,6 +1,7 @@
 """What a live job is guaranteed: told at once, kept over a crash, revoked where it is not kept."""
 
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -104,6 +105,16 @@ def test_p50_is_no_later_than_a_guarantee_that_the_forecast_keeps(
     assert times.p50 == fork.promises[number].finish_by
 
 
+def test_a_dry_run_is_not_told_the_guarantee_of_a_job_that_is_over(
+    harness: ControllerHarness,
+) -> None:
+    submit(harness, due(20.0, 400.0))
+    for _ in range(4):
+        harness.step(10.0)
+    assert not harness.controller.status.jobs
+    assert foretell(harness, sleeping(100.0, gpus=2)).guarantee is None
+
+
 def test_a_guarantee_is_revoked_when_it_becomes_impossible(harness: ControllerHarness) -> None:
     late = submit(harness, sleeping(300.0, gpus=2, estimate=100.0))
     number = submit(harness, due(200.0, 350.0))
@@ -119,6 +130,11 @@ def test_a_guarantee_is_revoked_when_it_becomes_impossible(harness: ControllerHa
     assert revoked.finish_by is None
     assert revoked.earliest == pytest.approx(began + 350.0, abs=20.0)
     assert revoked.reason.startswith("200 s of work are left at least")
+    assert revoked.revoked == pytest.approx(began + 350.0)
+    job = {"guarantee": {**asdict(revoked), "earliest": None}, "state": "finished"}
+    said = formatting.format_kept(job, datetime.fromtimestamp(began, UTC))
+    assert said.startswith("guaranteed until ")
+    assert ", then revoked: 200 s of work are left" in said
 
 
 def test_a_server_that_promises_nothing_says_so_at_once_and_what_was_missed(tmp_path: Path) -> None:

@@ -98,8 +98,9 @@ def test_submit_says_how_many_jobs_were_rejected_at_once_and_fails(tmp_path: Pat
         as_numbers = volvelle(tmp_path, *due, "-o", "csv", "--", "sleep", "60")
         assert (as_numbers.stdout, as_numbers.stderr) == ("number\n5\n", "")
         assert (one.returncode, as_numbers.returncode) == (1, 1)
-        later = volvelle(tmp_path, "submit", "--gpus", "1", "--", "true")
+        later = volvelle(tmp_path, "submit", "--gpus", "1", "--array", "2", "--", "true")
         assert later.returncode == 0, later.stderr
+        assert "\nthe first starts about " in later.stdout
         queue = volvelle(tmp_path, "queue")
         assert queue.stderr == ""
 

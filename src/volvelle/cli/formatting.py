@@ -125,10 +125,14 @@ def format_forecast(forecast: dict[str, Any], now: datetime, *, estimated: bool 
 
 
 def format_guarantee(guarantee: dict[str, Any], now: datetime) -> str:
-    """``guaranteed by fri 18:00``, or ``no finish is guaranteed: ...`` with the earliest that could be."""
+    """``guaranteed by fri 18:00``, ``guaranteed until fri 18:00, then revoked: ...``, or ``no finish is
+    guaranteed: ...`` with the earliest that could be.
+    """
     if guarantee["finish_by"] is not None:
         return f"guaranteed by {format_moment(guarantee['finish_by'], now)}"
-    text = f"no finish is guaranteed: {guarantee['reason']}"
+    until = guarantee.get("revoked")
+    held = "" if until is None else f"guaranteed until {format_moment(until, now)}, then revoked"
+    text = f"{held or 'no finish is guaranteed'}: {guarantee['reason']}"
     if guarantee["earliest"] is None:
         return text
     return f"{text}; earliest {format_moment(guarantee['earliest'], now)}"

@@ -322,7 +322,8 @@ def _print_submitted(
     if at is not None or forecast["p50"] is not None:
         estimated = request.estimate is not None
         text = formatting.format_forecast(forecast, local_now(), estimated=estimated)
-        print(text + _format_deadline(share, request, job["submitted"]))
+        first = "the first " if others else ""
+        print(first + text + _format_deadline(share, request, job["submitted"]))
     _print_guarantee(job["guarantee"])
 
 

@@ -13,16 +13,16 @@ from hypothesis import strategies as st
 
 from volvelle.core.composition import WrittenComposition
 from volvelle.core.decision import Promise
-from volvelle.core.events import JobSubmitted
+from volvelle.core.events import JobFinished, JobStarted, JobSubmitted
 from volvelle.core.forecast import LookAhead
-from volvelle.core.journal import replay
+from volvelle.core.journal import Header, replay
 from volvelle.core.parts import Admission, Fate, Verdict, admissions
 from volvelle.core.policy import policies
 from volvelle.core.snapshot import Snapshot, read_snapshot
 from volvelle.core.view import View
 from volvelle.metrics.promises import broken, promised
 from volvelle.model.cluster import Cluster, Node, NodeChange, NodeState, parse_cluster
-from volvelle.model.job import Job, Reward
+from volvelle.model.job import Job, JobSpec, Reward
 from volvelle.model.overheads import Overheads
 from volvelle.model.problems import Problem
 from volvelle.simulate.run import Setting, simulate
@@ -392,6 +392,44 @@ def test_reservations_give_way_where_all_guarantees_have_room_together() -> None
     finally:
         admissions.forget({__name__})
     assert (run.outcomes.finish <= [18.0, 13.0]).all()
+
+
+def test_a_start_that_takes_its_time_revokes_nothing_and_the_next_is_reserved_for() -> None:
+    """Two jobs of 15 s are to start 0.166 s after their slots begin at the latest, and take 0.189 s to."""
+    composition = WrittenComposition(
+        "chronus:lease=10,parts=5", "first-free", "accept-all", "declared"
+    )
+    scheduler = Header(
+        volvelle="test", cluster=parse_cluster("1x4"), composition=composition
+    ).scheduler()
+
+    def come(now: float, number: int, seconds: float, gpus: float, *steps: Reward) -> None:
+        spec = JobSpec(
+            id=str(number), submit_time=now, gpus=gpus, estimate_seconds=seconds, rewards=steps
+        )
+        scheduler.handle(now, [JobSubmitted(now, number, spec)])
+
+    def begins(number: int, slot: float) -> float:
+        row = scheduler.row_of(number)
+        assert row is not None
+        while scheduler.state.jobs.held[row] == 0.0:
+            scheduler.handle(slot, [])
+            slot += 2.0
+        return slot - 2.0
+
+    for number in range(4):
+        come(0.0, number, 160.0, 1.0)
+    for number, came, start in ((4, 7.166, 32.0), (5, 57.166, 80.0)):
+        come(came, number, 15.0, 4.0, Reward(40.0, 1.0))
+        assert scheduler.promises[number].finish_by == came + 40.0
+        assert begins(number, came + 0.834) == start
+        began = start + 0.189
+        scheduler.handle(began, [JobStarted(began, number, 1, began)])
+        for slot in np.arange(start + 2.0, start + 15.0, 2.0).tolist():
+            scheduler.handle(slot, [])
+            assert scheduler.promises[number].finish_by == came + 40.0
+            assert scheduler.view().jobs.running[-1]
+        scheduler.handle(began + 14.9, [JobFinished(began + 14.9, number, 1)])
 
 
 def test_reservations_keep_their_slots_as_time_passes() -> None:

@@ -139,7 +139,7 @@ function factsOf(job, own, titles) {
     over ? ["Ended", `${moment(job.ended)}, after ${duration(job.ended - job.submitted)}`] : ["Finishes (P50–P90)", finishText(job)],
     ["Told at submission", job.first_p50 ? `finish ${moment(job.first_p50)}` : "nothing"],
     ["Deadline", moment(job.due)],
-    ["Guarantee", guarantee ? `by ${moment(guarantee)}` : job.guarantee ? `none: ${job.guarantee.reason}` : job.attached ? "" : "none asked for"],
+    ["Guarantee", guarantee ? `by ${moment(guarantee)}` : job.guarantee ? `${job.guarantee.revoked ? `until ${moment(job.guarantee.revoked)}, then revoked` : "none"}: ${job.guarantee.reason}` : job.attached ? "" : "none asked for"],
     ["Attempts", [attempts || "none yet", job.preemptions ? `preempted ${job.preemptions === 1 ? "once" : `${number(job.preemptions)} times`}` : ""].filter(Boolean).join(", ")],
     ["Done", job.total_iterations ? `${number(job.iterations)} of ${number(job.total_iterations)} iterations` : progressText(job)],
   ].filter(([, text]) => text);

@@ -277,7 +277,7 @@ class ControllerState:
             self._end_job(rejection.number, state, rejection.reason, effects, since, kill=True)
         for promise in decision.promises:
             if (job := self.jobs.get(promise.number)) is not None:
-                job.guarantee = Guarantee.of(promise, self.epoch)
+                job.guarantee = Guarantee.of(promise, self.epoch, job.guarantee)
                 effects.touched.add(promise.number)
         for conclusion in decision.concluded:
             ended = JobState.FAILED if conclusion.timed_out else JobState.FINISHED

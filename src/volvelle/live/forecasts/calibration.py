@@ -54,18 +54,21 @@ class CalibratedTimes(NamedTuple):
     prior: bool
     start: float | None = None
 
-    def under(self, promise: Promise | None, finish: float | None) -> Self:
+    def under(self, promise: Promise | None, begins: float | None, finish: float | None) -> Self:
         """The same for a job with this guarantee, if any: P50 no later, unless its forecast ``finish`` is.
 
         Guarantees hold more often than in half of all cases, so P50 of such a job is no later than its
-        guarantee; P90 says how far that is at risk. A start is no later than P50.
+        guarantee; P90 says how far that is at risk. A start is no later than P50; where a guarantee is kept,
+        no later than the forecast's run before P50, or ``begins``, as forecast, if that is later.
         """
-        p50, finish_by = self.p50, None if promise is None else promise.finish_by
+        p50, start, finish_by = self.p50, self.start, None if promise is None else promise.finish_by
         if p50 is None:
             return self
         if finish_by is not None and finish is not None and keeps(finish, finish_by):
             p50 = min(p50, finish_by)
-        start = None if self.start is None else min(self.start, p50)
+            if start is not None and begins is not None:
+                start = min(start, max(p50 - (finish - begins), begins))
+        start = None if start is None else min(start, p50)
         if (p50, start) == (self.p50, self.start):
             return self
         return self._replace(p50=p50, start=start)
@@ -153,7 +156,10 @@ class ForecastCalibration:
                     self._starts.tell(number, now, observed, starts[number] - now)
             found = self._again(now, [n for n in finishes if n in self._told], starts, finishes)
         promises = scheduler.promises
-        return {n: each.under(promises.get(n), finishes[n]) for n, each in found.items()}, first
+        told = {
+            n: each.under(promises.get(n), starts.get(n), finishes[n]) for n, each in found.items()
+        }
+        return told, first
 
     def ask(
         self, scheduler: SchedulerState, number: int, start: float | None, finish: float | None

@@ -44,7 +44,7 @@ def forecast_request(
     For an array: from its first start to its last finish. Raises `Problem` if it can never run.
     """
     fork.compile_where_it_pays()
-    first = max(job_numbers(fork), default=-1) + 1
+    first = max((*job_numbers(fork), *fork.promises), default=-1) + 1
     numbers = range(first, first + request.array)
     spec = measured.declare(request.spec(first, user, now), fork.resources.types)
     if obstacle := fork.obstacle(spec):
@@ -72,8 +72,9 @@ def forecast_request(
     starts = [result.start[n] for n in numbers if n in result.start]
     finishes = [result.finish[n] for n in numbers if n in result.finish]
     finish = max(finishes) if len(finishes) == len(numbers) else None
-    asked = calibration.ask(fork, first, min(starts, default=None), finish)
-    p50, p90, prior, start = asked.under(guarantee, finish)
+    begins = min(starts, default=None)
+    asked = calibration.ask(fork, first, begins, finish)
+    p50, p90, prior, start = asked.under(guarantee, begins, finish)
     waits = not holds_gpus(fork, first)
     return JobForecast(
         start=None if start is None else epoch + start,

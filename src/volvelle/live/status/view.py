@@ -40,22 +40,26 @@ class Guarantee:
     """The guarantee of a job: a finish by ``finish_by``, or, where that is None, none.
 
     step: the first of its deadlines that this keeps, -1 for none. earliest: where nothing is guaranteed,
-    the earliest finish that could have been. reason: why no more is.
+    the earliest finish that could have been. reason: why no more is. revoked: the finish that was guaranteed
+    until it was not.
     """
 
     finish_by: Moment | None
     step: int = -1
     earliest: Moment | None = None
     reason: str = ""
+    revoked: Moment | None = None
 
     @classmethod
-    def of(cls, promise: Promise, epoch: float) -> "Guarantee":
-        """The guarantee of the scheduler; ``epoch``: time 0 of the scheduler."""
+    def of(cls, promise: Promise, epoch: float, before: "Guarantee | None" = None) -> "Guarantee":
+        """The guarantee of the scheduler in place of ``before``; ``epoch``: time 0 of the scheduler."""
+        was = None if before is None else before.finish_by or before.revoked
         return cls(
             finish_by=None if promise.finish_by is None else epoch + promise.finish_by,
             step=promise.step,
             earliest=None if promise.earliest is None else epoch + promise.earliest,
             reason=promise.reason,
+            revoked=was if promise.finish_by is None else None,
         )
 
 

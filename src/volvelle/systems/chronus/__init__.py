@@ -38,6 +38,10 @@ reserved for it follows; for jobs that did not run yet, all but the share ``brok
 Beside that there is a ``margin`` that adapts: it grows with each broken guarantee and shrinks with each that
 is kept, so that in the long run at most the share ``broken`` of guarantees is (Gibbs and Candès, NeurIPS'21).
 
+Real stops and starts take longer than is declared. Where one was seen to, reservations count how late starts
+are (all but the share ``broken`` of the late ones), and a guarantee that seems missed by 1 % of what is left,
+or by a second, is not taken back for that.
+
 Departures from the paper. Its leases of guaranteed jobs are whole SLO leases; here a reservation counts
 best-effort leases, so that a job of 21 min does not reserve 40, and counts starts. Its program decides
 which guaranteed jobs run now; here that follows from reservations, so that no decision waits for a solver.

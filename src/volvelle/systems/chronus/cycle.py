@@ -116,7 +116,7 @@ class Cycle:
     def _offer(self, at: int, spec: JobSpec) -> None:
         """Tell a job by when it could be through, or guarantee that if it accepts it."""
         look, book, number = self.look, self.book, self.look.number(at)
-        gap, gpus = look.gap[at] + self.memory.wait, float(self.counted[at])
+        gap, gpus = float(self.kept.gap(np.array([at]))[0]), float(self.counted[at])
         earliest = np.inf
         for gpu_type in look.types(at):
             start, need = self.kept.first_slot(at), self.kept.need_of(gpu_type, at)
@@ -191,6 +191,8 @@ class Cycle:
         self, gpus: FloatColumn, types: FloatColumn, reason: FloatColumn, order: IntColumn | None
     ) -> Allocation:
         """The allocation; the memory knows whether a guaranteed job runs on a type that it is to leave."""
+        starts = self.look.matrix[NUMBER, (gpus > 0.0) & self.look.waiting]
+        self.memory.given |= dict.fromkeys(starts.astype(np.int64).tolist(), self.view.now)
         elsewhere = (self.look.row >= 0) & (gpus > 0.0) & ~self._as_reserved(gpus, types)
         self.memory.elsewhere = bool(elsewhere.any())
         return Allocation(gpus, types, reason, order, promises=tuple(self.told))
@@ -295,7 +297,7 @@ class Cycle:
         look, row = self.look, self.kept.enter(at)
         seconds = float(look.seconds[gpu_type, at])
         if not look.runs_on(at, gpu_type):
-            seconds += look.gap[at] + self.memory.wait
+            seconds += float(self.kept.gap(np.array([at]))[0])
         if not (
             self._pool_has_room(row)
             and self.book.reserve_now(row, gpu_type, self.view.now, seconds)

@@ -18,7 +18,11 @@ from volvelle.systems.chronus.terms import Terms
 from volvelle.systems.hived.cells import round_up
 
 _PACES, _ENOUGH = 1000, 20
-"""Jobs of which the pace is remembered, and from how many on it says something about others."""
+"""Jobs of which the pace, or how late they started, is remembered, and from how many on a pace says something
+about others."""
+_HAIR, _HAIR_SECONDS = 0.01, 1.0
+"""Share of what is believed left of a job, and seconds at least, by which a guarantee may seem missed where
+starts take what they take: that is less than an estimate says."""
 
 
 @dataclass
@@ -27,6 +31,8 @@ class Memory:
 
     elsewhere: whether a guaranteed job runs on another GPU type than its reservation's.
     paces: how many seconds a believed second took, of the last jobs seen. pace: what is reserved for others.
+    given: when jobs were given GPUs to start on since that was looked at last, by number.
+    lates: by how many seconds real starts came late, of the last that did. late: what is reserved for that.
     """
 
     book: Reservations
@@ -38,6 +44,9 @@ class Memory:
     gaps: SolverGaps = field(default_factory=SolverGaps)
     paces: list[float] = field(default_factory=list)
     pace: float = 1.0
+    given: dict[int, float] = field(default_factory=dict)
+    lates: list[float] = field(default_factory=list)
+    late: float = 0.0
 
     def learn_paces(self, seen: FloatColumn, most: float) -> None:
         """Know how slow all but the share ``most`` of the jobs are against what is believed of them."""
@@ -45,6 +54,12 @@ class Memory:
             self.paces = [*self.paces, *seen.tolist()][-_PACES:]
         if len(seen) and len(self.paces) >= _ENOUGH:
             self.pace = max(float(np.quantile(self.paces, 1.0 - most, method="higher")), 1.0)
+
+    def learn_starts(self, late: FloatColumn, most: float) -> None:
+        """Know how late all but the share ``most`` of the starts are that are late."""
+        if len(late):
+            self.lates = [*self.lates, *late.tolist()][-_PACES:]
+            self.late = float(np.quantile(self.lates, 1.0 - most, method="higher"))
 
 
 class Guarantees:
@@ -79,7 +94,10 @@ class Guarantees:
 
     def renew(self) -> None:
         """A lease ended: reserve what guaranteed jobs still need; see who can still be kept."""
-        self.memory.learn_paces(self.look.measure(), self.policy.broken)
+        memory = self.memory
+        memory.learn_paces(self.look.measure(), self.policy.broken)
+        memory.learn_starts(self.look.lateness(memory.given, memory.wait), self.policy.broken)
+        memory.given = {}
         self.book.begin(self.look.slot)
         self._adapt_to_checkpoints()
         place = self.look.places(len(self.book.number))
@@ -107,7 +125,8 @@ class Guarantees:
         left = rows[~self.book.some[rows]].tolist()
         for row in left:
             seconds = self.look.seconds[self.book.type[row], place[row]]
-            if not keeps(self.view.now + seconds, self.book.finish_by[row]):
+            hair = max(_HAIR * seconds, _HAIR_SECONDS) if self.memory.late > 0.0 else 0.0
+            if not keeps(self.view.now + seconds - hair, self.book.finish_by[row]):
                 reason = "it cannot be through by then any more"
                 self.told.append(Promise(int(self.book.number[row]), reason=reason))
                 self._learn(float(self.book.finish_by[row]), kept=False)
@@ -138,13 +157,18 @@ class Guarantees:
         spare: the part of the time beyond what is believed (`_need`) that is reserved.
         """
         look, book, at = self.look, self.book, place[rows]
-        book.gap[rows] = look.gap[at] + self.memory.wait
+        book.gap[rows] = self.gap(at)
         types = book.type[rows]
         goes_on = look.run_on(at, types)
         most, least = self._need(types, at), self._believed(types, at)
         need = least + spare * (most - least)
         first_gap = np.where(goes_on, look.starting[at], book.gap[rows])
         return book.reserve_each(rows, self.view.now, look.slot, need, first_gap)
+
+    def gap(self, at: IntColumn) -> FloatColumn:
+        """Seconds from when these jobs are given GPUs until they work on them."""
+        gap: FloatColumn = self.look.gap[at] + self.memory.wait + self.memory.late
+        return gap
 
     def _need(self, gpu_type: IntColumn, at: IntColumn) -> FloatColumn:
         """Seconds of work to be reserved for jobs on these types."""
@@ -194,7 +218,7 @@ class Guarantees:
     def reserve(self, at: int, row: int, finish_by: float) -> bool:
         """Reserve what a job needs to be through by then, on the first type where that is possible."""
         self.book.finish_by[row] = finish_by
-        self.book.gap[row] = self.look.gap[at] + self.memory.wait
+        self.book.gap[row] = self.gap(np.array([at]))[0]
         for gpu_type in self.look.types(at):
             start = self.first_slot(at)
             goes_on = start == self.look.slot and self.look.runs_on(at, gpu_type)

@@ -1,5 +1,6 @@
 """Chronus' reading of a view: run time that is left, costs of starts, the present slot."""
 
+from collections.abc import Mapping
 from typing import NamedTuple
 
 import numpy as np
@@ -24,6 +25,7 @@ from volvelle.core.columns import (
 from volvelle.core.eligibility import mean_rate
 from volvelle.core.view import View
 from volvelle.model.arrays import BoolColumn, FloatColumn, Floats, IntColumn
+from volvelle.model.tolerances import SAME_MOMENT
 
 ROW, LAST, SEEN, PACE, SINCE, LEFT = range(6)
 """The policy's own columns: the row of its reservation + 1, its last deadline (0: none), 1 once answered; how
@@ -111,6 +113,17 @@ class Look(NamedTuple):
         own[SINCE] = 0.0
         own[SINCE, running], own[LEFT, running] = now, left
         return first
+
+    def lateness(self, given: Mapping[int, float], wait: float) -> FloatColumn:
+        """How many seconds later than ``wait`` after they were ``given`` GPUs jobs started, where later.
+
+        Simulated starts take what is declared; real ones take what is seen here.
+        """
+        running = np.flatnonzero(~self.waiting & np.isin(self.matrix[NUMBER], list(given)))
+        since = np.array([given[self.number(at)] for at in running.tolist()])
+        wait = max(wait, self.longest_checkpoint)
+        late: FloatColumn = self.matrix[STARTED, running] - since - wait
+        return late[late > SAME_MOMENT]
 
     @property
     def longest_checkpoint(self) -> float:
