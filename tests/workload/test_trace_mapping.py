@@ -127,6 +127,27 @@ def test_a_start_before_the_submission_is_counted(tmp_path: Path) -> None:
     assert place == "us.csv line 3, column start_time: '2026-01-01 07:00'"
 
 
+def test_flat_json_lines_are_a_table_of_ours(tmp_path: Path) -> None:
+    path = tmp_path / "us.jsonl"
+    path.write_text(
+        '{"id": 1, "submit_time": 0, "gpus": 2, "duration": 30}\n\n{"id": 2, "gpus":\n'
+        '{"duration": "1m", "gpus": 1, "submit_time": 5, "user": null, "after": ["1"]}\n'
+    )
+    workload = read_trace(path)
+    assert workload.durations.tolist() == [30.0, 60.0]
+    assert workload.report is not None
+    assert workload.report.dropped == {"no flat JSON object": 1}
+    path.write_text('{"when": 0, "n": 2, "hours": 3}\n')
+    with pytest.raises(Problem, match="no known trace format has these columns: when, n, hours"):
+        read_trace(path)
+    mapped = read_trace(path, columns=parse_map(["submit_time=when,gpus=n,duration=hours:h"]))
+    assert mapped.durations.tolist() == [10800.0]
+    path.write_text('{"jobs": [{"submit_time": 0, "gpus": 2, "duration": 30}]}')
+    for format in (None, "volvelle"):
+        with pytest.raises(Problem, match=r"a reader of a few lines, as docs/how-to/bring-your"):
+            read_trace(path, format)
+
+
 def test_start_and_end_serve_as_duration(tmp_path: Path) -> None:
     path = tmp_path / "spans.csv"
     path.write_text("s;b;e;n\n2026-01-01;2026-01-01 01:00;2026-01-01 03:00;2\n")
