@@ -393,7 +393,7 @@ def test_dates_of_another_style_are_read_as_told(tmp_path: Path) -> None:
     assert (job.truth.work, job.recorded) == (7200.0, Recorded(600.0, 4200.0))
     assert workload.report is not None and workload.report.dropped == {"unreadable end_time": 1}
     for wrong in ("%d.%Q", "%d.%"):
-        with pytest.raises(Problem, match="dates"):
+        with pytest.raises(Problem, match=r"^dates cannot be written .*--dates"):
             read_trace(path, columns=columns, dates=wrong)
 
 

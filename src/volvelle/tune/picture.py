@@ -9,7 +9,6 @@ import numpy as np
 from volvelle.metrics.catalogue import Objective
 from volvelle.model.arrays import FloatColumn
 from volvelle.report.charts import Axis, Dots, Drawing, scatter, write_pngs
-from volvelle.report.charts.axes import Quantity
 from volvelle.report.page import Section, figure, note, tiles, write_page
 from volvelle.report.table import Cell, Column, Table, format_cell, measure_column, to_html
 from volvelle.tune.front import Front, title_of
@@ -195,13 +194,13 @@ def _axis(objective: Objective, columns: list[FloatColumn]) -> Axis:
     column = measure_column(objective)
     seconds = objective.metric.unit == "s"
     unit = "" if seconds or objective.metric.unit == "1" else objective.metric.unit
-    quantity: Quantity = "duration" if seconds else "number"
-    if log or not len(values):
-        return Axis(column.title, quantity, unit, log=log)
-    low, high = float(values.min()), float(values.max())
-    margin = _MARGIN * (high - low) or 1.0
-    least = low - margin if low < 0.0 else max(0.0, low - margin)
-    return Axis(column.title, quantity, unit, low=least, high=high + margin)
+    low = high = None
+    if len(values) and not log:
+        least, most = float(values.min()), float(values.max())
+        margin = _MARGIN * (most - least) or 1.0
+        low = least - margin if least < 0.0 else max(0.0, least - margin)
+        high = most + margin
+    return Axis(column.title, "duration" if seconds else "number", unit, log, low, high)
 
 
 def _pairs(front: Front) -> list[tuple[int, int]]:
