@@ -148,6 +148,24 @@ def test_flat_json_lines_are_a_table_of_ours(tmp_path: Path) -> None:
             read_trace(path, format)
 
 
+def test_a_cell_is_shown_as_the_file_has_it(tmp_path: Path) -> None:
+    path = tmp_path / "german.csv"
+    path.write_text(
+        "Eingereicht;Ende;Beginn;Karten;Laufzeit (h)\n"
+        "03.10.2026;04.10.2026;03.10.2026;1;-2,00\n"
+        "03.10.2026;02.10.2026;03.10.2026;1;-\n"
+        "03.10.2026;05.10.2026;02.10.2026;1;1,50\n"
+    )
+    columns = ["submit_time=Eingereicht,start_time=Beginn,end_time=Ende,gpus=Karten"]
+    columns += ["duration=Laufzeit (h)"]
+    report = read_trace(path, columns=parse_map(columns), dates="%d.%m.%Y").report
+    assert report is not None
+    shown = {reason: places[0].partition(", ")[2] for reason, places in report.examples.items()}
+    assert shown["negative duration"] == "column Laufzeit (h): '-2,00'"
+    assert shown["ends before it starts"] == "column Ende: '02.10.2026'"
+    assert shown["start before they were submitted"] == "column Beginn: '02.10.2026'"
+
+
 def test_start_and_end_serve_as_duration(tmp_path: Path) -> None:
     path = tmp_path / "spans.csv"
     path.write_text("s;b;e;n\n2026-01-01;2026-01-01 01:00;2026-01-01 03:00;2\n")

@@ -142,11 +142,11 @@ def mapped(blocks: Iterable[Columns], options: OwnOptions, ledger: Ledger) -> It
                 raise _wrong_map(wrong, block, options)
             if "status" in header:
                 header.index.setdefault("state", header.index["status"])
-            ledger.headings = {
+            ledger.headings = {ours: ours for ours in COLUMNS} | {
                 ours: theirs if theirs in block.header else theirs.rpartition(":")[0]
                 for ours, theirs in columns.items()
             }
-            block.header.refuse_twice(ledger.headings.get(ours, ours) for ours in COLUMNS)
+            block.header.refuse_twice(filter(None, ledger.headings.values()))
         ours = block if under is None else _with_types(under(block))
         states.note(ours)
         if len(zones) < 2:
@@ -247,7 +247,7 @@ def own_jobs(ledger: Ledger, columns: Columns) -> Sequence[Job | None]:
     for row, job in enumerate(jobs):
         early = job and job.recorded and job.recorded.start < job.spec.submit_time
         if early and (line := columns.lines[row]) not in columns.wrong:
-            start = columns.texts("start_time")[row]
+            start = columns.written(line, ledger.headings["start_time"])
             ledger.odd("start before they were submitted", line, "start_time", start)
     if not any(one.column in columns.header for one in fields_of(Truth)):
         return jobs
