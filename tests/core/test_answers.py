@@ -154,11 +154,21 @@ class Short(OrderPolicy):
         return jobs.gpus[:1]
 
 
+class Unknown(OrderPolicy):
+    """Has keys for all jobs together, one of them unknown."""
+
+    name: ClassVar[str] = "unknown"
+
+    def key(self, jobs: JobView, now: float) -> Any:
+        return np.append(jobs.gpus[:-1], np.nan)
+
+
 @pytest.mark.parametrize(
     ("policy", "said"),
     [
         (Keyless(), "the key of job 0 is not a number"),
         (Short(), r"policy 'short' gave keys of shape \(1,\) for 3 jobs"),
+        (Unknown(), "policy 'unknown' gave NaN as the key of job 2"),
     ],
 )
 def test_an_order_needs_a_number_for_each_job(policy: Policy, said: str) -> None:

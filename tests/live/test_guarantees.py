@@ -105,6 +105,16 @@ def test_p50_is_no_later_than_a_guarantee_that_the_forecast_keeps(
     assert times.p50 == fork.promises[number].finish_by
 
 
+def test_a_dry_run_is_not_told_the_guarantee_of_a_job_that_is_over(
+    harness: ControllerHarness,
+) -> None:
+    submit(harness, due(20.0, 400.0))
+    for _ in range(4):
+        harness.step(10.0)
+    assert not harness.controller.status.jobs
+    assert foretell(harness, sleeping(100.0, gpus=2)).guarantee is None
+
+
 def test_a_guarantee_is_revoked_when_it_becomes_impossible(harness: ControllerHarness) -> None:
     late = submit(harness, sleeping(300.0, gpus=2, estimate=100.0))
     number = submit(harness, due(200.0, 350.0))

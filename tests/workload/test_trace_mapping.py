@@ -127,6 +127,45 @@ def test_a_start_before_the_submission_is_counted(tmp_path: Path) -> None:
     assert place == "us.csv line 3, column start_time: '2026-01-01 07:00'"
 
 
+def test_flat_json_lines_are_a_table_of_ours(tmp_path: Path) -> None:
+    path = tmp_path / "us.jsonl"
+    path.write_text(
+        '{"id": 1, "submit_time": 0, "gpus": 2, "duration": 30}\n\n{"id": 2, "gpus":\n'
+        '{"duration": "1m", "gpus": 1, "submit_time": 5, "user": null, "after": ["1"]}\n'
+    )
+    workload = read_trace(path)
+    assert workload.durations.tolist() == [30.0, 60.0]
+    assert workload.report is not None
+    assert workload.report.dropped == {"no flat JSON object": 1}
+    path.write_text('{"when": 0, "n": 2, "hours": 3}\n')
+    with pytest.raises(Problem, match="no known trace format has these columns: when, n, hours"):
+        read_trace(path)
+    mapped = read_trace(path, columns=parse_map(["submit_time=when,gpus=n,duration=hours:h"]))
+    assert mapped.durations.tolist() == [10800.0]
+    path.write_text('{"jobs": [{"submit_time": 0, "gpus": 2, "duration": 30}]}')
+    for format in (None, "volvelle"):
+        with pytest.raises(Problem, match=r"a reader of a few lines, as docs/how-to/bring-your"):
+            read_trace(path, format)
+
+
+def test_a_cell_is_shown_as_the_file_has_it(tmp_path: Path) -> None:
+    path = tmp_path / "german.csv"
+    path.write_text(
+        "Eingereicht;Ende;Beginn;Karten;Laufzeit (h)\n"
+        "03.10.2026;04.10.2026;03.10.2026;1;-2,00\n"
+        "03.10.2026;02.10.2026;03.10.2026;1;-\n"
+        "03.10.2026;05.10.2026;02.10.2026;1;1,50\n"
+    )
+    columns = ["submit_time=Eingereicht,start_time=Beginn,end_time=Ende,gpus=Karten"]
+    columns += ["duration=Laufzeit (h)"]
+    report = read_trace(path, columns=parse_map(columns), dates="%d.%m.%Y").report
+    assert report is not None
+    shown = {reason: places[0].partition(", ")[2] for reason, places in report.examples.items()}
+    assert shown["negative duration"] == "column Laufzeit (h): '-2,00'"
+    assert shown["ends before it starts"] == "column Ende: '02.10.2026'"
+    assert shown["start before they were submitted"] == "column Beginn: '02.10.2026'"
+
+
 def test_start_and_end_serve_as_duration(tmp_path: Path) -> None:
     path = tmp_path / "spans.csv"
     path.write_text("s;b;e;n\n2026-01-01;2026-01-01 01:00;2026-01-01 03:00;2\n")
@@ -354,7 +393,7 @@ def test_dates_of_another_style_are_read_as_told(tmp_path: Path) -> None:
     assert (job.truth.work, job.recorded) == (7200.0, Recorded(600.0, 4200.0))
     assert workload.report is not None and workload.report.dropped == {"unreadable end_time": 1}
     for wrong in ("%d.%Q", "%d.%"):
-        with pytest.raises(Problem, match="dates"):
+        with pytest.raises(Problem, match=r"^dates cannot be written .*--dates"):
             read_trace(path, columns=columns, dates=wrong)
 
 

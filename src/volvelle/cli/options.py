@@ -2,6 +2,7 @@
 
 import functools
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from enum import StrEnum
 from inspect import Parameter, Signature, signature
 from pathlib import Path
@@ -92,12 +93,21 @@ Reference = Annotated[
         rich_help_panel=_SCHEDULER,
     ),
 ]
+
+
+def _money(text: str | float) -> float:
+    with suppress(ValueError):
+        if 0.0 <= (given := float(text)) < float("inf"):
+            return given
+    raise typer.BadParameter(f"{text!r} is no price: write a number, as in 2.50")
+
+
 Price = Annotated[
     float | None,
     typer.Option(
         "--price",
         metavar="MONEY",
-        min=0.0,
+        parser=_money,
         help="Of a GPU-hour, in any currency: the verdict says what that comes to.",
         rich_help_panel=_OUTPUT,
     ),

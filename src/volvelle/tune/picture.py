@@ -17,6 +17,8 @@ PAGE = "front.html"
 
 _WIDE = 30.0
 """An axis is logarithmic where its figures differ by more than this factor."""
+_MARGIN = 0.05
+"""Of what the points span, beside them."""
 _SHOWN_QUEUES = 6
 _SHOWN_NUMBERS = 8
 
@@ -192,7 +194,13 @@ def _axis(objective: Objective, columns: list[FloatColumn]) -> Axis:
     column = measure_column(objective)
     seconds = objective.metric.unit == "s"
     unit = "" if seconds or objective.metric.unit == "1" else objective.metric.unit
-    return Axis(column.title, "duration" if seconds else "number", unit, log=log)
+    low = high = None
+    if len(values) and not log:
+        least, most = float(values.min()), float(values.max())
+        margin = _MARGIN * (most - least) or 1.0
+        low = least - margin if least < 0.0 else max(0.0, least - margin)
+        high = most + margin
+    return Axis(column.title, "duration" if seconds else "number", unit, log, low, high)
 
 
 def _pairs(front: Front) -> list[tuple[int, int]]:

@@ -20,6 +20,7 @@ from volvelle.model.units import MINUTE
 from volvelle.workload.readers import Ledger, Sample, TraceFormat, known_formats
 from volvelle.workload.readers import formats as catalogue
 from volvelle.workload.readers.clusters import is_cluster_table
+from volvelle.workload.readers.json_lines import json_cells
 from volvelle.workload.readers.suggesting import (
     constant_hint,
     import_hint,
@@ -158,13 +159,14 @@ def _guessed(
         )
     if sample.lines[0].startswith("apiVersion:"):
         raise Problem(f"{name} is YAML", mend="make it with: kubectl get jobs -A -o json")
-    if len(sample.names) > 1 and not any(cell[:1] in "[{" for cell in sample.names):
+    cells = json_cells(sample) or sample.cells
+    if len(cells) > 1:
         dates = suggested_dates(_many_lines(sample.path))
-        line = suggested(sample.cells)
-        hints = f"{rivals(sample.names)}{constant_hint(line)}"
+        line = suggested(cells)
+        hints = f"{rivals([*cells])}{constant_hint(line)}"
         complete = " ".join(filter(None, (line, dates.partition(", or ")[0])))
         raise Problem(
-            f"{name}: no known trace format has these columns: {', '.join(sample.names)}",
+            f"{name}: no known trace format has these columns: {', '.join(cells)}",
             mend=f"say which is which: {' '.join(filter(None, (line, dates)))}{hints}",
             options="" if "=?" in line else complete,
         )

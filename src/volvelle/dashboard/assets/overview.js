@@ -159,5 +159,5 @@ function forecastsHold({ load, told }, reads) {
   return [h("p", {}, h("b", { class: "big" }, `${Math.floor(100 * share)} %`), reads ? " of told starts came by their P90; 90 % is the aim." : " ended by the P90 they were told; 90 % is the aim."),
     svg("svg", { viewBox: "0 0 200 14", preserveAspectRatio: "none", class: "bar", "aria-hidden": "true" }, svg("rect", { width: 200, height: 14, class: "track" }),
       svg("rect", { width: 200 * share, height: 14, class: "held" }), svg("rect", { x: 179, width: 2, height: 14, class: "mark" })),
-    h("p", { class: "note" }, reads ? told : [link("#/history", counted(judged, "job")), told ? " judged, which ended since the server started." : " judged."]), ...(told && !reads ? [h("p", { class: "note" }, `Of those that ended before it too, the latest 1,000 at most: ${told}`)] : [])];
+    h("p", { class: "note" }, reads ? told : [link("#/history", counted(judged, "job")), told ? " judged, which ended since the server started." : " judged."]), ...(told && !reads ? [h("p", { class: "note" }, `With those of before, the latest 1,000 at most: ${told}`)] : [])];
 }

@@ -44,7 +44,7 @@ def forecast_request(
     For an array: from its first start to its last finish. Raises `Problem` if it can never run.
     """
     fork.compile_where_it_pays()
-    first = max(job_numbers(fork), default=-1) + 1
+    first = max((*job_numbers(fork), *fork.promises), default=-1) + 1
     numbers = range(first, first + request.array)
     spec = measured.declare(request.spec(first, user, now), fork.resources.types)
     if obstacle := fork.obstacle(spec):

@@ -93,12 +93,15 @@ def scatter(
 def _label(text: str, x: float, y: float, half: float, box: Box, others: Sequence[Text]) -> Text:
     """Beside its point, on the side where there is room, within the panel, and over none of ``others``."""
     text = clip_text(text, _LABEL_SIZE, box.width / 2)
-    side, anchor = (-1, "end") if x > box.x + box.width / 2 else (1, "start")
+    leftwards = x > box.x + box.width / 2
+    across = x - half - 3 if leftwards else x + half + 3
     lowest, highest = box.bottom - 6, box.y + 12
     wanted = min(max(y - half - 4, highest), lowest)
     lines = [wanted + step * _LABEL_LINE for step in sorted(range(-_LINES, _LINES + 1), key=abs)]
     places = [
-        Text(x + side * (half + 3), down, text, size=_LABEL_SIZE, anchor=anchor, bold=True)
+        Text(
+            across, down, text, size=_LABEL_SIZE, anchor="end" if leftwards else "start", bold=True
+        )
         for down in lines
         if highest <= down <= lowest
     ]

@@ -31,7 +31,7 @@ Value = TypeVar("Value")
 class Columns:
     """Rows with as many cells as the header, in ``lines`` of the file; ``wrong`` says of which and why."""
 
-    __slots__ = ("_cells", "header", "lines", "wrong")
+    __slots__ = ("_as_written", "_cells", "header", "lines", "wrong")
 
     def __init__(
         self,
@@ -39,11 +39,13 @@ class Columns:
         lines: Sequence[int],
         cells: Sequence[Sequence[str]],
         wrong: dict[int, Broken | Unfit],
+        as_written: Sequence[Sequence[str]] | None = None,
     ) -> None:
         self.header = header
         self.lines = lines
         self.wrong = wrong
         self._cells = cells
+        self._as_written = cells if as_written is None else as_written
 
     @classmethod
     def of_rows(cls, header: ColumnNames, rows: Sequence[tuple[int, Sequence[str]]]) -> "Columns":
@@ -62,7 +64,7 @@ class Columns:
         That is made of the cells of the column at a position.
         """
         made = [[make(cell) for cell in self._cells[at]] for at, make in more]
-        return Columns(header, self.lines, [*self._cells, *made], self.wrong)
+        return Columns(header, self.lines, [*self._cells, *made], self.wrong, self._as_written)
 
     def with_made(self, column: str, makes: Mapping[str, Callable[[str], str]]) -> "Columns":
         """The same rows with columns of these names, made of the cells of one."""
@@ -71,13 +73,17 @@ class Columns:
         cells = self._cells[self.header.index[column]]
         header.index |= {name: len(self._cells) + at for at, name in enumerate(makes)}
         made = [[*map(make, cells)] for make in makes.values()]
-        return Columns(header, self.lines, [*self._cells, *made], self.wrong)
+        return Columns(header, self.lines, [*self._cells, *made], self.wrong, self._as_written)
 
     def remade(self, make: Callable[[str], str]) -> "Columns":
         """The same rows with ``make`` of every cell."""
-        return Columns(
-            self.header, self.lines, [[*map(make, one)] for one in self._cells], self.wrong
-        )
+        cells = [[*map(make, one)] for one in self._cells]
+        return Columns(self.header, self.lines, cells, self.wrong, self._as_written)
+
+    def written(self, line: int, name: str) -> str:
+        """The cell of the file's column ``name``, as it stands there; "" where there is none."""
+        at = ColumnNames(self.header.names, "").index.get(name)
+        return "" if at is None else self._as_written[at][self.lines.index(line)].strip()
 
     def part(self, rows: Sequence[int]) -> "Columns":
         """Some of the rows, by their place here."""
@@ -270,6 +276,8 @@ def jobs_of(
         for line in sorted(jobs.keys() | block.wrong.keys()):
             what = block.wrong.get(line)
             job = jobs.get(line)
+            if what is not None and (name := ledger.headings.get(what.column)):
+                what.value = block.written(line, name) or what.value
             if what is None and job is not None and job.spec.id in seen:
                 what = Broken("duplicate id", "id", job.spec.id)
             if isinstance(what, Broken):

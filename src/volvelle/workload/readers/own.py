@@ -28,6 +28,7 @@ from volvelle.workload.readers.base import ReaderOptions, TraceFormat, formats, 
 from volvelle.workload.readers.cells import codec_of, meaning_of, read_column
 from volvelle.workload.readers.columns import Columns, jobs_of
 from volvelle.workload.readers.dates import DateForm
+from volvelle.workload.readers.json_lines import flat_object, json_cells, json_columns
 from volvelle.workload.readers.ledger import Broken, Ledger
 from volvelle.workload.readers.mapping import mapped_header
 from volvelle.workload.readers.rows import (
@@ -102,16 +103,20 @@ class Own(TraceFormat):
 
     def matches(self, sample: Sample) -> float:
         """Fairly sure of a header with the needed columns; formats with more of their own win."""
+        header = frozenset(map(str.lower, flat_object(sample.lines[0]) or sample.header))
         lengths = ({"duration"}, {"work"}, {"start_time", "end_time"})
-        if not sample.header >= {"submit_time", "gpus"}:
+        if not header >= {"submit_time", "gpus"}:
             return 0.0
-        return 0.4 if any(sample.header >= length for length in lengths) else 0.0
+        return 0.4 if any(header >= length for length in lengths) else 0.0
 
     def read(self, path: Path, ledger: Ledger, options: Any) -> Iterator[Job]:
-        """A job for each row."""
-        delimiter = Sample.of(path).delimiter
+        """A job for each row, of a CSV or of JSON lines."""
+        sample = Sample.of(path)
+        names, delimiter = list(json_cells(sample)), sample.delimiter
         blocks = csv_columns(path, ledger, delimiter=delimiter)
-        if delimiter == ";":  # as spreadsheets write where the comma is in numbers
+        if names:
+            blocks = json_columns(path, ledger, names)
+        elif delimiter == ";":  # as spreadsheets write where the comma is in numbers
             blocks = (block.remade(_with_point) for block in blocks)
         return jobs_of(
             mapped(blocks, options, ledger), partial(own_jobs, ledger), ledger, states_of
@@ -137,11 +142,11 @@ def mapped(blocks: Iterable[Columns], options: OwnOptions, ledger: Ledger) -> It
                 raise _wrong_map(wrong, block, options)
             if "status" in header:
                 header.index.setdefault("state", header.index["status"])
-            ledger.headings = {
+            ledger.headings = {ours: ours for ours in COLUMNS} | {
                 ours: theirs if theirs in block.header else theirs.rpartition(":")[0]
                 for ours, theirs in columns.items()
             }
-            block.header.refuse_twice(ledger.headings.get(ours, ours) for ours in COLUMNS)
+            block.header.refuse_twice(filter(None, ledger.headings.values()))
         ours = block if under is None else _with_types(under(block))
         states.note(ours)
         if len(zones) < 2:
@@ -242,7 +247,7 @@ def own_jobs(ledger: Ledger, columns: Columns) -> Sequence[Job | None]:
     for row, job in enumerate(jobs):
         early = job and job.recorded and job.recorded.start < job.spec.submit_time
         if early and (line := columns.lines[row]) not in columns.wrong:
-            start = columns.texts("start_time")[row]
+            start = columns.written(line, ledger.headings["start_time"])
             ledger.odd("start before they were submitted", line, "start_time", start)
     if not any(one.column in columns.header for one in fields_of(Truth)):
         return jobs
