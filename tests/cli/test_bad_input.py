@@ -51,6 +51,7 @@ def test_what_is_missing_is_named(volvelle: Volvelle, trace: Path) -> None:
             ["compare", trace, "-c", "1x8", "-m", "jtc"],
             "unknown metric 'jtc' (did you mean 'jct'?)",
         ),
+        (["compare", trace, "-c", "1x8", "--price", "cheap"], "'cheap' is no price"),
         (["simulate", trace, "-c", "8y8"], "cannot read '8y8' as a cluster"),
         (["compare", trace, "-c", "8y8", "-p", "srff"], "as a cluster; unknown policy 'srff'"),
         (["list", "policis"], "there is no kind 'policis' (did you mean 'policies'?)"),

@@ -84,7 +84,7 @@ export function askForChange(number, request) {
 
 const KEYS = [
   ["g, then o q t u n s h w p", "overview, queue, timeline, submit, nodes, shares, history, what if, policies"],
-  ["/", "to the filter"],
+  ["/, Escape", "to the filter, back to the list"],
   ["arrows, j k, Home, End", "through the rows of a table or the timeline"],
   ["Enter, Space", "open, select a row"],
   ["+ − [ ] 0 n", "zoom the timeline, to now"],
