@@ -148,6 +148,15 @@ def test_flat_json_lines_are_a_table_of_ours(tmp_path: Path) -> None:
             read_trace(path, format)
 
 
+def test_a_job_of_1970_among_those_of_this_century_is_noted(tmp_path: Path) -> None:
+    path = tmp_path / "us.csv"
+    path.write_text("submit_time,gpus,duration\n1700000000,1,60\n0,1,60\n")
+    report = read_trace(path).report
+    assert report is not None
+    [reason] = report.assumed
+    assert report.examples[reason] == ["us.csv, job '2': 0"]
+
+
 def test_a_cell_is_shown_as_the_file_has_it(tmp_path: Path) -> None:
     path = tmp_path / "german.csv"
     path.write_text(

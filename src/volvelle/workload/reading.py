@@ -35,6 +35,7 @@ MAPPED = ("volvelle", "parquet")
 """The formats whose columns can be mapped."""
 
 
+_NEAR_1970, _THIS_CENTURY = 1e8, 946684800.0
 _SPREADSHEETS = (".xlsx", ".xls", ".xlsm", ".ods", ".numbers")
 
 _ALSO = {"slurm": "sacct", "k8s": "kubernetes", "kueue": "kubernetes", "csv": "volvelle"}
@@ -95,7 +96,7 @@ def read_trace(
         _check_ends(jobs, path.name, dates)
     if "duration" in report.columns and "work" not in report.columns:
         report.contradicted = sum(map(_contradicted, jobs))
-    _rebase(jobs)
+    _rebase(jobs, report)
     return Workload(jobs, _plain_name(path), report)
 
 
@@ -222,10 +223,17 @@ def _contradicted(job: Job) -> bool:
     return abs(job.truth.work / job.spec.gpus - span) > max(MINUTE, 0.1 * span)
 
 
-def _rebase(jobs: list[Job]) -> None:
-    """Sort by submission and let the first be at 0 s, in place: the jobs are not shared yet."""
+def _rebase(jobs: list[Job], report: ImportReport) -> None:
+    """Sort by submission and let the first be at 0 s, in place: the jobs are not shared yet.
+
+    A first job near 1970 in a trace of this century is noted.
+    """
     jobs.sort(key=lambda job: job.spec.submit_time)
     start = jobs[0].spec.submit_time
+    if start < _NEAR_1970 and jobs[-1].spec.submit_time > _THIS_CENTURY:
+        reason = "submitted near 1970, and the last job is of this century"
+        report.assumed.append(reason)
+        report.examples[reason] = [f"{report.source}, job {jobs[0].spec.id!r}: {start:g}"]
     if start == 0.0:
         return
     for job in jobs:
