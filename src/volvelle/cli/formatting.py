@@ -17,7 +17,7 @@ UNDERTAKEN = (
     "A guarantee is a finish that the policy or the admission undertakes to keep; "
     "a forecast is when the job is expected to finish."
 )
-"""What a guarantee is beside a forecast."""
+"""The meaning of a guarantee beside a forecast."""
 OVER = ("finished", "failed", "cancelled", "rejected")
 """Final states of jobs."""
 
