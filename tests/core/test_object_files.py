@@ -1,5 +1,6 @@
 """Object files of kernels: each way in which one may be missing or wrong, and what happens then."""
 
+import math
 import os
 import re
 import shutil
@@ -39,6 +40,13 @@ def power(base: float, exponent: int) -> float:
 @kernel
 def scaled(base: float, exponent: int) -> float:
     return FACTOR * power(base, exponent) / (exponent - 1)
+
+
+@kernel
+def halved(number: int) -> int:
+    if number % 2:
+        raise ValueError("it is odd")
+    return number // 2
 
 
 @kernel
@@ -86,8 +94,12 @@ def test_a_kernel_is_compiled_once_with_all_that_it_calls_and_kept(
 
 
 def test_an_exception_of_machine_code_is_that_of_the_kernel() -> None:
-    with pytest.raises(ZeroDivisionError):
-        called(scaled, SIGNATURE)(2.0, 1)
+    with pytest.raises(ValueError, match="odd"):
+        called(halved, (int, int))(3)
+
+
+def test_own_kernels_divide_by_zero_as_columns_do() -> None:
+    assert called(scaled, SIGNATURE)(2.0, 1) == math.inf
 
 
 @pytest.mark.parametrize(

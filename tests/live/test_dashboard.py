@@ -368,7 +368,7 @@ def test_what_the_bar_beside_the_views_says(site: Site) -> None:
     assert page.locator("nav .queue small").inner_text() == "3"
     assert page.locator("nav .overview small").inner_text() == ""
     page.wait_for_selector(
-        ".sub:has-text('2 GPUs (at most 2 on a node) are free; the next job, 1 wide, waits for 4 GPUs')"
+        ".sub:has-text('2 GPUs (at most 2 on a node) are free; the next job, 1 wide, asks for 4 GPUs')"
     )
     assert not site.errors
 

@@ -18,6 +18,7 @@ from executor_harnesses import (
 from running_controller import running_controller
 from waiting import until
 
+from volvelle.live.agent.gpus import Gpu
 from volvelle.live.control import controller as control
 from volvelle.live.control.controller import Controller
 from volvelle.live.control.requests import Submit
@@ -173,7 +174,7 @@ def test_local_nodes_removed_from_the_cluster_finish_their_jobs_and_leave(tmp_pa
 
 
 def test_nodes_keep_their_gpus(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(local, "find_gpus", lambda: ["0", "1", "2", "3"])
+    monkeypatch.setattr(local, "find_gpus", lambda: tuple(map(Gpu, "0123")))
     harness = LocalHarness(tmp_path)
     try:
         harness.open()

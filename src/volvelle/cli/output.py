@@ -123,7 +123,7 @@ def rejections(outcomes: "Outcomes") -> tuple[tuple[int, str], ...]:
 
 def refuse_all_rejected(workload: str, runs: "Collection[Outcomes]") -> None:
     """Raise `Problem` where every job of every run was turned away: no figure is of any job."""
-    if all((outcomes.status == "rejected").all() for outcomes in runs):
+    if all(len(outcomes.specs) and (outcomes.status == "rejected").all() for outcomes in runs):
         specs, reasons = next((one.specs, one.reason) for one in runs)
         raise Problem(
             f"the workload {workload!r} has no job that runs: all {len(specs):,} are rejected; "

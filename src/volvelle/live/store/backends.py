@@ -198,10 +198,10 @@ class Postgresql(Backend):
         return self.lock()
 
     def unlock(self) -> None:
-        """Close the connection that holds the lock."""
+        """Give the lock back, at once and not when the server notices that the connection is closed."""
         if self._held is not None:
-            with suppress(SQLAlchemyError):
-                self._held.close()
+            with suppress(SQLAlchemyError), self._held:
+                self._held.execute(text("select pg_advisory_unlock(:lock)"), {"lock": _LOCK})
             self._held = None
 
 
