@@ -131,7 +131,10 @@ def when_stuck(folder: Path, node: str, act: Callable[[], None]) -> Iterator[Non
         thread.join()
 
 
-@pytest.mark.parametrize("workers_die", [True, False], ids=["node", "raylet"])
+@pytest.mark.parametrize(
+    "workers_die",
+    [pytest.param(True, id="node", marks=pytest.mark.slow), pytest.param(False, id="raylet")],
+)
 def test_what_a_lost_node_had_in_hand_is_not_lost(
     ground: RayTestCluster, tmp_path: Path, workers_die: bool
 ) -> None:

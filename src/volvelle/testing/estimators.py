@@ -62,7 +62,7 @@ def no_job_is_forecast_to_finish_in_the_past(estimator: str) -> None:
         happen(scenario.under(policy, estimator=estimator), on_moment=look)
 
     under = st.sampled_from(["fifo", "srtf", "easy", "las:round=30"])
-    on_random(15, check, scenario=scenarios(KNOWN), policy=under)
+    on_random(8, check, scenario=scenarios(KNOWN), policy=under)
 
 
 @estimator_promises.promise()

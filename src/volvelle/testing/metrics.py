@@ -33,7 +33,7 @@ def any_run_is_measured_and_left_as_it_is(metric: str) -> None:
         np.testing.assert_equal(first, again)
         assert pickle.dumps(outcomes) == before
 
-    on_random(12, check, scenario=_SCENARIOS)
+    on_random(5, check, scenario=_SCENARIOS)
 
 
 @metric_promises.promise()
@@ -49,7 +49,7 @@ def another_process_measures_the_same(metric: str) -> None:
         np.testing.assert_equal(summarise(of).figure(objective), objective.of(outcomes))
         assert measured.name in summarise(of).as_json()["metrics"]
 
-    on_random(4, check, scenario=_SCENARIOS)
+    on_random(2, check, scenario=_SCENARIOS)
 
 
 def _numbers(metric: Metric, outcomes: Outcomes) -> object:

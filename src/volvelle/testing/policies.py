@@ -185,7 +185,7 @@ def what_users_change_is_replayed(policy: str) -> None:
     def check(done: list[Act]) -> None:
         check_user_changes(policy, done)
 
-    on_random(8, check, done=acts)
+    on_random(6, check, done=acts)
 
 
 @policy_promises.promise(lambda policy: policy.shares_gpus)
@@ -233,7 +233,7 @@ def durations_do_not_matter(policy: str) -> None:
         finish = happen(scenario).outcomes.finish
         np.testing.assert_array_equal(finish, happen(wrong).outcomes.finish)
 
-    on_random(9, check, scenario=scenarios(EVERYTHING))
+    on_random(7, check, scenario=scenarios(EVERYTHING))
 
 
 @policy_promises.promise(lambda policy: policy.work_conserving)

@@ -30,7 +30,7 @@ def nothing_is_given_twice_and_all_jobs_end(termination: str) -> None:
     def check(scenario: Scenario, policy: str) -> None:
         audited(scenario.under(policy, termination=termination))
 
-    on_random(20, check, scenario=LOSSES, policy=POLICIES)
+    on_random(10, check, scenario=LOSSES, policy=POLICIES)
 
 
 @termination_promises.promise()
@@ -63,7 +63,7 @@ def the_forecast_is_the_outcome_once_all_have_arrived(termination: str) -> None:
             for number, finish in foreseen.items():
                 assert outcomes.finish[number] == pytest.approx(finish, rel=1e-9)
 
-    on_random(12, check, scenario=KNOWN_LOSSES, policy=POLICIES)
+    on_random(6, check, scenario=KNOWN_LOSSES, policy=POLICIES)
 
 
 @termination_promises.promise()
