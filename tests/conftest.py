@@ -20,15 +20,6 @@ settings.load_profile("ci")
 arrays.INTERPRETED_SECONDS = 0.0  # tests of machine code see machine code
 
 
-WAITING = ("live", "client", "tune", "kubernetes", "docs")
-"""Folders of tests that mostly wait for processes."""
-
-
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Tests that wait come first: one worker waits while the others compute, and none waits at the end."""
-    items.sort(key=lambda item: item.path.parent.name not in WAITING)
-
-
 @pytest.fixture(autouse=True)
 def parts_of_files_are_forgotten() -> Iterator[None]:
     """What a test loads from a file of its own is unknown to the next test."""

@@ -37,7 +37,7 @@ def json_columns(path: Path, ledger: Ledger, names: list[str]) -> Iterator[Colum
     ledger.file = path.name
     header = ColumnNames(names, path.name)
     lines = enumerate(text_lines(path, ledger), 1)
-    while block := [(line, text) for line, text in islice(lines, BLOCK_LINES)]:
+    while block := list(islice(lines, BLOCK_LINES)):
         found = {line: (flat_object(text), text) for line, text in block if text.strip()}
         ledger.row(len(found))
         rows = [
