@@ -160,8 +160,8 @@ def _compare(
     finished = [result for result in comparison.made if result.status.value == "finished"]
     if finished:
         if len(finished) == len(comparison.made):
-            names = next(iter(sources.values())).workload.name
-            refuse_all_rejected(names, comparison.outcomes.values())
+            name = next(iter(sources.values())).workload.name
+            refuse_all_rejected(name, [*comparison.outcomes.values()])
         said = _headline(cluster, sources, demo)
         said += f"{_simulated(finished, experiment)} in {seconds:.1f} s"
         _print_results(comparison, directory, output, said, experiment.metrics, png=png)

@@ -6,7 +6,7 @@ import shutil
 import sys
 import time
 from collections import deque
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from textwrap import fill
 from typing import TYPE_CHECKING
@@ -121,10 +121,10 @@ def rejections(outcomes: "Outcomes") -> tuple[tuple[int, str], ...]:
     return tuple((row, outcomes.reason[row]) for row in rows)
 
 
-def refuse_all_rejected(workload: str, runs: "Collection[Outcomes]") -> None:
+def refuse_all_rejected(workload: str, runs: "Sequence[Outcomes]") -> None:
     """Raise `Problem` where every job of every run was turned away: no figure is of any job."""
     if all(len(outcomes.specs) and (outcomes.status == "rejected").all() for outcomes in runs):
-        specs, reasons = next((one.specs, one.reason) for one in runs)
+        specs, reasons = runs[0].specs, runs[0].reason
         raise Problem(
             f"the workload {workload!r} has no job that runs: all {len(specs):,} are rejected; "
             f"job {specs[0].id!r} {reasons[0]}",

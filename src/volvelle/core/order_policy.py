@@ -24,6 +24,9 @@ from volvelle.core.policy import Allocation, Policy, policies
 from volvelle.core.view import JobView, View
 from volvelle.model.arrays import IntColumn
 
+_PLAIN = (bool, float, int, str)
+"""Types of defaults that make an argument of a key a parameter."""
+
 
 class OrderPolicy(Policy):
     """A policy that is an order: subclasses give `key`, smallest first, ties by submission."""
@@ -193,6 +196,3 @@ def _parameters(key: Callable[..., ArrayLike]) -> dict[str, Any]:
                 key, what, mend="give it a number, a text, True or False as its default"
             )
     return {each.name: each.default for each in arguments}
-
-
-_PLAIN = (bool, float, int, str)

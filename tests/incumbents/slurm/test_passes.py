@@ -391,7 +391,7 @@ def test_jobs_that_ended_since_priorities_were_worked_out_count_the_next_time() 
     past = past_of(site, Snapshot(200.0, ended))
     assert past.calculated == 170.0
     controller = controller_of(site, now=200.0)
-    controller.begin(past.calculated, past.usage, past.since)
+    controller.begin(past)
     before = controller.priorities.fair.usage["lab", "v"]
     assert before == pytest.approx(90.0, rel=0.01), "20 s of it after 170 s"
     assert controller.priorities.factors["lab", "u"] > 0.0

@@ -1,6 +1,5 @@
 """The state of Slurm's controller as its scheduler sees it: who runs where, who waits, and what is free."""
 
-from collections.abc import Mapping
 from copy import copy
 from dataclasses import dataclass, field, replace
 
@@ -11,7 +10,7 @@ from volvelle.incumbents.slurm.entries import FOREVER, Entry, Place
 from volvelle.incumbents.slurm.holdings import NONE, Holdings
 from volvelle.incumbents.slurm.limits import Book
 from volvelle.incumbents.slurm.lines import Reserved
-from volvelle.incumbents.slurm.priorities import Priorities
+from volvelle.incumbents.slurm.priorities import Past, Priorities
 from volvelle.incumbents.slurm.queue import Queue
 from volvelle.incumbents.slurm.rules import Rules
 from volvelle.incumbents.slurm.shapes import Hardware, Share, shape_of
@@ -321,16 +320,11 @@ class Controller:
 
     # ------------------------------------------------------------------ the past
 
-    def begin(
-        self,
-        calculated: float,
-        usage: Mapping[tuple[str, str], float],
-        since: Mapping[tuple[str, str], float],
-    ) -> None:
+    def begin(self, past: Past) -> None:
         """The past is told (`Priorities.begin`)."""
-        self.priorities.begin(calculated, usage, since)
+        self.priorities.begin(past)
         for entry in self.running.values():
-            entry.counted = max(entry.start, calculated)
+            entry.counted = max(entry.start, past.calculated)
 
     def recalculate(self) -> None:
         """Let priorities move, where a period is over."""

@@ -22,6 +22,9 @@ from volvelle.incumbents.slurm.unmodelled import jobs_of_sacct
 from volvelle.model import node as model
 from volvelle.model.problems import Problem
 
+_ASKED = "sacct -a -D -X -P -o JobIDRaw,JobID,Submit,Eligible,Reservation,ReqTRES,SubmitLine"
+"""The command that writes what a trace lacks of its jobs."""
+
 
 def site_of(path: str, nodes: Sequence[model.Node], quotas: Mapping[str, float]) -> Site:
     """The site that is described at a path; without one, a site of the cluster's nodes.
@@ -84,9 +87,6 @@ def requests_at(jobs: str, reservations: str) -> Requests:
         for key, job in found.items()
     }
     return Requests(known, kept)
-
-
-_ASKED = "sacct -a -D -X -P -o JobIDRaw,JobID,Submit,Eligible,Reservation,ReqTRES,SubmitLine"
 
 
 def _text(path: str, name: str) -> str:

@@ -7,7 +7,7 @@ from statistics import median
 import numpy as np
 
 from volvelle.incumbents.slurm.fair_share import FairShare, Weights, priority
-from volvelle.incumbents.slurm.policy import Past
+from volvelle.incumbents.slurm.priorities import Past
 from volvelle.incumbents.slurm.site import Job, Site, Snapshot
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import ClassVar, NamedTuple
+from typing import ClassVar
 
 import numpy as np
 from pydantic import Field, PrivateAttr
@@ -12,26 +12,13 @@ from volvelle.core.view import View
 from volvelle.incumbents.slurm.controller import CANCELLED, RUNS, UNKNOWN, WAITS, Controller
 from volvelle.incumbents.slurm.files import requests_at, site_of
 from volvelle.incumbents.slurm.passes import next_due, run_due
+from volvelle.incumbents.slurm.priorities import Past
 from volvelle.incumbents.slurm.reasons import explained
 from volvelle.incumbents.slurm.records import dependencies, entry_of, job_of_spec, on_nodes
 from volvelle.incumbents.slurm.rules import Rules
 from volvelle.incumbents.slurm.shapes import GPUS, Share
 from volvelle.incumbents.slurm.site import Job, Site
 from volvelle.model.arrays import Floats, Ints
-
-
-class Past(NamedTuple):
-    """The knowledge of the time before a policy's first pass.
-
-    until: when the first pass may happen. calculated: when priorities were worked out last. usage: of
-    associations at that time, by (account, user). since: what jobs that have ended used after it.
-    """
-
-    until: float
-    calculated: float
-    usage: Mapping[tuple[str, str], float]
-    since: Mapping[tuple[str, str], float] = {}
-
 
 NO_GPUS = "(no GPUs)"
 """A node that is not there: jobs without GPUs hold one slot of it each, since the core counts GPUs."""
@@ -134,7 +121,7 @@ class Slurm(Policy):
         numbers, held = view.jobs.number.astype(np.int64), view.jobs.held
         self._follow(view, memory, controller, numbers, held)
         if past is not None and view.now >= past.until:
-            controller.begin(past.calculated, past.usage, past.since)
+            controller.begin(past)
             memory.past = past = None
         if past is None:
             controller.recalculate()

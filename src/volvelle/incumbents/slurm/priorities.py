@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Mapping
 from copy import copy
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -11,6 +12,19 @@ from volvelle.incumbents.slurm.fair_share import FairShare
 from volvelle.incumbents.slurm.queue import Queue
 from volvelle.incumbents.slurm.rules import Rules
 from volvelle.model.arrays import Ints
+
+
+class Past(NamedTuple):
+    """The knowledge of the time before a policy's first pass.
+
+    until: when the first pass may happen. calculated: when priorities were worked out last. usage: of
+    associations at that time, by (account, user). since: what jobs that have ended used after it.
+    """
+
+    until: float
+    calculated: float
+    usage: Mapping[tuple[str, str], float]
+    since: Mapping[tuple[str, str], float] = {}
 
 
 @dataclass(eq=False)
@@ -41,18 +55,13 @@ class Priorities:
         """When priorities are worked out next."""
         return self.calculated + self.rules.weights.period
 
-    def begin(
-        self,
-        calculated: float,
-        usage: Mapping[tuple[str, str], float],
-        since: Mapping[tuple[str, str], float],
-    ) -> None:
-        """The past is told: usage when priorities were worked out last, and what ended jobs used since."""
-        self.calculated = calculated
+    def begin(self, past: Past) -> None:
+        """The past is told."""
+        self.calculated = past.calculated
         self.fair.usage.clear()
-        self.fair.usage.update(usage)
+        self.fair.usage.update(past.usage)
         self._work_out()
-        for who, amount in since.items():
+        for who, amount in past.since.items():
             self.fair.usage[who] = self.fair.usage.get(who, 0.0) + amount
 
     def recalculate(self, now: float, running: Iterable[Entry], queue: Queue) -> None:

@@ -111,8 +111,8 @@ class Guarantees:
         now, some = self.book.holds(self.look.slot)[rows], self.book.some[rows]
         self._reserve(rows[runs | now | ~some])
 
-    def _reserve(self, rows: IntColumn) -> bool:
-        """Reserve anew for these rows, least time first; whether all have a reservation.
+    def _reserve(self, rows: IntColumn) -> None:
+        """Reserve anew for these rows, least time first.
 
         Jobs without one keep their guarantee as long as it is not impossible: they are served right after
         those that have one.
@@ -122,8 +122,7 @@ class Guarantees:
         rows = rows[~self._reserve_each(rows, place)]
         if not self._reserve_each(rows, place).all():
             self.arrange()
-        left = rows[~self.book.some[rows]].tolist()
-        for row in left:
+        for row in rows[~self.book.some[rows]].tolist():
             seconds = self.look.seconds[self.book.type[row], place[row]]
             hair = max(_HAIR * seconds, _HAIR_SECONDS) if self.memory.late > 0.0 else 0.0
             if not keeps(self.view.now + seconds - hair, self.book.finish_by[row]):
@@ -131,7 +130,6 @@ class Guarantees:
                 self.told.append(Promise(int(self.book.number[row]), reason=reason))
                 self._learn(float(self.book.finish_by[row]), kept=False)
                 self._drop(row, int(place[row]))
-        return not left
 
     def arrange(self) -> None:
         """Reserve for all anew, the earliest guarantee first, if that has room for all or for more.
