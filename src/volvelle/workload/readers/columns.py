@@ -70,10 +70,8 @@ class Columns:
         """The same rows with columns of these names, made of the cells of one."""
         header = ColumnNames(self.header.names, self.header.file)
         header.index |= self.header.index
-        cells = self._cells[self.header.index[column]]
         header.index |= {name: len(self._cells) + at for at, name in enumerate(makes)}
-        made = [[*map(make, cells)] for make in makes.values()]
-        return Columns(header, self.lines, [*self._cells, *made], self.wrong, self._as_written)
+        return self.under(header, [(self.header.index[column], one) for one in makes.values()])
 
     def remade(self, make: Callable[[str], str]) -> "Columns":
         """The same rows with ``make`` of every cell."""
