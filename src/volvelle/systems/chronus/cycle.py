@@ -191,7 +191,8 @@ class Cycle:
         self, gpus: FloatColumn, types: FloatColumn, reason: FloatColumn, order: IntColumn | None
     ) -> Allocation:
         """The allocation; the memory knows whether a guaranteed job runs on a type that it is to leave."""
-        starts = self.look.matrix[NUMBER, (gpus > 0.0) & self.look.waiting]
+        begins = self.look.waiting | (types != self.look.matrix[TYPE])  # moves to another type, too
+        starts = self.look.matrix[NUMBER, (gpus > 0.0) & begins]
         self.memory.given |= dict.fromkeys(starts.astype(np.int64).tolist(), self.view.now)
         elsewhere = (self.look.row >= 0) & (gpus > 0.0) & ~self._as_reserved(gpus, types)
         self.memory.elsewhere = bool(elsewhere.any())
