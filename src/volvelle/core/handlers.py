@@ -77,6 +77,10 @@ def complete(scheduler: SchedulerState, row: int, time: float) -> None:
     scheduler.composition.estimator.learn(spec, float(jobs.attained[row]) + last_run)
     service = float(jobs.attained_gpu[row]) + last_run * held
     scheduler.composition.policy.learn(spec, service)
+    left = float((jobs.total[row] - jobs.done[row]) * jobs.scale[row])
+    if held > 0.0 and left > 0.0:
+        passed = (time - float(jobs.progress_from[row])) * float(jobs.rate[row])
+        scheduler.composition.admission.learn_pace(passed / left)
     scheduler.remember()
     scheduler.admissions.note_end(spec.id, ok=True)
     drop(scheduler, row)
