@@ -52,9 +52,7 @@ def study(jobs: Jobs, given: Given, learned: Learned) -> None:
     report.table(HEADS, rows)
     report.picture(picture(found))
     few = {name: cases[name] for name in ("hived-nonpreemptive", "anticipatory", "anticipatory-vc")}
-    by_pools = with_more_pools(
-        jobs, given, learned, few, found, server=SERVER, alone=alone
-    )
+    by_pools = with_more_pools(jobs, given, learned, few, found, server=SERVER, alone=alone)
     report.say("## Figure 16: more pools")
     say_of_pools(report, by_pools)
     report.runs(HEADS, rows + runs_of_pools(by_pools))

@@ -9,10 +9,10 @@ then, and no job waits for the sake of a guarantee that would be broken without 
 guarantees broken and kept, as that of `volvelle.systems.chronus` does, so that in the long run at most the
 share ``broken`` of them is. Guarantees that break together, as those to all jobs of the first queue, are made
 before the margin knows of any: so it is never less than the usual error, by which half of the jobs that ended
-were off what was believed of them (decision 110). A guarantee that only the margin doubts is protected: what comes may not delay
-its job. Finishes later than all deadlines (``accept_later``) have a slack of their own, which learns from
-guarantees of that kind alone: without slack one is broken by any delay, and deadlines have theirs from users.
-Both begin anew where the journal is followed and not replayed, and in snapshots.
+were off what was believed of them (decision 110). A guarantee that only the margin doubts is protected: what
+comes may not delay its job. Finishes later than all deadlines (``accept_later``) have a slack of their own,
+which learns from guarantees of that kind alone: without slack one is broken by any delay, and deadlines have
+theirs from users. Both begin anew where the journal is followed and not replayed, and in snapshots.
 
 Deadlines that no user needs cost other jobs their place (Chronus, SoCC'21, section 3.3.2), so what guaranteed
 jobs of one user or one pool request together can be limited to a share of the cluster's GPUs.

@@ -173,7 +173,7 @@ def test_room_is_kept_for_smaller_jobs_that_will_come_again() -> None:
 
 
 def test_the_default_period_follows_what_arrives_and_misses_less_than_srsf() -> None:
-    """Small jobs came in the morning: hours later no room is kept for them, where a day's are counted it is."""
+    """Small jobs came in the morning: hours later no room is kept for them, or where a day's count it is."""
     small = [due(linear_job(n, 600.0 * n, 1.0, 500.0), (1e5, 10.0)) for n in range(10)]
     large = due(linear_job(10, 18000.0, 1.0, 9000.0), (9600.0, 10.0))
     more = [due(linear_job(n, 20000.0 + n, 1.0, 300.0), (1e5, 10.0)) for n in range(11, 15)]
@@ -187,7 +187,9 @@ def test_the_default_period_follows_what_arrives_and_misses_less_than_srsf() -> 
         for period in ("", ":period=21600", ":period=86400")
     }
     assert told == {"": 27600.0, ":period=21600": None, ":period=86400": None}
-    finish = {policy: happen(scenario.under(policy)).outcomes.finish for policy in ("chronus", "srsf")}
+    finish = {
+        policy: happen(scenario.under(policy)).outcomes.finish for policy in ("chronus", "srsf")
+    }
     assert finish["chronus"][10] <= 27600.0 < finish["srsf"][10]
 
 
