@@ -7,20 +7,7 @@ them, guests stand on cells of their own (``buddy:lanes=true``, 5.5).
 """
 
 from philly import Claim, Jobs, Report, draw
-from sharing import (
-    HEADS,
-    Case,
-    Given,
-    Learned,
-    less,
-    measure,
-    picture,
-    row_of,
-    run,
-    runs_of_pools,
-    say_of_pools,
-    with_more_pools,
-)
+from sharing import HEADS, Case, Given, Learned, less, measure, picture, row_of, run
 
 SERVER = 8
 
@@ -51,11 +38,7 @@ def study(jobs: Jobs, given: Given, learned: Learned) -> None:
     )
     report.table(HEADS, rows)
     report.picture(picture(found))
-    few = {name: cases[name] for name in ("hived-nonpreemptive", "anticipatory", "anticipatory-vc")}
-    by_pools = with_more_pools(jobs, given, learned, few, found, server=SERVER, alone=alone)
-    report.say("## Figure 16: more pools")
-    say_of_pools(report, by_pools)
-    report.runs(HEADS, rows + runs_of_pools(by_pools))
+    report.runs(HEADS, rows)
     mine, hived, fine = (
         found["anticipatory"],
         found["hived-nonpreemptive"],
@@ -68,12 +51,6 @@ def study(jobs: Jobs, given: Given, learned: Learned) -> None:
                 "Sizable speed-ups with locality (6.4)",
                 f"{mine.speed_up:.2f}, HiveD* {hived.speed_up:.2f}",
                 mine.speed_up > 1.5,
-            ),
-            Claim(
-                "... especially when more pools share (6.4, figure 16)",
-                ", ".join(f"{one['anticipatory'].speed_up:.2f}" for one in by_pools.values())
-                + f" with {', '.join(by_pools)} pools",
-                by_pools["2"]["anticipatory"].speed_up < by_pools["6"]["anticipatory"].speed_up,
             ),
             Claim(
                 "Slowdowns significantly below HiveD*'s (6.4; here: ten times)",
@@ -96,4 +73,4 @@ def study(jobs: Jobs, given: Given, learned: Learned) -> None:
 
 
 if __name__ == "__main__":
-    run(__doc__, study, draws=10)
+    run(__doc__, study, draws=3, days=1.0, warm_up=0.5)

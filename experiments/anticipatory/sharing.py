@@ -41,7 +41,7 @@ Floats = NDArray[np.float64]
 
 SCALES = (0.9, 0.95, 1.0, 1.1)
 POOLS = (2, 4, 6)
-DRAWS_OF_POOLS = 20
+DRAWS_OF_POOLS = 8
 """The first draws, which other numbers of pools are measured on."""
 BOXES = (6.25, 12.5, 25.0, 50.0, 75.0, 87.5, 93.75)
 """Percentiles at which a stack of boxes of figure 14 changes its width."""
@@ -346,9 +346,6 @@ def with_more_pools(
     learned: Learned,
     cases: Mapping[str, Case],
     found: Mapping[str, Found],
-    *,
-    server: int = 0,
-    alone: Case = Case("fcfs-pools"),
 ) -> dict[str, Mapping[str, Found]]:
     """The cases where so many pools share, on the first draws; those of four are ``found``."""
     made: dict[str, Mapping[str, Found]] = {}
@@ -357,11 +354,9 @@ def with_more_pools(
         if pools == 4:
             made["4"] = {name: Found(found[name].runs[: len(seeds)]) for name in cases}
             continue
-        draws = (
-            draw(jobs, seed, pools, given.days, given.warm_up, server=server) for seed in seeds
-        )
+        draws = (draw(jobs, seed, pools, given.days, given.warm_up) for seed in seeds)
         kept = given.keep and f"{given.keep}/{pools}-pools"
-        made[str(pools)] = measure(draws, cases, learned, alone, kept)
+        made[str(pools)] = measure(draws, cases, learned, kept=kept)
     return made
 
 
