@@ -62,10 +62,7 @@ def decide(jobs: Floats, cluster: ClusterNow, memory: Floats, out: Floats) -> fl
     elif too_many(needs, gpus[rest], free) or (jobs[WORTH][first] == 0.0).any():
         return -INFINITY
     else:
-        nothing, worth = (
-            np.zeros(in_time.shape),
-            worths(np.maximum(jobs[WORTH][first], 0.0), in_time),
-        )
+        nothing, worth = np.zeros(in_time.shape), worths(jobs[WORTH][first], in_time)
         starts, used, _ = rounded(nothing, worth, needs, free)
         chosen[first[starts]] = STARTS
         goes, _ = filled(np.zeros(len(rest)), gain, gpus[rest], free[0] - used)
@@ -145,9 +142,12 @@ def too_many(needs: Floats, others: Floats, free: Floats) -> bool:
 
 @kernel
 def worths(values: Floats, in_time: Floats) -> Floats:
-    """(jobs, slots + 1) of starting in each slot, the last after all: an earlier one counts a little more."""
+    """(jobs, slots + 1) of starting in each slot, the last after all: an earlier one counts a little more.
+
+    values: `WORTH` of the jobs.
+    """
     later = 1.0 - _SOONER * np.arange(in_time.shape[1])
-    return values.reshape((-1, 1)) * in_time * later
+    return np.maximum(values, 0.0).reshape((-1, 1)) * in_time * later
 
 
 @compiled

@@ -10,8 +10,8 @@ from volvelle.model.arrays import Floats
 from volvelle.policies.growth import count_up_to
 
 BELIEVED, WORTH = COUNT, COUNT + 1
-"""Own columns: seconds that were believed of the job when it came (0: not noted yet), and 1 where a deadline
-of it is worth something, -1 where none is (0: not noted yet)."""
+"""Own columns: seconds that were believed of the job when it came, and the value of its most valuable step,
+-1 where none is worth anything; 0 as long as that is not noted."""
 OWN_COLUMNS = 2
 
 (

@@ -98,14 +98,15 @@ class ThreeSigma(DeadlineOrder):
         """Note which deadlines are worth something; solve the program of this moment, where there is one."""
         jobs, matrix = view.jobs, view.jobs.matrix
         for row in np.flatnonzero(matrix[WORTH] == 0.0).tolist():
-            matrix[WORTH, row] = np.sign(_value(view, row)) or -1.0
+            rewards = view.spec(int(matrix[NUMBER, row])).rewards
+            matrix[WORTH, row] = max((reward.value for reward in rewards), default=0.0) or -1.0
         self._memory = with_room(self._memory, len(jobs))
         _, _, first, rest, needs, in_time, gain, free = weighed(
             matrix, view.now, view.gpus, self._memory
         )
         gpus = matrix[GPUS, rest]
         if too_many(needs, gpus, free):
-            worth = worths(np.array([_value(view, row) for row in first.tolist()]), in_time)
+            worth = worths(matrix[WORTH, first], in_time)
             shares, bound = np.zeros(worth.size + len(rest)), np.inf
             try:
                 solved = maximise(_program(worth, needs, gain, gpus, free), shares, np.inf, np.inf)
@@ -115,21 +116,14 @@ class ThreeSigma(DeadlineOrder):
             x = shares[: worth.size].reshape(worth.shape)
             starts, used, value = rounded(x, worth, needs, free)
             goes, more = filled(shares[worth.size :], gain, gpus, float(free[0] - used))
-            if (
-                np.isfinite(bound) and value + more > 0.0
-            ):  # nothing is to be relative to a gain of 0
-                self._gaps.note(relative_gap(value + more, bound))
+            gains = value + more
+            if np.isfinite(bound) and gains > 0.0:  # nothing is relative to a gain of 0
+                self._gaps.note(relative_gap(gains, bound))
             answer = past_of(self._memory).answer
             answer[:] = 0.0
             answer[first[starts]], answer[rest[goes]] = STARTS, GOES
             self._memory[ANSWERED] = view.now
         return ()
-
-
-def _value(view: View, row: int) -> float:
-    """The value of the most valuable step of a job, 0 without one."""
-    rewards = view.spec(int(view.jobs.matrix[NUMBER, row])).rewards
-    return max((reward.value for reward in rewards), default=0.0)
 
 
 def _program(
