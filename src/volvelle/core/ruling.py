@@ -5,8 +5,9 @@ from collections.abc import Callable
 from volvelle.core.composition import Composition
 from volvelle.core.facets import PlacesAnew
 from volvelle.core.forward.groups import by_groups
+from volvelle.core.key_facts import goes_by_time, never_rises
 from volvelle.core.order_policy import kept_order
-from volvelle.core.orders import Key, compilable_keys, goes_by_time, interpreted_keys, never_rises
+from volvelle.core.orders import Key, compilable_keys, interpreted_keys
 from volvelle.core.policy import Kernel, Policy
 from volvelle.core.state import ASKED, COUNTED, KERNEL, ORDER, Rules, State
 
