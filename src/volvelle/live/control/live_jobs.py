@@ -6,15 +6,21 @@ from typing import Any, get_type_hints
 
 import msgspec
 
+from volvelle.live.control.gpu_ledger import Attempt, AttemptPhase
 from volvelle.live.job_change import KEYS, Value
 from volvelle.live.job_request import JobRequest, shown
-from volvelle.live.messages import AttemptProgress, TrainingMeasure, merge_metrics
+from volvelle.live.messages import AttemptEnded, AttemptProgress, TrainingMeasure, merge_metrics
 from volvelle.live.status.view import Guarantee, ProfileView
 from volvelle.live.store.rows import FirstForecast, JobRecord
 from volvelle.model.goodput import Goodput, StepParameters
+from volvelle.model.units import format_duration
 
 _MIN_CHANGE_SECONDS = 0.5
 """Predictions that changed by less are not published."""
+
+
+_SHORT_RUN_SECONDS, _MANY_RUNS = 60.0, 3
+"""A run that is stopped sooner may have been too short for its start; so many in a row were."""
 
 
 @dataclass(slots=True)
@@ -38,6 +44,10 @@ class LiveJob:
     immediate_crash: str = ""
     """How its last attempt crashed within seconds; empty: it did not."""
     waiting_reason: str = ""
+    short_runs: int = 0
+    """Runs in a row that were stopped by order within a minute, before an iteration was reported."""
+    short_run_seconds: float = 0.0
+    """The longest of them."""
     iterations: int = 0
     saved_iterations: int = 0
     total_iterations: int = 0
@@ -136,6 +146,28 @@ class LiveJob:
         self.iteration_seconds = report.iteration_seconds or self.iteration_seconds
         self.metrics = merge_metrics(self.metrics, report.metrics)
         self.training = report.training or self.training
+
+    def run_ended(self, attempt: Attempt, end: AttemptEnded, seconds: float) -> None:
+        """Count a run of so many seconds that was stopped before it got anywhere; another one ends the row."""
+        ordered = attempt.phase is AttemptPhase.STOPPING and not attempt.killed
+        if attempt.profiles:
+            return
+        if not ordered or end.iterations > attempt.iterations or seconds > _SHORT_RUN_SECONDS:
+            self.short_runs, self.short_run_seconds = 0, 0.0
+            return
+        self.short_runs += 1
+        self.short_run_seconds = max(self.short_run_seconds, seconds)
+
+    @property
+    def no_progress(self) -> str:
+        """That it gets nowhere, as it is stopped again and again as soon as it has started; empty: it may."""
+        if self.short_runs < _MANY_RUNS:
+            return ""
+        longest = format_duration(self.short_run_seconds)
+        return (
+            f"its last {self.short_runs} runs, of {longest} at most, were stopped before it reported an "
+            "iteration"
+        )
 
     def set_first_forecast(self, forecast: FirstForecast) -> None:
         """Take over its first forecast."""

@@ -208,8 +208,10 @@ def _reason(job: LiveJob, state: JobState) -> str:
         case JobState.HELD:
             return "held until it is released"
         case JobState.WAITING:
-            return job.waiting_reason or job.failure_reason
+            return "; ".join(
+                filter(None, [job.waiting_reason or job.failure_reason, job.no_progress])
+            )
         case JobState.RUNNING if job.waiting_reason == BORROWS:
             return BORROWS
         case _:
-            return job.failure_reason
+            return job.failure_reason or job.no_progress

@@ -217,11 +217,13 @@ class Health:
     """Whether requests are handled. ``problems``: for people; empty: none.
 
     ``failure``: why no request will ever be handled again by this process; empty while there is hope.
+    ``warnings``: surprises of its start, for operators.
     """
 
     ready: bool
     problems: tuple[str, ...]
     failure: str = ""
+    warnings: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
