@@ -151,7 +151,7 @@ def test_the_gpus_are_those_that_nvidia_smi_lists_and_the_environment_leaves(
     assert ",".join(gpu.device for gpu in find_gpus()) == devices
     local_nodes = executors.make("local")
     assert str(local_nodes.discover_cluster()) == cluster
-    assert ("finds no GPU" in local_nodes.warning(parse_cluster("1x2"))) is (cluster == "None")
+    assert ("no GPU is found" in local_nodes.warning(parse_cluster("1x2"))) is (cluster == "None")
     assert executors.make("local:pretend=true").warning(parse_cluster("1x2")) == ""
 
 

@@ -99,8 +99,8 @@ function idle(jobs, cluster) {
   if (!total || !next) return [];
   const shapes = free.map((type) => `${type.type ? `${number(type.free)} ${type.type}` : counted(type.free, "GPU")} (at most ${number(Math.max(...type.nodes.map((node) => (node.state === "up" ? node.free : 0))))} on a ${cluster.unit})`);
   // A reason is of the last forecast: one that only counts free GPUs, or counts others than there are now, is left out.
-  const reason = reasonOf(next), said = reason.match(/(\d+) free\b(?! on nodes)/);
-  const old = said && (reason.startsWith("waits for") || ![total, ...free.map((type) => type.free)].includes(Number(said[1])));
+  const reason = reasonOf(next), then = next.reason_free ?? null;
+  const old = then !== null && (then < next.gpus || ![total, ...free.map((type) => type.free)].includes(then));
   return [` ${shapes.join(" and ")} ${total === 1 ? "is" : "are"} free; the next job, `, jobLink(next), `, ${(!old && reason) || `asks for ${counted(next.gpus, "GPU")}`}.`];
 }
 
@@ -140,7 +140,7 @@ function needsALook(jobs, cluster, { failed, health }) {
 // What pools hold beside their quotas; without pools what users hold beside an even share.
 function shareBars(jobs, cluster, pools) {
   const gpus = [...cluster.nodes.values()].reduce((sum, node) => sum + node.gpus, 0), users = new Map();
-  for (const job of jobs) users.set(job.user, (users.get(job.user) ?? 0) + (job.grants.length ? job.gpus : 0));
+  for (const job of jobs) users.set(job.user, (users.get(job.user) ?? 0) + (job.grants.length && job.started ? job.gpus : 0));
   const rows = pools.length ? pools.map((pool) => [pool.pool, pool.held_gpus, pool.quota, "#/shares"])
     : [...users].sort((a, b) => b[1] - a[1]).slice(0, LISTED).map(([user, held]) => [user, held, gpus / users.size, queueLink({ user })]);
   if (!rows.length) return h("p", { class: "note" }, "Nobody has a job here.");

@@ -117,8 +117,8 @@ class Controller:
         drift = config_drift(state, header, store.where)
         warned = (unreadable, executor.warning(header.cluster))
         self.warnings = (*recovered.notices, *drift, *filter(None, warned))
-        """Findings of the recovery, changes of the configuration since the journal, secrets without key, and the
-        executor's."""
+        """Findings of the recovery, changes of the configuration since the journal, secrets without key, the
+        executor's warning."""
         self._recompose_first = recovered.substituted
         self._snapshots = SnapshotWriter(store)
         self._clock = JournalClock(clock, state.dates, state.last_time)
@@ -334,10 +334,10 @@ class Controller:
         policy = self._cycle.state.scheduler.composition.policy
         named = f"job{'s' if len(jobs) > 1 else ''} {', '.join(map(str, jobs[:_NAMED]))}"
         more = f" and {len(jobs) - _NAMED:,} more" if len(jobs) > _NAMED else ""
-        decides = "" if policy.round is None else f", which decides every {policy.round:g} s"
+        helps = "" if policy.round is None else f"; more than a round of {policy.round:g} s helps"
         return (
-            f"{named}{more}: stopped again and again before an iteration is reported; starts take longer "
-            f"than policy {policy.label}{decides}, lets them run"
+            f"{named}{more}: stopped again and again before an iteration is reported, as starts take longer "
+            f"than policy {policy.label} lets them run{helps}"
         )
 
     def _is_down(self, name: str) -> bool:

@@ -10,6 +10,7 @@ from volvelle.live.control.gpu_ledger import Attempt, AttemptPhase
 from volvelle.live.job_change import KEYS, Value
 from volvelle.live.job_request import JobRequest, shown
 from volvelle.live.messages import AttemptEnded, AttemptProgress, TrainingMeasure, merge_metrics
+from volvelle.live.status.reasons import WaitingReason
 from volvelle.live.status.view import Guarantee, ProfileView
 from volvelle.live.store.rows import FirstForecast, JobRecord
 from volvelle.model.goodput import Goodput, StepParameters
@@ -44,6 +45,8 @@ class LiveJob:
     immediate_crash: str = ""
     """How its last attempt crashed within seconds; empty: it did not."""
     waiting_reason: str = ""
+    waiting_free: int | None = None
+    """The GPUs that this reason counts as free."""
     short_runs: int = 0
     """Runs in a row that were stopped by order within a minute, before an iteration was reported."""
     short_run_seconds: float = 0.0
@@ -148,7 +151,7 @@ class LiveJob:
         self.training = report.training or self.training
 
     def run_ended(self, attempt: Attempt, end: AttemptEnded, seconds: float) -> None:
-        """Count a run of so many seconds that was stopped before it got anywhere; another one ends the row."""
+        """Count a run of ``seconds`` that was stopped before an iteration; other ends clear the count."""
         ordered = attempt.phase is AttemptPhase.STOPPING and not attempt.killed
         if attempt.profiles:
             return
@@ -186,7 +189,7 @@ class LiveJob:
         start: float | None,
         p50: float | None,
         p90: float | None,
-        reason: str,
+        reason: WaitingReason,
         *,
         guessed: bool,
     ) -> bool:
@@ -194,14 +197,16 @@ class LiveJob:
         before = (self.predicted_start, self.predicted_p50, self.predicted_p90)
         after = (start, p50, p90)
         guessed = guessed and not (self.total_iterations or self.profile)
-        changed = (reason, guessed) != (self.waiting_reason, self.guessed) or any(
+        why = WaitingReason(self.waiting_reason, self.waiting_free)
+        changed = (reason, guessed) != (why, self.guessed) or any(
             (old is None) is not (new is None)
             or (old and new and abs(old - new) > _MIN_CHANGE_SECONDS)
             for old, new in zip(before, after, strict=True)
         )
         if changed:
             self.predicted_start, self.predicted_p50, self.predicted_p90 = after
-            self.waiting_reason, self.guessed = reason, guessed
+            self.waiting_reason, self.waiting_free = reason
+            self.guessed = guessed
         return changed
 
 

@@ -117,6 +117,7 @@ class ViewBuilder:
             preemptions=preemptions(self._state.scheduler, job.number),
             failures=job.failures,
             reason=self._reason(job, state),
+            reason_free=job.waiting_free if state is JobState.WAITING else None,
             iterations=job.iterations,
             saved_iterations=job.saved_iterations,
             total_iterations=job.total_iterations,

@@ -154,12 +154,17 @@ class ForecastCalibration:
                     self._learn(starts.get(number, now), 0, number)
                 elif number in starts:
                     self._starts.tell(number, now, observed, starts[number] - now)
-            found = self._again(now, [n for n in finishes if n in self._told], starts, finishes)
-        promises = scheduler.promises
-        told = {
+        return self.told(scheduler, forecast), first
+
+    def told(self, scheduler: SchedulerState, forecast: Forecast) -> dict[int, CalibratedTimes]:
+        """Times of the jobs that were told before if their forecasts were these, by the scores of then."""
+        finishes, starts, promises = forecast.finish, forecast.upcoming, scheduler.promises
+        with self._lock:
+            numbers = [n for n in finishes if n in self._told]
+            found = self._again(scheduler.now, numbers, starts, finishes)
+        return {
             n: each.under(promises.get(n), starts.get(n), finishes[n]) for n, each in found.items()
         }
-        return told, first
 
     def ask(
         self, scheduler: SchedulerState, number: int, start: float | None, finish: float | None

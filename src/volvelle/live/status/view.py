@@ -130,6 +130,8 @@ class JobStatusView:
     preemptions: int = 0
     failures: int = 0
     reason: str = ""
+    reason_free: int | None = None
+    """GPUs that ``reason`` counts as free, when it was found; None: it counts none."""
     iterations: int = 0
     saved_iterations: int = 0
     total_iterations: int = 0

@@ -66,7 +66,7 @@ class Local(Executor):
         if self.pretend or find_gpus():
             return ""
         return (
-            "nvidia-smi finds no GPU on this machine: jobs are given numbers of GPUs and see none "
+            "no GPU is found here by nvidia-smi: jobs are given numbers of GPUs and see none "
             "(--executor local:pretend=true says that this is meant)"
         )
 
