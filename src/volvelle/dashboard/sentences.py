@@ -8,7 +8,9 @@ UNDERTAKEN = (
 )
 """The meaning of a guarantee beside a forecast."""
 
-NOT_ALL_TRIED = "Not every change that could help was tried: the more jobs there are, the fewer are."
+NOT_ALL_TRIED = (
+    "Not every change that could help was tried: the more jobs there are, the fewer are."
+)
 """The answer to what would help was cut short."""
 
 

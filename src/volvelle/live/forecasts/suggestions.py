@@ -29,7 +29,7 @@ _TRIED_JOBS = 12_000
 _LEAST_TRIED = 4
 """So many candidates are tried in any system."""
 _SLOW_SECONDS = 0.1
-"""Policies under which a forecast takes longer are slow: none is made, and the fewest candidates are tried."""
+"""Where a forecast takes longer, as under policies with solvers, none is made and the fewest are tried."""
 
 _MIN_GAIN_SECONDS = 1.0
 """A finish, or a start, that is sooner by less than this is no suggestion."""
