@@ -186,6 +186,11 @@ class Policy(JobPart):
     """Whether jobs that can are to choose their own batch size and to tell their goodput."""
     divides: ClassVar[bool] = False
     """Whether it divides CPUs and memory otherwise than in proportion to GPUs (`divide`)."""
+    shares_in_place: ClassVar[bool] = False
+    """Whether jobs gain and lose partners where they run, at no cost; otherwise that is a move.
+
+    All that it changes of running jobs is then their partners.
+    """
     borrows: ClassVar[bool] = True
     """Whether jobs may run on GPUs that other pools lend; otherwise every pool keeps to what it owns."""
     columns: ClassVar[int] = 0
