@@ -18,8 +18,6 @@ from volvelle.systems.lucid.estimator import ProfiledSharing
 from volvelle.testing.audit import audited
 from volvelle.testing.scenario import Run, Scenario, linear_job
 
-BUSY = "lucid:busy=0"
-
 
 def job(
     number: int, seconds: float, beside: dict[str, float], gpus: float = 1.0, at: float = 0.0
@@ -30,7 +28,7 @@ def job(
     return Job(spec, Truth(work=seconds * gpus, beside=rates))
 
 
-def scenario(*jobs: Job, cluster: str = "1x1", policy: str = BUSY) -> Scenario:
+def scenario(*jobs: Job, cluster: str = "1x1", policy: str = "lucid") -> Scenario:
     return Scenario.of(parse_cluster(cluster), jobs, policy=policy)
 
 
@@ -51,7 +49,7 @@ def test_a_job_that_crashes_beside_another_loses_what_it_did_since_its_last_chec
     """A checkpoint at 60 s holds 10 + 0.9 x 50 s of work; the job crashes once, when it has done 60."""
     first = job(0, 100.0, {"1": 0.9})
     first = Job(first.spec, Truth(work=100.0, beside=first.truth.beside, failures=(60.0,)))
-    one = scenario(first, job(1, 450.0, {"0": 0.9}, at=10.0), policy=f"{BUSY},longer=9")
+    one = scenario(first, job(1, 450.0, {"0": 0.9}, at=10.0), policy="lucid:longer=9")
     run = with_costs(one, Overheads(checkpoint_every=30.0))
     crash = 10.0 + 50.0 / 0.9
     again = crash + (100.0 - 55.0) / 0.9
@@ -62,17 +60,17 @@ def test_a_job_that_crashes_beside_another_loses_what_it_did_since_its_last_chec
 @pytest.mark.parametrize(
     ("beside", "seconds", "gpus", "policy", "share"),
     [
-        ((0.96, 0.5), 100.0, 1.0, BUSY, True),  # tiny and jumbo
-        ((0.9, 0.9), 100.0, 1.0, BUSY, True),  # medium both
-        ((0.9, 0.8), 100.0, 1.0, BUSY, False),  # medium and jumbo
-        ((0.9, 0.8), 100.0, 1.0, f"{BUSY},capacity=3", True),
-        ((0.9, 0.9), 100.0, 1.0, f"{BUSY},capacity=1", False),
-        ((0.9, 0.9), 210.0, 1.0, BUSY, False),  # more than twice as long as the other
-        ((0.9, 0.9), 210.0, 1.0, f"{BUSY},longer=3", True),
-        ((0.9, 0.9), 100.0, 2.0, BUSY, False),  # not as many GPUs
-        ((0.9, 0.0), 100.0, 1.0, BUSY, False),  # not enough memory
-        ((0.9, 0.9), 100.0, 1.0, f"{BUSY},widest=0.5", False),
-        ((0.9, 0.9), 100.0, 1.0, "lucid", False),  # few jobs come
+        ((0.96, 0.5), 100.0, 1.0, "lucid", True),  # tiny and jumbo
+        ((0.9, 0.9), 100.0, 1.0, "lucid", True),  # medium both
+        ((0.9, 0.8), 100.0, 1.0, "lucid", False),  # medium and jumbo
+        ((0.9, 0.8), 100.0, 1.0, "lucid:capacity=3", True),
+        ((0.9, 0.9), 100.0, 1.0, "lucid:capacity=1", False),
+        ((0.9, 0.9), 210.0, 1.0, "lucid", False),  # more than twice as long as the other
+        ((0.9, 0.9), 210.0, 1.0, "lucid:longer=3", True),
+        ((0.9, 0.9), 100.0, 2.0, "lucid", False),  # not as many GPUs
+        ((0.9, 0.0), 100.0, 1.0, "lucid", False),  # not enough memory
+        ((0.9, 0.9), 100.0, 1.0, "lucid:widest=0.5", False),
+        ((0.9, 0.9), 100.0, 1.0, "lucid:busy=2", False),  # few jobs come
     ],
 )
 def test_two_jobs_share_gpus_by_their_scores(
@@ -87,7 +85,7 @@ def test_two_jobs_share_gpus_by_their_scores(
 
 def test_where_few_jobs_come_none_passes_the_first_that_does_not_fit() -> None:
     jobs = [job(0, 100.0, {}), job(1, 100.0, {}, gpus=2.0), job(2, 300.0, {})]
-    quiet = audited(scenario(*jobs, cluster="1x2", policy="lucid")).outcomes
+    quiet = audited(scenario(*jobs, cluster="1x2", policy="lucid:busy=2")).outcomes
     assert quiet.first_start.tolist() == [0.0, 100.0, 200.0]
     crowded = audited(scenario(*jobs, cluster="1x2")).outcomes
     assert crowded.first_start.tolist() == [0.0, 300.0, 0.0]

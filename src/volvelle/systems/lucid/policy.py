@@ -45,7 +45,7 @@ class Lucid(Policy):
         2.0, description="most service of a job that joins another, over the other's"
     )
     busy: Annotated[float, Field(ge=0)] = Field(
-        2.0, description="jobs in ten minutes, over the last hour, above which jobs share GPUs"
+        0.0, description="jobs in ten minutes, over the last hour, above which jobs share GPUs"
     )
 
     _arrivals: list[float] = PrivateAttr(default_factory=list)
@@ -84,7 +84,9 @@ class Lucid(Policy):
         return binder.allocation
 
     def _is_busy(self, view: View) -> bool:
-        """Whether more jobs than `busy` came in ten minutes, on average of the last hour."""
+        """Whether more than `busy` jobs came in ten minutes, on average of the last hour; always, if 0."""
+        if self.busy == 0.0:
+            return True
         jobs = view.jobs
         new = jobs.number >= self._submitted
         if new.any():
