@@ -10,9 +10,9 @@ GPUs of its own a job is offered those of a running one (**indolent packing**), 
   is beside the other;
 - they request no more than ``widest`` GPUs: those of one node.
 
-The earliest started of such jobs is taken. With ``busy`` (2 for Venus in the artifact, 0 for Philly) no job is
-packed where no more come in ten minutes, and the first that does not fit lets all behind it wait. When one of
-two ends, the other goes on alone where it is.
+The earliest started of such jobs is taken. With ``busy`` (2 for Venus in the artifact, 0 for Philly) no job
+is packed where no more come in ten minutes, and the first that does not fit lets all behind it wait. When one
+of two ends, the other goes on alone where it is.
 
 The text of the paper was not at hand: the rules and numbers are those of the public artifact, whose tables of
 interference and labels are not part of this repository. Departures: arrivals are counted over the last hour,
