@@ -12,14 +12,8 @@ from pydantic import Field
 
 from volvelle.core.columns import GPUS, LEAST, MOST
 from volvelle.core.fill import TARGET, TARGET_REASON, TARGET_TYPE, fill
-from volvelle.core.orders import (
-    Key,
-    all_rounded,
-    goes_by_durations,
-    goes_by_each_job,
-    numbers,
-    wrong_keys,
-)
+from volvelle.core.key_facts import goes_by_durations, goes_by_each_job
+from volvelle.core.orders import Key, all_rounded, numbers, wrong_keys
 from volvelle.core.policy import Allocation, Policy, policies
 from volvelle.core.view import JobView, View
 from volvelle.model.arrays import IntColumn

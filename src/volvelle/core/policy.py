@@ -85,8 +85,8 @@ class Kernel(NamedTuple):
     yields: whether Python refreshes now and then what the kernels remember. Where ``decide`` returns -inf,
     and changes nothing, it is called again after `Policy.refresh`. Such kernels are used in simulations; else
     `Policy.allocate` decides. All jobs are grouped anew when the policy has replaced ``memory``.
-    learn: called with ``memory`` when a job has ended, its GPU-seconds of service and the GPUs that it
-    requested, in place of `Policy.learn`, which does it where this returns False.
+    learn: called with ``memory`` when a job has ended, its GPU-seconds of service, the GPUs that it requested
+    and its own columns, in place of `Policy.learn`, which does it where this returns False.
     """
 
     decide: Callable[[Any, ClusterNow, Any, Any], float]
@@ -95,7 +95,7 @@ class Kernel(NamedTuple):
     group: Callable[[Any, int, int, int, Any, Any], int] | None = None
     groups: int = 0
     yields: bool = False
-    learn: Callable[[Any, float, float], bool] | None = None
+    learn: Callable[[Any, float, float, Any], bool] | None = None
 
 
 @kernel

@@ -6,6 +6,7 @@ from typing import Any, ClassVar, Final, NamedTuple, get_type_hints
 import numpy as np
 
 from volvelle.core.state.registers import *
+from volvelle.core.state.table import *
 from volvelle.core.state.tables import *
 
 

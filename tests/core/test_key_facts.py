@@ -4,8 +4,9 @@ from typing import Any, ClassVar
 
 import pytest
 
+from volvelle.core.key_facts import goes_by_durations, never_rises
 from volvelle.core.order_policy import OrderPolicy, kept_order
-from volvelle.core.orders import Key, goes_by_durations, never_rises
+from volvelle.core.orders import Key
 from volvelle.core.policy import policies
 
 
