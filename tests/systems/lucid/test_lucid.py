@@ -12,7 +12,7 @@ from volvelle.model.cluster import parse_cluster
 from volvelle.model.job import Job, JobSpec, Truth
 from volvelle.model.overheads import Overheads
 from volvelle.model.problems import Problem
-from volvelle.model.throughput import Linear, Table
+from volvelle.model.throughput import AnyThroughput, Linear, Table
 from volvelle.simulate.run import simulate
 from volvelle.systems.lucid.estimator import ProfiledSharing
 from volvelle.testing.audit import audited
@@ -24,7 +24,7 @@ def job(
 ) -> Job:
     """A job of so many seconds alone, called by its number, and its speed beside others."""
     spec = JobSpec(id=str(number), submit_time=at, gpus=gpus, name=str(number))
-    rates = {other: Linear(rate) for other, rate in beside.items()}
+    rates: dict[str, AnyThroughput] = {other: Linear(rate) for other, rate in beside.items()}
     return Job(spec, Truth(work=seconds * gpus, beside=rates))
 
 

@@ -12,7 +12,7 @@ from volvelle.model.arrays import BoolColumn, FloatColumn, IntColumn
 from volvelle.model.tolerances import SAME_AMOUNT
 
 UNKNOWN = math.inf
-"""The sharing score of a job of which nobody measured how it does beside others."""
+"""The sharing score of a job without a measurement beside others."""
 
 
 class Limits(NamedTuple):
@@ -49,7 +49,7 @@ class Binder:
             self._book(row)
 
     def _part(self) -> None:
-        """Let nobody have a partner that holds nothing any more."""
+        """Give a job whose partner holds nothing any more all of their GPUs."""
         there = set(self._view.jobs.number[self._gpus > 0.0].tolist())
         for row in np.flatnonzero(self._partner >= 0.0).tolist():
             if self._gpus[row] == 0.0:
@@ -64,7 +64,7 @@ class Binder:
 
     @property
     def allocation(self) -> Allocation:
-        """What every job is given; jobs are placed in the order in which they were served."""
+        """The GPUs of every job; starts are placed in the order in which jobs were served."""
         order = np.concatenate([np.array(self._running, dtype=np.int64), self._waiting])
         return Allocation(self._gpus, self._type, self._reason, order, self._partner)
 

@@ -97,7 +97,7 @@ class Lucid(Policy):
 
     @staticmethod
     def _scores(view: View) -> FloatColumn:
-        known = view.jobs.own[0]
+        known: FloatColumn = view.jobs.own[0]
         for row in np.flatnonzero(known == 0.0).tolist():
             number = int(view.jobs.number[row])
             believed, gpus = view.believed(number), float(view.jobs.gpus[row])
