@@ -115,7 +115,8 @@ def test_a_job_whose_nodes_are_busy_is_told_so_and_what_would_do_without_the_lab
     requests = wanted(4, constraints=["nvlink"]), wanted(4, constraints=["nvlink"])
     cluster = Cluster((Node("x", 4, labels=("nvlink",)), Node("y", 4)))
     scheduler = scheduler_of(cluster, "fifo", *requests)
-    assert waiting_reasons(scheduler)[1] == "waits for 4 GPUs: none free on nodes with nvlink"
+    text = "waits for 4 GPUs: none free on nodes with nvlink"
+    assert waiting_reasons(scheduler)[1] == (text, None)
     change = suggestions_for(scheduler, 1, requests[1]).changes[0]
     assert (change.what, change.start) == ("nodes without nvlink, too", EPOCH + 10)
 
@@ -124,8 +125,8 @@ def test_a_reason_names_the_types_that_a_job_may_have_where_there_are_others() -
     typed, any_type = wanted(4, gpu_types=["h100"]), wanted(4)
     scheduler = scheduler_of(parse_cluster("1x4:h100,1x4:a100"), "fifo", typed, typed, any_type)
     reasons = waiting_reasons(scheduler)
-    assert reasons[1] == "waits for 4 h100 GPUs: 0 free"
-    assert "h100" not in reasons[2]
+    assert reasons[1] == ("waits for 4 h100 GPUs: 0 free", 0)
+    assert "h100" not in reasons[2].text
 
 
 def test_another_gpu_type_that_is_free_comes_before_fewer_gpus() -> None:

@@ -356,8 +356,9 @@ def _format_deadline(share: float | None, request: "JobRequest", submitted: floa
 
 
 def _print_guarantee(guarantee: dict[str, Any] | None) -> None:
-    from volvelle.cli.formatting import UNDERTAKEN, format_guarantee
+    from volvelle.cli.formatting import format_guarantee
     from volvelle.cli.moments import local_now
+    from volvelle.dashboard.sentences import UNDERTAKEN
 
     if guarantee is None:
         return
