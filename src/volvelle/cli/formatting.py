@@ -13,11 +13,6 @@ Job = dict[str, Any]
 
 _NAMED = 5
 """Jobs that are named by their numbers where there are many."""
-UNDERTAKEN = (
-    "A guarantee is a finish that the policy or the admission undertakes to keep; "
-    "a forecast is when the job is expected to finish."
-)
-"""The meaning of a guarantee beside a forecast."""
 OVER = ("finished", "failed", "cancelled", "rejected")
 """Final states of jobs."""
 

@@ -84,10 +84,11 @@ class Kernel(NamedTuple):
     in the table (-1: not there yet), the table and ``memory``. It returns the job's group, and may write own
     columns.
     yields: whether Python refreshes now and then what the kernels remember. Where ``decide`` returns -inf,
-    and changes nothing, it is called again after `Policy.refresh`. Such kernels are used in simulations; else
-    `Policy.allocate` decides. All jobs are grouped anew when the policy has replaced ``memory``.
-    learn: called with ``memory`` when a job has ended, its GPU-seconds of service and the GPUs that it
-    requested, in place of `Policy.learn`, which does it where this returns False.
+    and changes nothing, it is called again after `Policy.refresh`, or `Policy.allocate` decides in its place,
+    as that says. Such kernels are used in simulations; else `Policy.allocate` decides. All jobs are grouped
+    anew when the policy has replaced ``memory``.
+    learn: called with ``memory`` when a job has ended, its GPU-seconds of service, the GPUs that it requested
+    and its own columns, in place of `Policy.learn`, which does it where this returns False.
     """
 
     decide: Callable[[Any, ClusterNow, Any, Any], float]
@@ -96,7 +97,7 @@ class Kernel(NamedTuple):
     group: Callable[[Any, int, int, int, Any, Any], int] | None = None
     groups: int = 0
     yields: bool = False
-    learn: Callable[[Any, float, float], bool] | None = None
+    learn: Callable[[Any, float, float, Any], bool] | None = None
 
 
 @kernel
@@ -187,6 +188,11 @@ class Policy(JobPart):
     """Whether jobs that can are to choose their own batch size and to tell their goodput."""
     divides: ClassVar[bool] = False
     """Whether it divides CPUs and memory otherwise than in proportion to GPUs (`divide`)."""
+    shares_in_place: ClassVar[bool] = False
+    """Whether jobs gain and lose partners where they run, at no cost; otherwise that is a move.
+
+    All that it changes of running jobs is then their partners.
+    """
     borrows: ClassVar[bool] = True
     """Whether jobs may run on GPUs that other pools lend; otherwise every pool keeps to what it owns."""
     columns: ClassVar[int] = 0
@@ -228,8 +234,10 @@ class Policy(JobPart):
         """
         return None
 
-    def refresh(self, view: View) -> tuple[str, ...]:
+    def refresh(self, view: View) -> tuple[str, ...] | None:
         """Where its `kernel` yields: prepare what that decides by; what there is to say of it.
+
+        None: this decision is that of `allocate`.
 
         ``view`` has the jobs that run, and all others where the decision is not by groups.
         """

@@ -3,7 +3,7 @@
 import { get } from "./api.js";
 import { counted, duration, h, moment, number, reasonOf, top } from "./dom.js";
 import { sayError } from "./dialogs.js";
-import { jobColumns } from "./queue.js";
+import { guaranteeOf, jobColumns, neededBy } from "./queue.js";
 import { Table } from "./table.js";
 
 const PAGE = 500;
@@ -14,6 +14,16 @@ const measured = ({ name, title, unit }) => ({
   text: ({ metrics: { [name]: value } }) => (value === null ? "" : unit === "s" ? duration(value) : `${number(value)}${unit === "%" ? " %" : ""}`),
 });
 
+// By how many seconds it ended too late for its guarantee, or without one for its deadline; null where it had neither.
+const lateFor = (job) => (neededBy(job) && (job.state === "finished" || job.ended > neededBy(job)) ? job.ended - neededBy(job) : null);
+const isLate = (job) => lateFor(job) > 1;
+
+function keptText(job) {
+  const late = lateFor(job), what = guaranteeOf(job) ? "" : "deadline ", revoked = job.guarantee?.revoked ? "guarantee revoked; " : "";
+  if (late === null) return revoked.replace("; ", "");
+  return `${revoked}${what}${isLate(job) ? "missed" : what ? "met" : "kept"} by ${duration(Math.abs(late))}`;
+}
+
 export function history(root, { session, go }) {
   const table = new Table({
     name: "history", label: "Jobs that are over", sort: "-ended", empty: () => "No job is over yet.", key: (job) => job.number, open: (job) => go(`#/job/${job.number}`),
@@ -23,6 +33,7 @@ export function history(root, { session, go }) {
       { name: "ended", time: true, title: "Ended", value: (job) => job.ended, text: (job) => moment(job.ended) },
       { name: "took", title: "Took", value: (job) => (job.ended ? job.ended - job.submitted : null), text: (job) => duration(job.ended ? job.ended - job.submitted : null), number: true },
       { name: "told", time: true, line: true, title: "Told", value: (job) => job.first_p50, text: (job) => moment(job.first_p50) },
+      { name: "kept", title: "Guarantee, else deadline", value: lateFor, text: keptText, line: true, number: true, late: isLate },
       { name: "preemptions", title: "Preempted", value: (job) => job.preemptions, number: true },
       ...(session.metrics ?? []).map(measured),
       { name: "reason", title: "Reason", value: reasonOf, wide: true, line: true },

@@ -30,9 +30,6 @@ export const guaranteeOf = (job) => job.guarantee?.finish_by ?? job.guaranteed;
 
 export const neededBy = (job) => guaranteeOf(job) ?? job.due;
 
-// What a guarantee is beside a forecast, in one sentence.
-export const UNDERTAKEN = "A guarantee is a finish that the policy or the admission undertakes to keep; a forecast is when the job is expected to finish.";
-
 export const neededByText = (job) => `${guaranteeOf(job) ? "Guaranteed by" : "Deadline"} ${moment(neededBy(job))}`;
 
 export const jobColumns = [

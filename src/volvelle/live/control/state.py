@@ -204,6 +204,7 @@ class ControllerState:
             return
         job = self.jobs.get(record.number)
         if isinstance(record, AttemptEnded) and job is not None:
+            job.run_ended(attempt, record, time - (record.ago or 0.0) - attempt.since)
             job.iterations = record.saved_iterations
             job.saved_iterations = max(record.saved_iterations, job.saved_iterations)
         starting, occupied = attempt.phase is AttemptPhase.STARTING, attempt.slots

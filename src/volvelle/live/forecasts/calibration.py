@@ -160,12 +160,17 @@ class ForecastCalibration:
                     begins.append(Asking(number, one.observed, starts[number] - now))
             self._told.tell_all(now, ends)
             self._starts.tell_all(now, begins)
-            found = self._again(now, [n for n in finishes if n in self._told], starts, finishes)
-        promises = scheduler.promises
-        told = {
+        return self.told(scheduler, forecast), first
+
+    def told(self, scheduler: SchedulerState, forecast: Forecast) -> dict[int, CalibratedTimes]:
+        """Times of the jobs that were told before if their forecasts were these, by the scores of then."""
+        finishes, starts, promises = forecast.finish, forecast.upcoming, scheduler.promises
+        with self._lock:
+            numbers = [n for n in finishes if n in self._told]
+            found = self._again(scheduler.now, numbers, starts, finishes)
+        return {
             n: each.under(promises.get(n), starts.get(n), finishes[n]) for n, each in found.items()
         }
-        return told, first
 
     def ask(
         self, scheduler: SchedulerState, number: int, start: float | None, finish: float | None
