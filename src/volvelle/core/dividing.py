@@ -2,11 +2,13 @@
 
 import numpy as np
 
+from volvelle.core.demand import Declared
+from volvelle.core.order_policy import OrderPolicy
 from volvelle.core.resources import Resources
 from volvelle.core.scheduler_state import SchedulerState
-from volvelle.core.state import CHANGED
+from volvelle.core.state import CHANGED, ORDER
 from volvelle.core.stock import Standing
-from volvelle.core.view import rows_by_submission
+from volvelle.core.view import JobView, rows_by_submission
 from volvelle.model.arrays import IntColumn
 
 
@@ -16,43 +18,55 @@ def divide(scheduler: SchedulerState) -> list[int]:
     Returned are jobs that have other amounts than before, and all whose GPUs this decision changes.
     """
     s, resources = scheduler.state, scheduler.resources
-    jobs = s.jobs
     stock = resources.stock if resources.named else resources.stock_by_type()
-    served = rows_by_submission(s) if scheduler.grants.served is None else scheduler.grants.served
-    rows = [int(row) for row in served if jobs.held[row] > 0.0]
-    if stock is None or resources.stock is None or not rows:
+    rows = _served(scheduler)
+    rows = rows[np.asarray(s.jobs.held)[rows] > 0.0]
+    if stock is None or resources.stock is None or not len(rows):
         return []
-    numbers = [int(jobs.number[row]) for row in rows]
-    standing = _on_nodes(numbers, resources) if resources.named else _by_type(scheduler, rows)
-    policy = scheduler.composition.policy
-    found = policy.divide([scheduler.known[number] for number in numbers], standing, stock)
+    jobs = JobView(s, scheduler.now, rows if s.compiled else rows.tolist())
+    standing = _on_nodes(jobs, resources) if resources.named else _by_type(jobs)
+    found = scheduler.composition.policy.divide(_declared(scheduler, jobs), standing, stock)
     if resources.named:
         owner = resources.owner
         held = owner >= 0
-        resources.given[:, held] = found[:, _positions(np.array(numbers), owner[held])]
-    changed = {int(s.changed[i]) for i in range(s.count[CHANGED])}
-    told = []
-    for row, (cpus, memory) in zip(rows, found.T.tolist(), strict=True):
-        if row in changed or (jobs.cpus[row], jobs.memory[row]) != (cpus, memory):
-            told.append(row)
-        jobs.cpus[row], jobs.memory[row] = cpus, memory
-    return told
+        resources.given[:, held] = found[:, _positions(jobs.number.astype(np.int64), owner[held])]
+    changed = np.isin(rows, s.changed[: s.count[CHANGED]])
+    told = changed | (jobs.column("cpus") != found[0]) | (jobs.column("memory") != found[1])
+    jobs.write("cpus", found[0])
+    jobs.write("memory", found[1])
+    return rows[told].tolist()
 
 
-def _by_type(scheduler: SchedulerState, rows: list[int]) -> Standing:
-    jobs = scheduler.state.jobs
-    return Standing(
-        np.arange(len(rows) + 1),
-        np.array([int(jobs.type[row]) for row in rows], dtype=np.int64),
-        np.array([float(jobs.held[row]) for row in rows]),
-    )
+def _served(scheduler: SchedulerState) -> IntColumn:
+    """The rows of jobs in the order in which the decision served them."""
+    s, decider = scheduler.state, scheduler.composition.policy.decider
+    if scheduler.rules.decides == ORDER and isinstance(decider, OrderPolicy):
+        view = scheduler.view()
+        return np.array(view.jobs.rows, dtype=np.int64)[decider.served(view)]
+    served = scheduler.grants.served
+    return np.array(rows_by_submission(s) if served is None else served, dtype=np.int64)
 
 
-def _on_nodes(numbers: list[int], resources: Resources) -> Standing:
-    owner = resources.owner
+def _declared(scheduler: SchedulerState, jobs: JobView) -> Declared:
+    """The declarations of jobs, and profiles of those whose rate is no formula of the forward loop."""
+    amounts = np.stack([jobs.column("declared_cpus"), jobs.column("declared_memory")]) / jobs.gpus
+    profiles = {}
+    for place in np.flatnonzero(np.isnan(jobs.column("unit_rate")) & (jobs.column("table") < 0.0)):
+        profile = scheduler.known[int(jobs.number[place])].believed.sensitivity
+        if profile is not None:
+            profiles[int(place)] = profile
+    return Declared(amounts, profiles)
+
+
+def _by_type(jobs: JobView) -> Standing:
+    return Standing(np.arange(len(jobs) + 1), jobs.column("type").astype(np.int64), jobs.held)
+
+
+def _on_nodes(jobs: JobView, resources: Resources) -> Standing:
+    owner, numbers = resources.owner, jobs.number.astype(np.int64)
     slots = np.flatnonzero(owner >= 0)
     nodes = len(resources.nodes)
-    where = _positions(np.array(numbers), owner[slots]) * nodes + resources.slot_node[slots]
+    where = _positions(numbers, owner[slots]) * nodes + resources.slot_node[slots]
     places, gpus = np.unique(where, return_counts=True)
     first = np.searchsorted(places // nodes, np.arange(len(numbers) + 1))
     return Standing(first, places % nodes, gpus.astype(np.float64))
