@@ -48,6 +48,7 @@ def rules_of(
         round=policy.round or 0.0,
         places=places,
         keeps_place=not isinstance(placement, PlacesAnew),
+        in_place=policy.decider.shares_in_place,
         learns=before.learns or (policy_learns and not notes),
         notes=notes,
         divides=policy.divides,

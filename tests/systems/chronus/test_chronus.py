@@ -194,7 +194,7 @@ def test_room_until_a_deadline() -> None:
 
 def test_how_fast_smaller_jobs_come_and_which_are_too_large() -> None:
     recent = RecentWork(7200.0)
-    recent.add(0.0, np.array([100.0, 200.0, 300.0, 400.0, 5000.0]))
+    recent.add(np.zeros(5), np.array([100.0, 200.0, 300.0, 400.0, 5000.0]))
     assert recent.rate_of_smaller(200.0, 10.0) == 0.0
     assert recent.rate_of_smaller(300.0, 10.0) == pytest.approx(600 / 3600 * (1 - 2**-0.5))
     assert recent.rate_of_smaller(5000.0, 6000.0) == pytest.approx(6000 / 6000 * 0.5)

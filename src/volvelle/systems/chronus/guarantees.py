@@ -11,7 +11,7 @@ from volvelle.core.decision import Promise
 from volvelle.core.policy import SolverGaps
 from volvelle.core.promises import Margin, keeps
 from volvelle.model.arrays import BoolColumn, FloatColumn, IntColumn
-from volvelle.systems.chronus.look import PACE, ROW, Look
+from volvelle.systems.chronus.look import GIVEN, PACE, ROW, Look
 from volvelle.systems.chronus.recent import RecentWork
 from volvelle.systems.chronus.reservations import Reservations
 from volvelle.systems.chronus.terms import Terms
@@ -31,7 +31,6 @@ class Memory:
 
     elsewhere: whether a guaranteed job runs on another GPU type than its reservation's.
     paces: how many seconds a believed second took, of the last jobs seen. pace: what is reserved for others.
-    given: when jobs were given GPUs to start on since that was looked at last, by number.
     lates: by how many seconds real starts came late, of the last that did. late: what is reserved for that.
     """
 
@@ -44,7 +43,6 @@ class Memory:
     gaps: SolverGaps = field(default_factory=SolverGaps)
     paces: list[float] = field(default_factory=list)
     pace: float = 1.0
-    given: dict[int, float] = field(default_factory=dict)
     lates: list[float] = field(default_factory=list)
     late: float = 0.0
 
@@ -78,8 +76,10 @@ class Guarantees:
 
     def forget_those_that_left(self) -> None:
         """Free the reservations of jobs that are through, and see how many GPUs there are."""
-        here = self.look.row
-        gone = np.setdiff1d(self.book.rows, here[here >= 0], assume_unique=True)
+        rows, here = self.book.rows, self.look.row
+        left = np.ones(len(self.book.number), dtype=np.bool_)
+        left[here[here >= 0]] = False
+        gone = rows[left[rows]]
         if len(gone):
             for finish_by in self.book.finish_by[gone].tolist():
                 self._learn(finish_by, kept=True)
@@ -96,8 +96,8 @@ class Guarantees:
         """A lease ended: reserve what guaranteed jobs still need; see who can still be kept."""
         memory = self.memory
         memory.learn_paces(self.look.measure(), self.policy.broken)
-        memory.learn_starts(self.look.lateness(memory.given, memory.wait), self.policy.broken)
-        memory.given = {}
+        memory.learn_starts(self.look.lateness(memory.wait), self.policy.broken)
+        self.look.matrix[GIVEN] = 0.0
         self.book.begin(self.look.slot)
         self._adapt_to_checkpoints()
         place = self.look.places(len(self.book.number))
@@ -171,7 +171,7 @@ class Guarantees:
     def _need(self, gpu_type: IntColumn, at: IntColumn) -> FloatColumn:
         """Seconds of work to be reserved for jobs on these types."""
         look, memory = self.look, self.memory
-        own = look.own[PACE, at]
+        own = look.matrix[PACE, at]
         pace = np.where(own > 0.0, np.maximum(own, 1.0), memory.pace)
         return self._believed(gpu_type, at) * pace * (1.0 + memory.margin.now)
 
@@ -188,7 +188,7 @@ class Guarantees:
 
     def _drop(self, row: int, at: int) -> None:
         self.book.leave(np.array([row]))
-        self.look.own[ROW, at] = 0.0
+        self.look.matrix[ROW, at] = 0.0
 
     def _learn(self, finish_by: float, *, kept: bool) -> None:
         """Adapt the margin: a guarantee was kept or broken."""
