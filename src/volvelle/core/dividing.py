@@ -2,14 +2,15 @@
 
 import numpy as np
 
+from volvelle.core.compiled import compiled
+from volvelle.core.decision import NO_INTS
 from volvelle.core.demand import Declared
 from volvelle.core.order_policy import OrderPolicy
-from volvelle.core.resources import Resources
 from volvelle.core.scheduler_state import SchedulerState
-from volvelle.core.state import CHANGED, ORDER
+from volvelle.core.state import CHANGED, ORDER, State
 from volvelle.core.stock import Standing
 from volvelle.core.view import JobView, rows_by_submission
-from volvelle.model.arrays import IntColumn
+from volvelle.model.arrays import Floats, IntColumn, Ints
 
 
 def divide(scheduler: SchedulerState) -> list[int]:
@@ -24,17 +25,17 @@ def divide(scheduler: SchedulerState) -> list[int]:
     if stock is None or resources.stock is None or not len(rows):
         return []
     jobs = JobView(s, scheduler.now, rows if s.compiled else rows.tolist())
-    standing = _on_nodes(jobs, resources) if resources.named else _by_type(jobs)
+    standing, slots, owner = _on_nodes(rows, s) if resources.named else _by_type(jobs)
     found = scheduler.composition.policy.divide(_declared(scheduler, jobs), standing, stock)
-    if resources.named:
-        owner = resources.owner
-        held = owner >= 0
-        resources.given[:, held] = found[:, _positions(jobs.number.astype(np.int64), owner[held])]
-    changed = np.isin(rows, s.changed[: s.count[CHANGED]])
-    told = changed | (jobs.column("cpus") != found[0]) | (jobs.column("memory") != found[1])
+    resources.given[:, slots] = found[:, owner]
+    told = (jobs.column("cpus") != found[0]) | (jobs.column("memory") != found[1])
+    changed = np.zeros(len(s.jobs), dtype=np.bool_)
+    changed[s.changed[: s.count[CHANGED]]] = True
+    told |= changed[rows]
     jobs.write("cpus", found[0])
     jobs.write("memory", found[1])
-    return rows[told].tolist()
+    reported: list[int] = rows[told].tolist()
+    return reported
 
 
 def _served(scheduler: SchedulerState) -> IntColumn:
@@ -58,22 +59,37 @@ def _declared(scheduler: SchedulerState, jobs: JobView) -> Declared:
     return Declared(amounts, profiles)
 
 
-def _by_type(jobs: JobView) -> Standing:
-    return Standing(np.arange(len(jobs) + 1), jobs.column("type").astype(np.int64), jobs.held)
+def _by_type(jobs: JobView) -> tuple[Standing, IntColumn, IntColumn]:
+    places = np.arange(len(jobs) + 1), jobs.column("type").astype(np.int64)
+    return Standing(*places, jobs.held), NO_INTS, NO_INTS
 
 
-def _on_nodes(jobs: JobView, resources: Resources) -> Standing:
-    owner, numbers = resources.owner, jobs.number.astype(np.int64)
-    slots = np.flatnonzero(owner >= 0)
-    nodes = len(resources.nodes)
-    where = _positions(numbers, owner[slots]) * nodes + resources.slot_node[slots]
-    places, gpus = np.unique(where, return_counts=True)
-    first = np.searchsorted(places // nodes, np.arange(len(numbers) + 1))
-    return Standing(first, places % nodes, gpus.astype(np.float64))
+def _on_nodes(rows: IntColumn, s: State) -> tuple[Standing, IntColumn, IntColumn]:
+    """Where the jobs in ``rows`` stand; their slots, and the places in ``rows`` of the owners of these."""
+    columns = s.jobs.slot, s.slots.next, s.slots.node
+    found = _stand(rows, *(np.asarray(column, dtype=np.int64) for column in columns))
+    first, place, gpus, slots, owner = found
+    return Standing(first, place, gpus), slots, owner
 
 
-def _positions(numbers: IntColumn, wanted: IntColumn) -> IntColumn:
-    """Where in ``numbers`` each of ``wanted`` stands."""
-    by_number = np.argsort(numbers)
-    positions: IntColumn = by_number[np.searchsorted(numbers, wanted, sorter=by_number)]
-    return positions
+@compiled
+def _stand(
+    rows: Ints, slot: Ints, following: Ints, node: Ints
+) -> tuple[Ints, Ints, Floats, Ints, Ints]:
+    """`Standing` of the jobs in ``rows``, whose slots ascend, and their slots with their owners."""
+    first = np.zeros(len(rows) + 1, dtype=np.int64)
+    place, gpus = np.zeros(len(node), dtype=np.int64), np.zeros(len(node))
+    slots, owner = np.zeros(len(node), dtype=np.int64), np.zeros(len(node), dtype=np.int64)
+    many = held = 0
+    for job in range(len(rows)):
+        one = slot[rows[job]]
+        while one >= 0:
+            if many == first[job] or place[many - 1] != node[one]:
+                place[many] = node[one]
+                many += 1
+            gpus[many - 1] += 1.0
+            slots[held], owner[held] = one, job
+            held += 1
+            one = following[one]
+        first[job + 1] = many
+    return first, place[:many].copy(), gpus[:many].copy(), slots[:held].copy(), owner[:held].copy()

@@ -35,17 +35,17 @@ class Optimum(NamedTuple):
     gap: float
 
 
-def optimum(asked: AllWants, standing: Standing, stock: Stock, seconds: float) -> Optimum:
+def optimum(columns: AllWants, standing: Standing, stock: Stock, seconds: float) -> Optimum:
     """The best of the rounded program and of `tune` by itself, found within ``seconds``.
 
     Raises `Problem` where the solver is not installed.
     """
-    demand, fallback = asked.demand, asked.fallback
+    demand, fallback = columns.demand, columns.fallback
     places = (standing.first, standing.place, standing.gpus, stock.capacity)
     greedy = tune(*places, demand, fallback, False)
     if np.array_equal(greedy, demand):
         return Optimum(greedy, 0.0)  # everybody is at full rate
-    wants = list(asked.each())
+    wants = list(columns.each())
     points = [_points(each) for each in wants]
     owner: IntColumn = np.repeat(
         np.arange(len(wants), dtype=np.int64), [len(each) for each in points]

@@ -33,6 +33,7 @@ class Synergy(Policy):
         "fifo", description="the policy that gives out the GPUs: srtf, or las:service=seconds"
     )
     _inner: Policy = PrivateAttr()
+    _asked_for_order: bool = PrivateAttr()
 
     @model_validator(mode="after")
     def _orders(self) -> Self:
@@ -44,13 +45,14 @@ class Synergy(Policy):
                 usage=True,
             )
         self._inner = inner
+        key = kept_order(inner) if self.divides else None
+        self._asked_for_order = self.divides and not (key and stands_still(key))
         return self
 
     @property
     def decider(self) -> Policy:
         """The inner policy; this one, where it divides in an order that is not known later."""
-        key = kept_order(self._inner) if self.divides else None
-        return self._inner if not self.divides or (key and stands_still(key)) else self
+        return self if self._asked_for_order else self._inner
 
     @property
     def columns(self) -> int:  # type: ignore[override]
@@ -90,7 +92,7 @@ class Synergy(Policy):
         """That of the inner policy, likewise."""
         return None if self.divides else self._inner.kernel(named=named)
 
-    def refresh(self, view: View) -> tuple[str, ...]:
+    def refresh(self, view: View) -> tuple[str, ...] | None:
         """The needs of the inner policy's kernel."""
         return self._inner.refresh(view)
 
