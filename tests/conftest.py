@@ -1,5 +1,6 @@
 """Fixtures and settings for all tests."""
 
+import gc
 import os
 import signal
 from collections.abc import Iterator
@@ -12,12 +13,19 @@ from volvelle.core.machine_code import arrays
 from volvelle.core.registry import forgotten_files
 from volvelle.studies.inputs import VARIABLE
 
+gc.disable()  # while tests are collected: nothing of that is let go of (half of its time)
+
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs ignore it
 
 settings.register_profile("ci", derandomize=True, deadline=None, print_blob=True)
 settings.load_profile("ci")
 
 arrays.INTERPRETED_SECONDS = 0.0  # tests of machine code see machine code
+
+
+def pytest_collection_finish() -> None:
+    gc.enable()
+    gc.freeze()
 
 
 @pytest.fixture(autouse=True)
