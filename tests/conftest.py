@@ -3,6 +3,7 @@
 import gc
 import os
 import signal
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -33,6 +34,16 @@ def parts_of_files_are_forgotten() -> Iterator[None]:
     """What a test loads from a file of its own is unknown to the next test."""
     with forgotten_files():
         yield
+
+
+@pytest.fixture(autouse=True, scope="module")
+def ray_ends_with_its_module() -> Iterator[None]:
+    """An idle cluster takes a thirtieth of a core, in each process that runs tests."""
+    yield
+    if "ray_cluster" in sys.modules:
+        from ray_cluster import end_shared_ray_cluster
+
+        end_shared_ray_cluster()
 
 
 @pytest.fixture(scope="session")
