@@ -165,6 +165,7 @@ def test_what_was_is_had_again_under_another_policy(
 ) -> None:
     monkeypatch.chdir(server)
     client = ApiClient.find()
+    until(lambda: all(map(_ended, client.get("/v1/jobs")["jobs"])), "jobs of other tests to end")
     began = time.time()
     (number,) = client.post("/v1/jobs", {"command": ["sleep", "0.2"]})["numbers"]
     job = until(lambda: _ended(client.get(f"/v1/jobs/{number}")))

@@ -19,9 +19,8 @@ const lateFor = (job) => (neededBy(job) && (job.state === "finished" || job.ende
 const isLate = (job) => lateFor(job) > 1;
 
 function keptText(job) {
-  const late = lateFor(job), what = guaranteeOf(job) ? "" : "deadline ", revoked = job.guarantee?.revoked ? "guarantee revoked; " : "";
-  if (late === null) return revoked.replace("; ", "");
-  return `${revoked}${what}${isLate(job) ? "missed" : what ? "met" : "kept"} by ${duration(Math.abs(late))}`;
+  const late = lateFor(job), what = guaranteeOf(job) ? "" : job.guarantee?.revoked ? "revoked; deadline: " : "deadline: ";
+  return late === null ? (job.guarantee?.revoked ? "revoked" : "") : `${what}${duration(Math.abs(late))} ${isLate(job) ? "late" : "early"}`;
 }
 
 export function history(root, { session, go }) {
@@ -33,7 +32,7 @@ export function history(root, { session, go }) {
       { name: "ended", time: true, title: "Ended", value: (job) => job.ended, text: (job) => moment(job.ended) },
       { name: "took", title: "Took", value: (job) => (job.ended ? job.ended - job.submitted : null), text: (job) => duration(job.ended ? job.ended - job.submitted : null), number: true },
       { name: "told", time: true, line: true, optional: true, title: "Told", value: (job) => job.first_p50, text: (job) => moment(job.first_p50) },
-      { name: "kept", title: "Guarantee, else deadline", value: lateFor, text: keptText, line: true, optional: true, number: true, late: isLate },
+      { name: "kept", title: "Guarantee", value: lateFor, text: keptText, line: true, optional: true, number: true, late: isLate },
       { name: "preemptions", title: "Preempted", value: (job) => job.preemptions, number: true },
       ...(session.metrics ?? []).map(measured),
       { name: "reason", title: "Reason", value: reasonOf, wide: true, line: true, optional: true },
