@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from volvelle.estimate.corrections import SHARES, state_classes
 from volvelle.estimate.likeness import Observed
-from volvelle.estimate.told import ToldTimes
+from volvelle.estimate.told import Asking, ToldTimes
 
 CALM = Observed(load=3.0, arrivals=1.0, service=100.0, width=1.0)
 BURST = Observed(load=300.0, arrivals=200.0, service=100.0, width=1.0)
@@ -207,7 +207,7 @@ def test_p90_is_never_before_p50_nor_before_now(
             told.foresee({number: 1e10 * number + expected})
 
 
-@settings(max_examples=20)  # each is of 1,200 jobs
+@settings(max_examples=8)  # each is of 1,200 jobs
 @given(st.integers(0, 2**32 - 1))
 def test_each_class_of_state_approaches_its_share_whatever_the_errors_are(seed: int) -> None:
     """Errors that a class has by chance drift; ends are known at once."""
@@ -239,3 +239,24 @@ def test_a_prediction_of_nothing_makes_no_score_of_thousands() -> None:
         told.tell(number, 100.0 * number, CALM, 0.0)
         told.came(number, 100.0 * number + 30.0)
     assert told.ask(400.0, CALM, 300.0).p90 <= 30.0 * 300.0 + 1e-6
+
+
+@pytest.mark.parametrize("jobs", [15, 400])
+def test_jobs_that_are_told_together_are_told_as_one_after_another(jobs: int) -> None:
+    rng, states = np.random.default_rng(3), (CALM, BURST)
+    together, apart = crowd(jobs)[0], crowd(jobs)[0]
+    for now in (1e8, 1.001e8):  # at the second time half of the jobs were told before
+        asked = [
+            Asking(number, states[number % 2], float(predicted), 500.0 if number % 3 else None)
+            for number, predicted in enumerate(rng.uniform(1.0, 900.0, 40), int(now / 5e6))
+        ]
+        together.tell_all(now, asked)
+        for one in asked:
+            apart.tell(one.key, now, *one[1:])
+    numbers = [one.key for one in asked]
+    predicted = np.full(len(numbers), 100.0)
+    for ours, theirs in zip(
+        together.again(numbers, predicted), apart.again(numbers, predicted), strict=True
+    ):
+        assert ours.tolist() == theirs.tolist()
+    assert together.ask(2e8, CALM, 100.0) == apart.ask(2e8, CALM, 100.0)

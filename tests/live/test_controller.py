@@ -195,6 +195,26 @@ def test_a_preempted_job_stops_before_the_next_starts_and_resumes(tmp_path: Path
     assert harness.fake_cluster.runs[long].start.saved_iterations == 11
 
 
+def test_a_job_that_is_stopped_before_it_gets_anywhere_says_so(harness: ControllerHarness) -> None:
+    number = submit(harness, sleeping(50, 2))
+    for _ in range(3):
+        assert not harness.controller.health.problems
+        harness.step(0.1)
+        execute(harness, Hold(number))
+        harness.step(0.1)
+        execute(harness, Release(number))
+    said = "its last 3 runs, of 0.2s at most, were stopped before it reported an iteration"
+    assert harness.controller.status.jobs[number].reason == said
+    harness.crash(snapshot=False)
+    (problem,) = harness.controller.health.problems
+    assert problem.startswith(f"job {number}: stopped again and again")
+    harness.deliver()
+    harness.step(2)
+    execute(harness, Hold(number))
+    harness.step(1)
+    assert not harness.controller.health.problems
+
+
 def test_a_cancelled_job_is_killed_and_its_gpus_free_only_then(harness: ControllerHarness) -> None:
     number = submit(harness, sleeping(50, 2))
     harness.controller.request(Cancel(number))

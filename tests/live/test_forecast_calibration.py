@@ -12,7 +12,7 @@ from volvelle.core.journal import Header
 from volvelle.core.scheduler import Scheduler
 from volvelle.live.forecasts.calibration import ForecastCalibration, PastForecast
 from volvelle.live.forecasts.forecast_update import forecast_jobs
-from volvelle.live.forecasts.what_if import forecast_request
+from volvelle.live.forecasts.what_if import forecast_cluster, forecast_request, new_nodes
 from volvelle.live.job_request import JobRequest
 from volvelle.live.measured_rates import MeasuredRates
 from volvelle.live.scheduler_queries import attempt_number
@@ -109,6 +109,21 @@ def test_start_p50_and_share_agree_where_jobs_are_shorter_than_their_estimates(j
     assert asked.deadline_share is not None
     assert epoch + now < asked.start < asked.p50 < epoch + 250.0
     assert asked.deadline_share >= 0.5
+
+
+def test_what_if_tells_the_times_that_the_queue_tells() -> None:
+    scheduler, calibration, now, epoch = scheduler_of(*3 * [None]), ForecastCalibration(), 1e-3, 1e3
+    calibration.replay(past(0.1))
+    told = forecast_jobs(scheduler.fork(), now, calibration, epoch).times
+    nodes = new_nodes(1, 1, "")
+    found = forecast_cluster(scheduler, calibration, "fifo", "accept-all", nodes, now, epoch)
+    assert {each.number for each in found.jobs} == {1, 2}
+    for each in found.jobs:
+        was = told[each.number]
+        assert was.start is not None and was.p50 is not None and each.finish is not None
+        assert each.start_before == pytest.approx(epoch + was.start)
+        assert each.finish_before == pytest.approx(epoch + was.p50)
+        assert each.finish < epoch + was.p50 < epoch + 200.0
 
 
 def test_what_remains_counts_as_often_as_at_the_first_forecast() -> None:

@@ -149,7 +149,10 @@ def test_the_gpus_are_those_that_nvidia_smi_lists_and_the_environment_leaves(
     else:
         monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
     assert ",".join(gpu.device for gpu in find_gpus()) == devices
-    assert str(executors.make("local").discover_cluster()) == cluster
+    local_nodes = executors.make("local")
+    assert str(local_nodes.discover_cluster()) == cluster
+    assert ("no GPU is found" in local_nodes.warning(parse_cluster("1x2"))) is (cluster == "None")
+    assert executors.make("local:pretend=true").warning(parse_cluster("1x2")) == ""
 
 
 def test_real_gpus_are_assigned_by_their_numbers(

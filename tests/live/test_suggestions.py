@@ -24,13 +24,6 @@ EPOCH = 1000.0
 HOUR = 3600.0
 
 
-@pytest.fixture(autouse=True)
-def enough_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is suggested here does not depend on how busy this machine is."""
-    monkeypatch.setattr(suggestions_module, "BUDGET_SECONDS", 60.0)
-    monkeypatch.setattr(suggestions_module, "_BUDGET_OF_MANY_SECONDS", 60.0)
-
-
 def wanted(gpus: int, **others: object) -> JobRequest:
     return JobRequest.model_validate({"command": "train", "gpus": gpus, "estimate": "1h"} | others)
 
@@ -115,7 +108,8 @@ def test_a_job_whose_nodes_are_busy_is_told_so_and_what_would_do_without_the_lab
     requests = wanted(4, constraints=["nvlink"]), wanted(4, constraints=["nvlink"])
     cluster = Cluster((Node("x", 4, labels=("nvlink",)), Node("y", 4)))
     scheduler = scheduler_of(cluster, "fifo", *requests)
-    assert waiting_reasons(scheduler)[1] == "waits for 4 GPUs: none free on nodes with nvlink"
+    text = "waits for 4 GPUs: none free on nodes with nvlink"
+    assert waiting_reasons(scheduler)[1] == (text, None)
     change = suggestions_for(scheduler, 1, requests[1]).changes[0]
     assert (change.what, change.start) == ("nodes without nvlink, too", EPOCH + 10)
 
@@ -124,8 +118,8 @@ def test_a_reason_names_the_types_that_a_job_may_have_where_there_are_others() -
     typed, any_type = wanted(4, gpu_types=["h100"]), wanted(4)
     scheduler = scheduler_of(parse_cluster("1x4:h100,1x4:a100"), "fifo", typed, typed, any_type)
     reasons = waiting_reasons(scheduler)
-    assert reasons[1] == "waits for 4 h100 GPUs: 0 free"
-    assert "h100" not in reasons[2]
+    assert reasons[1] == ("waits for 4 h100 GPUs: 0 free", 0)
+    assert "h100" not in reasons[2].text
 
 
 def test_another_gpu_type_that_is_free_comes_before_fewer_gpus() -> None:
@@ -203,13 +197,14 @@ def test_if_forecasts_are_slow_only_immediate_starts_are_suggested(policy: str) 
         assert EPOCH + 10 <= change.start <= EPOCH + 10 + period
 
 
-def test_an_exhausted_time_budget_is_reported_as_incomplete(
-    monkeypatch: pytest.MonkeyPatch,
+@pytest.mark.parametrize(("gpus", "complete"), [(16, True), (32, False)])
+def test_candidates_beyond_those_that_are_allowed_are_reported_as_not_tried(
+    gpus: int, complete: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(suggestions_module, "BUDGET_SECONDS", -1.0)
-    requests = wanted(3), wanted(4)
-    found = suggestions_for(scheduler_of(parse_cluster("1x4"), "fifo", *requests), 1, requests[1])
-    assert (found.changes, found.complete) == ((), False)
+    monkeypatch.setattr(suggestions_module, "_TRIED_JOBS", 0)
+    requests = wanted(30), wanted(gpus)
+    found = suggestions_for(scheduler_of(parse_cluster("1x32"), "fifo", *requests), 1, requests[1])
+    assert found.complete is complete
 
 
 def test_the_live_scheduler_is_unchanged() -> None:

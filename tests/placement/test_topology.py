@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from volvelle.core.parts import placements
-from volvelle.live.status.reasons import waiting_reasons
+from volvelle.live.status.reasons import WaitingReason, waiting_reasons
 from volvelle.model.cluster import Cluster, cluster_from
 from volvelle.model.job import Job, Truth
 from volvelle.model.problems import Problem
@@ -77,13 +77,12 @@ def test_a_compiled_run_over_racks_is_the_interpreted_one(scenario: Scenario) ->
 def test_why_names_the_domains_with_most_that_is_free() -> None:
     jobs = [linear_job(0, 0.0, 20.0, 500.0), linear_job(1, 0.0, 20.0, 500.0)]
     scenario = Scenario.of(cluster(), jobs, placement="topology-aware")
-    scheduler, said = scenario.scheduler(), dict[int, str]()
+    scheduler, said = scenario.scheduler(), dict[int, WaitingReason]()
     happen(
         scenario, scheduler=scheduler, on_moment=lambda _: said.update(waiting_reasons(scheduler))
     )
-    assert said[1] == (
-        "waits for 20 GPUs: 12 free, most on b-1 (4), in rack rack-3 (8), in block b (12)"
-    )
+    text = "waits for 20 GPUs: 12 free, most on b-1 (4), in rack rack-3 (8), in block b (12)"
+    assert said[1] == (text, 12)
 
 
 def test_a_domain_of_a_level_that_is_not_declared_is_refused() -> None:

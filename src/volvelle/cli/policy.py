@@ -123,6 +123,3 @@ def _show_effect(client: "ApiClient", wanted: dict[str, str | None]) -> None:
     show_rows(found["jobs"][:_SHOWN], heads, (), Form.TABLE, "")
     if len(found["jobs"]) > _SHOWN:
         print("(those that move most)")
-    print(
-        "Times are plain predictions, before what past errors add: what counts is how they differ."
-    )

@@ -39,23 +39,27 @@ def _allocate(scheduler: SchedulerState) -> None:
     if scheduler.rules.yields:
         grouped = scheduler.rules.grouped
         view = scheduler.view(s.ranked[: s.count[RANKED]] if grouped else s.order[: s.count[JOBS]])
-        if said := policy.refresh(view):
-            scheduler.notes.notices[int(s.count[MOMENTS])] = said
-        view.jobs.keep_own()
-        if scheduler.remember():
-            order_anew(s, scheduler.rules, view.now)
-        s.count[PHASE], s.count[DIRTY] = DECISION, 1
-        return
-    view = scheduler.view(s.order[: s.count[JOBS]])
+        if (said := policy.refresh(view)) is not None:
+            if said:
+                scheduler.notes.notices[int(s.count[MOMENTS])] = said
+            view.jobs.keep_own()
+            if scheduler.remember():
+                order_anew(s, scheduler.rules, view.now)
+            s.count[PHASE], s.count[DIRTY] = DECISION, 1
+            return
+    else:
+        view = scheduler.view(s.order[: s.count[JOBS]])
     asked = f"it was asked at {view.now:g} s about {len(view.jobs)} jobs"
     with mistakes_of(f"policy {policy.name!r}", asked):
         allocation = policy.allocate(view)
     view.jobs.keep_own()
     if wrong := _what_is_wrong(allocation, view) or _beyond_gang(policy, allocation, view):
-        if is_own(policy.allocate):
-            raise wrong_answer(f"policy {policy.name!r}", policy.allocate, wrong, mend=asked)
+        kernel = policy.kernel(named=scheduler.resources.named)
+        decide = policy.allocate if kernel is None else kernel.decide
+        if is_own(decide):
+            raise wrong_answer(f"policy {policy.name!r}", decide, wrong, mend=asked)
         raise Problem(f"policy {policy.name!r} {wrong}", mend=asked)
-    if scheduler.rules.decides == KERNEL:
+    if scheduler.rules.decides == KERNEL and not scheduler.rules.yields:
         raise Problem(f"policy {policy.name!r} fails as machine code only", mend=asked)
     if allocation.gpu_type is None:
         allocation = _choose_types(view, allocation)

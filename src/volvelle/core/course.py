@@ -200,7 +200,7 @@ class Course:
             if trainer is not None:
                 slots = np.array(self.scheduler.slots_of(row), dtype=np.int64)
                 trainer.place(int(s.jobs.held[row]), slots, self.scheduler.resources)
-            self.go_on(row)
+            self._go_on_from_now(row)
 
     def _share(self) -> None:
         """Let jobs go on with the CPUs and memory that the policy divides."""
@@ -214,11 +214,18 @@ class Course:
                 or self._execution(number).job.truth.sensitivity is None
             ):
                 continue
-            if row not in changed:
-                self._save_passed(row)
-                jobs.true_done[row] = self._work_at(row)
-                jobs.since[row] = max(self.scheduler.now, float(jobs.since[row]))
-            self.go_on(row)
+            if row in changed:
+                self.go_on(row)
+            else:
+                self._go_on_from_now(row)
+
+    def _go_on_from_now(self, row: int) -> None:
+        """Let a job make progress at another rate; one that starts does so from ``since`` on."""
+        jobs = self.scheduler.state.jobs
+        self._save_passed(row)
+        jobs.true_done[row] = self._work_at(row)
+        jobs.since[row] = max(self.scheduler.now, *map(float, (jobs.since[row], jobs.started[row])))
+        self.go_on(row)
 
     def go_on(self, row: int) -> None:
         """Let a job make progress from ``since`` on, and expect what happens to it next."""

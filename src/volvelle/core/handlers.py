@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import msgspec
+import numpy as np
 
 from volvelle.core.decision import Decision
 from volvelle.core.dependencies import block, take_in_dependents
@@ -76,7 +77,11 @@ def complete(scheduler: SchedulerState, row: int, time: float) -> None:
     last_run = time - float(jobs.started[row]) if held > 0.0 else 0.0
     scheduler.composition.estimator.learn(spec, float(jobs.attained[row]) + last_run)
     service = float(jobs.attained_gpu[row]) + last_run * held
-    scheduler.composition.policy.learn(spec, service)
+    policy = scheduler.composition.policy
+    learn = (kernel := policy.kernel(named=scheduler.resources.named)) and kernel.learn
+    own = np.array([column[row] for column in jobs.floats[COLUMNS:]])
+    if not (kernel and learn and learn(kernel.memory, service, spec.gpus, own)):
+        policy.learn(spec, service)
     left = float((jobs.total[row] - jobs.done[row]) * jobs.scale[row])
     if held > 0.0 and left > 0.0:
         passed = (time - float(jobs.progress_from[row])) * float(jobs.rate[row])

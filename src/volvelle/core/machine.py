@@ -137,7 +137,7 @@ def deciding(decide: Any, divisible: bool = False) -> Callable[..., float]:
 
 
 @kernel
-def _learn(memory: Any, gpu_seconds: float, gpus: float) -> bool:
+def _learn(memory: Any, gpu_seconds: float, gpus: float, own: Any) -> bool:
     """In the place of a policy's own (`volvelle.core.policy.Kernel`)."""
     return False
 
@@ -147,7 +147,10 @@ def _note_end(s: State, row: int) -> int:
     jobs = s.jobs
     last_run = s.clock[NOW] - jobs.started[row] if jobs.held[row] > 0.0 else 0.0
     service = jobs.attained_gpu[row] + last_run * jobs.held[row]
-    return int(_learn(array_of(s.memory), service, jobs.gpus[row]))
+    own = np.empty(len(jobs.floats) - COLUMNS)
+    for column in range(len(own)):
+        own[column] = jobs.floats[COLUMNS + column][row]
+    return int(_learn(array_of(s.memory), service, jobs.gpus[row], own))
 
 
 @cache

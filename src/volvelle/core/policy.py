@@ -20,12 +20,13 @@ from volvelle.core import columns
 from volvelle.core.columns import COUNT, CURVE, HELD, TYPE
 from volvelle.core.compiled import kernel
 from volvelle.core.decision import Promise
+from volvelle.core.demand import Declared
 from volvelle.core.events import TrainingReported
 from volvelle.core.fill import TARGET, TARGET_REASON, TARGET_TYPE, ClusterNow
 from volvelle.core.groups import over_all
 from volvelle.core.machine_code.kernels import names_in
 from volvelle.core.mistakes import is_own
-from volvelle.core.parts import JobPart, KnownJob
+from volvelle.core.parts import JobPart
 from volvelle.core.registry import Registry
 from volvelle.core.space import Space
 from volvelle.core.state import CHANGED, INFINITY, Reason
@@ -83,10 +84,11 @@ class Kernel(NamedTuple):
     in the table (-1: not there yet), the table and ``memory``. It returns the job's group, and may write own
     columns.
     yields: whether Python refreshes now and then what the kernels remember. Where ``decide`` returns -inf,
-    and changes nothing, it is called again after `Policy.refresh`. Such kernels are used in simulations; else
-    `Policy.allocate` decides. All jobs are grouped anew when the policy has replaced ``memory``.
-    learn: called with ``memory`` when a job has ended, its GPU-seconds of service and the GPUs that it
-    requested, in place of `Policy.learn`, which does it where this returns False.
+    and changes nothing, it is called again after `Policy.refresh`, or `Policy.allocate` decides in its place,
+    as that says. Such kernels are used in simulations; else `Policy.allocate` decides. All jobs are grouped
+    anew when the policy has replaced ``memory``.
+    learn: called with ``memory`` when a job has ended, its GPU-seconds of service, the GPUs that it requested
+    and its own columns, in place of `Policy.learn`, which does it where this returns False.
     """
 
     decide: Callable[[Any, ClusterNow, Any, Any], float]
@@ -95,7 +97,7 @@ class Kernel(NamedTuple):
     group: Callable[[Any, int, int, int, Any, Any], int] | None = None
     groups: int = 0
     yields: bool = False
-    learn: Callable[[Any, float, float], bool] | None = None
+    learn: Callable[[Any, float, float, Any], bool] | None = None
 
 
 @kernel
@@ -186,6 +188,11 @@ class Policy(JobPart):
     """Whether jobs that can are to choose their own batch size and to tell their goodput."""
     divides: ClassVar[bool] = False
     """Whether it divides CPUs and memory otherwise than in proportion to GPUs (`divide`)."""
+    shares_in_place: ClassVar[bool] = False
+    """Whether jobs gain and lose partners where they run, at no cost; otherwise that is a move.
+
+    All that it changes of running jobs is then their partners.
+    """
     borrows: ClassVar[bool] = True
     """Whether jobs may run on GPUs that other pools lend; otherwise every pool keeps to what it owns."""
     columns: ClassVar[int] = 0
@@ -227,8 +234,10 @@ class Policy(JobPart):
         """
         return None
 
-    def refresh(self, view: View) -> tuple[str, ...]:
+    def refresh(self, view: View) -> tuple[str, ...] | None:
         """Where its `kernel` yields: prepare what that decides by; what there is to say of it.
+
+        None: this decision is that of `allocate`.
 
         ``view`` has the jobs that run, and all others where the decision is not by groups.
         """
@@ -241,8 +250,8 @@ class Policy(JobPart):
         """
         return None
 
-    def divide(self, jobs: Sequence[KnownJob], standing: Standing, stock: Stock) -> FloatColumn:
-        """CPUs and memory per GPU, (2, jobs), of the ``jobs`` that have GPUs, where these stand.
+    def divide(self, declared: Declared, standing: Standing, stock: Stock) -> FloatColumn:
+        """CPUs and memory per GPU, (2, jobs), of the jobs that have GPUs, where these stand.
 
         Asked at every decision, if it `divides` and there is something to divide. Finite.
         """

@@ -5,8 +5,9 @@ from collections.abc import Callable
 from volvelle.core.composition import Composition
 from volvelle.core.facets import PlacesAnew
 from volvelle.core.forward.groups import by_groups
+from volvelle.core.key_facts import goes_by_time, never_rises
 from volvelle.core.order_policy import kept_order
-from volvelle.core.orders import Key, compilable_keys, goes_by_time, interpreted_keys, never_rises
+from volvelle.core.orders import Key, compilable_keys, interpreted_keys
 from volvelle.core.policy import Kernel, Policy
 from volvelle.core.state import ASKED, COUNTED, KERNEL, ORDER, Rules, State
 
@@ -24,8 +25,9 @@ def rules_of(
     """
     policy, placement, key = parts.policy, parts.placement, kept_order(parts.policy)
     decides = _decides(s, key, kernel, before.simulated, rates_are_known, policy.divisible)
-    notes = decides == KERNEL and s.compiled and kernel is not None and kernel.learn is not None
-    policy_learns = type(policy.decider).learn is not Policy.learn
+    kernel_learns = kernel is not None and kernel.learn is not None
+    notes = decides == KERNEL and s.compiled and kernel_learns
+    policy_learns = kernel_learns or type(policy.decider).learn is not Policy.learn
     if decides != ORDER:
         key = None
     places = COUNTED
@@ -46,6 +48,7 @@ def rules_of(
         round=policy.round or 0.0,
         places=places,
         keeps_place=not isinstance(placement, PlacesAnew),
+        in_place=policy.decider.shares_in_place,
         learns=before.learns or (policy_learns and not notes),
         notes=notes,
         divides=policy.divides,

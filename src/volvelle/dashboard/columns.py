@@ -31,6 +31,7 @@ JOB_TABLE = (
     JobColumn("predicted_p90", moment=True),
     JobColumn("guessed"),
     JobColumn("reason"),
+    JobColumn("reason_free"),
     JobColumn("first_p50", moment=True),
     JobColumn("guaranteed", moment=True),
     JobColumn("due", moment=True),

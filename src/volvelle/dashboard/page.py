@@ -11,6 +11,7 @@ from functools import cache
 from importlib.resources import files
 from types import MappingProxyType
 
+from volvelle.dashboard.sentences import sentences_js
 from volvelle.report.charts.palette import theme_css
 
 ROOT = "/dashboard"
@@ -62,6 +63,7 @@ def _files() -> Mapping[str, PageFile]:
     reports = files("volvelle.report") / "assets"
     found |= {f"report/{name}": (reports / name).read_bytes() for name in _OF_REPORTS}
     found["theme.css"] = theme_css().encode()
+    found["sentences.js"] = sentences_js().encode()
     return {name: _page_file(name, body) for name, body in found.items()}
 
 

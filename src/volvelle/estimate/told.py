@@ -28,7 +28,7 @@ The constants were chosen on parts of four Philly traces (decision 86).
 
 import math
 from collections import defaultdict, deque
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping
 from typing import Generic, NamedTuple, TypeVar
 
 import numpy as np
@@ -50,6 +50,15 @@ class Told(NamedTuple):
     p50: float
     p90: float
     prior: bool
+
+
+class Asking(NamedTuple, Generic[Key]):
+    """A job whose times are to be told, as `ToldTimes.tell` takes it."""
+
+    key: Key
+    observed: Observed
+    predicted_seconds: float
+    limit_seconds: float | None = None
 
 
 AT_ONCE_SECONDS = 1.0
@@ -152,15 +161,40 @@ class ToldTimes(Generic[Key]):
         Of a job that was told before, the scores of its last telling hold on, until its kinds change or its
         wait has grown by `_APART`.
         """
-        slots = self._slots.get(key)
-        if slots is not None:
-            self._all.expected[slots] = now + predicted_seconds
-            if not self._due(slots, now, observed):
-                p50, p90 = self.again([key], np.array([predicted_seconds]))
-                return Told(float(p50[0]), float(p90[0]), self.prior)
+        if not self._due(key, now, observed, predicted_seconds):
+            p50, p90 = self.again([key], np.array([predicted_seconds]))
+            return Told(float(p50[0]), float(p90[0]), self.prior)
         told = self.ask(now, observed, predicted_seconds, limit_seconds)
-        self._note(key, now, observed, predicted_seconds, told)
+        terms, attributes = (
+            self._corrections.terms(observed),
+            self._described(observed, predicted_seconds),
+        )
+        seconds = np.array([told.p50, told.p90])
+        self._note(self._slot_for(key), now, predicted_seconds, seconds, terms, attributes)
         return told
+
+    def tell_all(self, now: float, asked: Iterable[Asking[Key]]) -> None:
+        """`tell` for jobs at one time, in order; `again` has their times."""
+        due: list[tuple[Asking[Key], IntColumn, FloatColumn, FloatColumn]] = []
+        for one in asked:
+            observed, predicted = one.observed, one.predicted_seconds
+            if self._due(one.key, now, observed, predicted):
+                self._pass_time(now)
+                terms = self._corrections.terms(observed)
+                scores = self._quantiles(observed, predicted, terms)
+                due.append((one, terms, scores, self._described(observed, predicted)))
+        if not due:
+            return
+        jobs, *columns = zip(*due, strict=True)
+        of_terms, of_scores, attributes = (np.array(column).T.copy() for column in columns)
+        seconds_predicted = np.array([job.predicted_seconds for job in jobs])
+        seconds = self._seconds(seconds_predicted, of_scores)
+        if self.prior:
+            limits = [-math.inf if job.limit_seconds is None else job.limit_seconds for job in jobs]
+            to_limit = seconds_predicted - [job.observed.service for job in jobs] + limits
+            seconds[1] = np.maximum(seconds[1], to_limit)
+        slots = np.array([self._slot_for(job.key) for job in jobs])
+        self._note(slots, now, seconds_predicted, seconds, of_terms, attributes)
 
     def again(
         self, keys: Iterable[Key], predicted_seconds: FloatColumn
@@ -259,31 +293,48 @@ class ToldTimes(Generic[Key]):
 
     # ------------------------------------------------------------------ tellings
 
-    def _due(self, slots: Sequence[int], now: float, observed: Observed) -> bool:
-        """Whether this telling of a job that was told before is to be learned from too."""
+    def _due(self, key: Key, now: float, observed: Observed, predicted_seconds: float) -> bool:
+        """Whether this telling of a job is to be learned from: not of each that was told before."""
+        slots = self._slots.get(key)
+        if slots is None:
+            return True
         t, last = self._all, slots[-1]
+        t.expected[slots] = now + predicted_seconds
         if np.any(t.kinds[:, last] != self._corrections.terms(observed)[-KINDS:]):
             return True
         waited = float(t.moment[last] - t.moment[slots[0]]) + max(self._offset, _LEAST_SECONDS)
         return bool(now - t.moment[last] >= (_APART - 1.0) * waited) and self._offset > 0.0
 
-    def _note(
-        self, key: Key, now: float, observed: Observed, predicted_seconds: float, told: Told
-    ) -> None:
+    def _described(self, observed: Observed, predicted_seconds: float) -> FloatColumn:
+        """The attributes of the next telling, by which it is compared with others."""
+        self._tellings += 1
+        return described(observed, self._raw(predicted_seconds), self._tellings - 1)
+
+    def _slot_for(self, key: Key) -> int:
+        """A slot for one more telling of a job."""
         if not self._all.free:
             self._all = self._all.grown()
-        t, slot = self._all, self._all.free.pop()
+        slot = self._all.free.pop()
         self._slots[key].append(slot)
-        raw = self._raw(predicted_seconds)
-        t.open[slot], t.judged[:, slot] = True, False
-        t.moment[slot], t.raw[slot], t.expected[slot] = now, raw, now + predicted_seconds
-        t.score[slot] = t.weight[slot] = t.left[slot] = 0.0
-        seconds = np.array([told.p50, told.p90])
-        t.bound[:, slot] = now + seconds
-        t.told[:, slot] = np.log(np.maximum(seconds + self._offset, _LEAST_SECONDS) / raw)
-        t.terms[:, slot] = self._corrections.terms(observed)
-        t.attributes[:, slot] = described(observed, raw, self._tellings)
-        self._tellings += 1
+        return slot
+
+    def _note(
+        self,
+        slots: int | IntColumn,
+        now: float,
+        predicted_seconds: float | FloatColumn,
+        seconds: FloatColumn,
+        terms: IntColumn,
+        attributes: FloatColumn,
+    ) -> None:
+        """Remember one telling or several: P50 and P90 in ``seconds``, terms, attributes in columns."""
+        t, raw = self._all, np.maximum(predicted_seconds + self._offset, _LEAST_SECONDS)
+        t.open[slots], t.judged[:, slots] = True, False
+        t.moment[slots], t.raw[slots], t.expected[slots] = now, raw, now + predicted_seconds
+        t.score[slots] = t.weight[slots] = t.left[slots] = 0.0
+        t.bound[:, slots] = now + seconds
+        t.told[:, slots] = np.log(np.maximum(seconds + self._offset, _LEAST_SECONDS) / raw)
+        t.terms[:, slots], t.attributes[:, slots] = terms, attributes
 
     def _learn(self, slot: int, now: float) -> None:
         t = self._all

@@ -1,8 +1,8 @@
-"""Machine code that the package brings: python -m volvelle.simulate.machine_code FOLDER
+"""Machine code that the package brings: python -m volvelle.simulate.machine_code [FOLDER]
 
 It is written when a wheel is built (`setup.py`). Small simulations under every policy and every placement
 compile the loops that simulations with parts of the package call, interpreted ones too; their object files go
-to the folder.
+to the folder, by default to that of the user's cache.
 """
 
 import os
@@ -63,19 +63,26 @@ def settings() -> Iterator[Setting]:
         yield Setting(cluster=free, composition=composition, predict=True)
 
 
-def main() -> None:
-    """Compile everything and write it to the folder that is named."""
-    (folder,) = sys.argv[1:]
+def compile_all() -> None:
+    """Have every loop of the package in the user's cache folder."""
     jobs = workload()
     arrays.INTERPRETED_SECONDS = 0.0
+    for setting in settings():
+        with suppress(Problem):  # what it needs is not there: a solver, or another cluster
+            for compiled in (True, False):
+                simulate(jobs, setting, compiled=compiled)
+    loaded(*PREDICTING_LOOP)  # called where figures are searched for
+
+
+def main() -> None:
+    """Compile everything, and write it to the folder that is named."""
+    if not sys.argv[1:]:
+        compile_all()
+        return
     with TemporaryDirectory() as scratch:
         os.environ[files.FOLDER] = scratch
-        for setting in settings():
-            with suppress(Problem):  # what it needs is not there: a solver, or another cluster
-                for compiled in (True, False):
-                    simulate(jobs, setting, compiled=compiled)
-        loaded(*PREDICTING_LOOP)  # called where figures are searched for
-        files.bring(Path(folder))
+        compile_all()
+        files.bring(Path(sys.argv[1]))
 
 
 if __name__ == "__main__":

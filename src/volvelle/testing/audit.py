@@ -40,7 +40,8 @@ class Audit(EachMoment):
 
     def __init__(self, scenario: Scenario) -> None:
         self.ledger = Ledger(scenario)
-        self.divisible = scenario.setting.composition.build().policy.divisible
+        policy = scenario.setting.composition.build().policy
+        self.divisible, self.in_place = policy.divisible, policy.shares_in_place
         self.index = {node.name: n for n, node in enumerate(self.ledger.cluster.nodes)}
         first: dict[str, NodeState] = {}
         for change in self.ledger.cluster.changes:
@@ -191,6 +192,7 @@ class Audit(EachMoment):
         place = (self.decisions, row)
         holding = Holding(number, books.attempts, gpus, kind, slots, time, resized, place, partner)
         if held is not None:
+            holding.in_place = self.in_place and held.kind == kind
             before = (held.gpus, held.kind, held.slots, held.partner)
             assert before != (gpus, kind, slots, partner), "a decision names only what changes"
         holding.amounts.append((time, self._proportional(holding)))

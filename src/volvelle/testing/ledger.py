@@ -31,6 +31,7 @@ class Holding:
     resized: bool
     place: tuple[int, int]  # its decision, of which several may be of one time, and the row there
     partner: int = -1  # the job with which it shares its GPUs, each holding one half; -1: none
+    in_place: bool = False  # the job goes on where it was, with another partner or none
     started: float | None = None  # told by JobStarted; None: at once
     never: bool = False  # taken away before its GPUs were free
     ended: float = math.nan

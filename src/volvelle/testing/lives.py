@@ -126,24 +126,43 @@ class Lives:
         spec, truth = self.ledger.jobs[number].spec, self.ledger.jobs[number].truth
         work = 0.0
         failures = iter(books.failures)
-        for holding in books.holdings:
+        for run in self._runs(books):
+            holding, last = run[0], run[-1]
             gap = self.ledger.overheads.gap_seconds(
                 spec, resumed=holding.attempt > 1, resized=holding.resized
             )
             begin = holding.start + gap
-            if holding.end == "failed":
+            if last.end == "failed":
                 failed = next(failures)
-                saved, at = self._last_checkpoint(holding, work, begin, failed.work_done)
+                saved, at = self._last_checkpoint(run, work, begin, failed.work_done)
                 assert failed.work_done == pytest.approx(saved, rel=TOLERANCE, abs=1e-9)
-                lost = 0.0 if holding.never else (holding.ended - at) * holding.gpus
+                lost = 0.0 if last.never else (last.ended - at) * last.gpus
                 assert failed.lost_gpu_seconds == pytest.approx(lost, rel=1e-6, abs=1e-6)
                 work = saved
-            elif not holding.never:
-                work = self._work_at(holding, work, begin, holding.ended)
+            elif not last.never:
+                work = self._work_of(run, work, begin, last.ended)
         if books.concluded:
             assert 0 <= work <= truth.work * (1 + TOLERANCE)
         elif not math.isnan(books.finish):
             assert work == pytest.approx(truth.work, rel=TOLERANCE), "exactly the work there was"
+
+    @staticmethod
+    def _runs(books: Books) -> list[list[Holding]]:
+        """The holdings of a job, those together in which it ran on where it was."""
+        runs: list[list[Holding]] = []
+        for holding in books.holdings:
+            if holding.in_place:
+                runs[-1].append(holding)
+            else:
+                runs.append([holding])
+        return runs
+
+    def _work_of(self, run: list[Holding], work: float, begin: float, end: float) -> float:
+        """Work done at ``end`` by a job with ``work`` done at ``begin``, partner after partner."""
+        for holding in run:
+            since = max(begin, holding.start)
+            work = self._work_at(holding, work, since, min(end, holding.ended))
+        return work
 
     def _work_at(self, holding: Holding, work: float, begin: float, end: float) -> float:
         """Work done at ``end`` by a job with ``work`` done at ``begin``, regime after regime."""
@@ -191,22 +210,20 @@ class Lives:
         return rate * min(holding.gpus / spec.least_gpus, 1.0)  # with less: for part of the time
 
     def _last_checkpoint(
-        self, holding: Holding, work: float, begin: float, told: float
+        self, run: list[Holding], work: float, begin: float, told: float
     ) -> tuple[float, float]:
         """Work in the last checkpoint before a failure, and when it was written (or it started).
 
         Where a failure falls on the moment of a checkpoint to the last bit, either is right.
         """
-        every = self.ledger.overheads.checkpoint_every
+        every, holding = self.ledger.overheads.checkpoint_every, run[-1]
         if holding.never or every is None or holding.ended < begin:
-            return work, holding.start
+            return work, run[0].start
         written = (holding.ended - begin) / every
         choices = []
         for count in {math.floor(written * (1 - 1e-12)), math.floor(written * (1 + 1e-12))}:
             at = begin + count * every
-            choices.append(
-                (self._work_at(holding, work, begin, at), at if count else holding.start)
-            )
+            choices.append((self._work_of(run, work, begin, at), at if count else run[0].start))
         return min(choices, key=lambda choice: abs(choice[0] - told))
 
     def _check_outcome(self, number: int, books: Books, outcomes: Outcomes) -> None:

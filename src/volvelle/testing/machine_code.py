@@ -49,7 +49,19 @@ def _job(number: int) -> Job:
     )
 
 
+def _sharing(job: Job) -> Job:
+    """The same, at nine tenths of its rate beside others."""
+    alone = job.truth.throughput
+    rates = Linear(0.9) if isinstance(alone, Linear) else Table((0.9, 1.6, 2.2, 2.7))
+    return msgspec.structs.replace(
+        job,
+        spec=msgspec.structs.replace(job.spec, name="job"),
+        truth=msgspec.structs.replace(job.truth, beside={"job": rates}),
+    )
+
+
 WORKLOAD = Workload(tuple(_job(number) for number in range(10)))
+_SHARING = Workload(tuple(map(_sharing, WORKLOAD.jobs)))
 _NODES = tuple(Node(f"node-{n}", 4, cpus=12.0, memory_gb=80.0) for n in range(2))
 CLUSTER = Cluster(_NODES, (Pool("a", 5.0), Pool("b", 3.0)))
 
@@ -62,6 +74,11 @@ def small_setting(**parts: str) -> Setting:
     return Setting(cluster=CLUSTER, composition=composition)
 
 
+def _workload(where: Setting) -> Workload:
+    """Ten jobs, of which it is known how fast they are beside each other where jobs share GPUs."""
+    return _SHARING if where.composition.build().policy.shares_gpus else WORKLOAD
+
+
 def assert_the_same(one: Outcomes, other: Outcomes) -> None:
     """Times, counts and predictions of all jobs are equal."""
     for name in (*RUNNING, *PREDICTED):
@@ -71,7 +88,8 @@ def assert_the_same(one: Outcomes, other: Outcomes) -> None:
 def check_predictions(where: Setting) -> None:
     """Predictions at submission and their quantiles, of both loops."""
     compiled, plain = (
-        simulate(WORKLOAD, replace(where, predict=True), compiled=each) for each in (True, False)
+        simulate(_workload(where), replace(where, predict=True), compiled=each)
+        for each in (True, False)
     )
     assert_the_same(compiled.outcomes, plain.outcomes)
 
@@ -94,11 +112,12 @@ def check_synthesis(where: Setting, policy: str, admission: str) -> None:
 
 def check_search(where: Setting) -> None:
     """The figures of a search, without predictions and with, equal the figures of a run."""
-    plain = simulate(WORKLOAD, replace(where, predict=True), compiled=False).outcomes
+    workload = _workload(where)
+    plain = simulate(workload, replace(where, predict=True), compiled=False).outcomes
     for names in (("jct:mean",), ("jct:mean", "pred_error:p99")):
         objectives = [read_objective(name) for name in names]
         expected = [objective.of(plain) for objective in objectives]
-        np.testing.assert_allclose(evaluate(WORKLOAD, where, objectives), expected, rtol=1e-9)
+        np.testing.assert_allclose(evaluate(workload, where, objectives), expected, rtol=1e-9)
 
 
 def check_machine_code(

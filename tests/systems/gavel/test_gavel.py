@@ -137,6 +137,16 @@ def two_types(number: int, a: float, b: float, seconds: float = 3600.0) -> Job:
     return Job(spec, Truth(work=seconds, throughput=PerType({"a": Linear(a), "b": Linear(b)})))
 
 
+@pytest.mark.parametrize(("ties", "finish"), [("any", [9000, 15750]), ("alike", [14400, 14400])])
+def test_the_fast_type_goes_to_one_of_jobs_alike_or_to_all_in_turn(
+    ties: str, finish: list[float]
+) -> None:
+    jobs = [two_types(number, 4.0, 1.0, 36_000.0) for number in range(2)]
+    policy = f"gavel-throughput:round=60,ties={ties}"
+    outcomes = happen(Scenario.of(parse_cluster("1x1:a,1x1:b"), jobs, policy=policy)).outcomes
+    assert sorted(outcomes.finish) == pytest.approx(finish, rel=0.01)
+
+
 def test_types_go_to_those_who_make_most_of_them() -> None:
     """One GPU of each type; the first job is four times as fast on a, the second knows no difference."""
     jobs = [two_types(0, 4.0, 1.0), two_types(1, 1.0, 1.0)]

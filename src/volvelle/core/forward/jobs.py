@@ -258,8 +258,9 @@ def start(s: State, rules: Rules, row: int, now: float) -> None:
     jobs = s.jobs
     gpus, gpu_type = jobs.target[row], jobs.target_type[row]
     resized = jobs.held[row] > 0.0
+    stays = resized and changes_partner(s, rules, row)
     if resized:
-        gap = jobs.resize[row]
+        gap = 0.0 if stays else jobs.resize[row]
         settle(s, row, now)
         if s.count[RELEASES] > 0:
             claim_no_more(s, jobs.number[row])
@@ -278,7 +279,7 @@ def start(s: State, rules: Rules, row: int, now: float) -> None:
     if jobs.first_start[row] != jobs.first_start[row]:
         jobs.first_start[row] = begin
     jobs.started[row] = begin
-    jobs.progress_from[row] = begin + gap
+    jobs.progress_from[row] = max(begin, jobs.progress_from[row]) if stays else begin + gap
     jobs.rate[row] = believed_rate(s, row)
     jobs.reason[row] = 0.0
     if jobs.time_limit[row] > 0.0:
@@ -288,7 +289,7 @@ def start(s: State, rules: Rules, row: int, now: float) -> None:
         rank(s, row)
         if rules.decides == ORDER:
             join_pool(s, row)
-    if rules.simulated:
+    if rules.simulated and not stays:  # else Python says how it goes on
         if resized:
             jobs.true_done[row] += jobs.true_rate[row] * max(now - jobs.since[row], 0.0)
             jobs.saved[row] = jobs.true_done[row]
@@ -299,6 +300,13 @@ def start(s: State, rules: Rules, row: int, now: float) -> None:
     if rate_asked(s, rules, row):
         s.unrated[s.count[UNRATED]] = row
         s.count[UNRATED] += 1
+
+
+@kernel
+def changes_partner(s: State, rules: Rules, row: int) -> bool:
+    """Whether the running job in ``row`` stays where it is, and only its partner is to be another or none."""
+    asked = not rules.simulated or s.jobs.truly_asked[row] == 1.0
+    return bool(rules.in_place and asked and s.jobs.type[row] == s.jobs.target_type[row])
 
 
 @kernel

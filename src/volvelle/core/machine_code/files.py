@@ -10,7 +10,8 @@ import hashlib
 import os
 import sys
 import time
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -18,6 +19,9 @@ from shutil import copyfile
 from tempfile import mkstemp
 
 import llvmlite.binding as llvm
+
+if sys.platform != "win32":
+    import fcntl
 
 FOLDER = "VOLVELLE_MACHINE_CODE"
 """The variable of the environment that names another cache folder."""
@@ -107,6 +111,27 @@ def write(file: Path, content: bytes) -> bool:
             Path(aside).unlink()
         return False
     return True
+
+
+@contextmanager
+def alone(loop: str) -> Iterator[None]:
+    """Within, no other process of the user compiles ``loop``, as far as files can be locked.
+
+    The file is beside the cache folder, and has a byte for each loop; a process that ends lets go of it.
+    """
+    if sys.platform == "win32" or (folder := user_folder()) is None:
+        yield
+        return
+    byte = int.from_bytes(hashlib.sha256(loop.encode()).digest()[:4])
+    try:
+        folder.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        lock = folder.with_name(f"{folder.name}.lock").open("ab")
+        fcntl.lockf(lock, fcntl.LOCK_EX, 1, byte)
+    except OSError:
+        yield
+        return
+    with lock:
+        yield
 
 
 def keep(loop: str, content: bytes) -> None:

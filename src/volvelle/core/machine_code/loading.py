@@ -90,16 +90,25 @@ def can_compile() -> bool:
 
 def _loaded_or_compiled(loop: Callable[..., Any], signature: Any) -> Loaded:
     name = name_of(loop, signature)
-    if (content := files.kept(name)) is not None:
-        with suppress(NotCompilable):  # it was made for a system with other symbols
-            return _load(content)
+    if (there := _kept(name)) is not None:
+        return there
     check_compiler()
-    from volvelle.core.machine_code.compiling import object_of  # noqa: PLC0415 - loads Numba
+    with announcement(), files.alone(name):
+        if (there := _kept(name)) is not None:  # another process has just compiled it
+            return there
+        from volvelle.core.machine_code.compiling import object_of  # noqa: PLC0415 - loads Numba
 
-    with announcement():
         content = object_of(loop, signature)
-    files.keep(name, content)
+        files.keep(name, content)
     return _load(content)
+
+
+def _kept(name: str) -> Loaded | None:
+    """An object file that is kept; None where there is none that this system can load."""
+    if (content := files.kept(name)) is not None:
+        with suppress(NotCompilable):
+            return _load(content)
+    return None
 
 
 def check_compiler() -> None:

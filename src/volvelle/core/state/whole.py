@@ -6,6 +6,7 @@ from typing import Any, ClassVar, Final, NamedTuple, get_type_hints
 import numpy as np
 
 from volvelle.core.state.registers import *
+from volvelle.core.state.table import *
 from volvelle.core.state.tables import *
 
 
@@ -15,7 +16,8 @@ class Rules(NamedTuple):
     decides: ORDER, KERNEL or ASKED. grouped: the kernel decides by groups. yields: it lets Python refresh
     what it remembers. keys_fall: keys of running jobs never rise. keys_move:
     keys of waiting jobs change with time. round: seconds, 0 where decisions follow events. places:
-    COUNTED, KERNEL or ASKED. keeps_place: a job that gets fewer GPUs keeps some of its own. admits: Python
+    COUNTED, KERNEL or ASKED. keeps_place: a job that gets fewer GPUs keeps some of its own. in_place: jobs
+    that run are given other partners where they are (`Policy.shares_in_place`). admits: Python
     judges arrivals. learns: ends are passed to Python. notes: they are passed to the policy's kernel.
     divides: Python divides CPUs and memory after each decision. watches: Python finds after each decision
     when guarantees become impossible. simulated: jobs end by themselves. tick: ends are noticed at multiples
@@ -34,6 +36,7 @@ class Rules(NamedTuple):
     round: float = 0.0
     places: int = COUNTED
     keeps_place: bool = True
+    in_place: bool = False
     admits: bool = False
     learns: bool = False
     notes: bool = False

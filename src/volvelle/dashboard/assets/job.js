@@ -5,7 +5,8 @@ import { ApiError, get, stream } from "./api.js";
 import { forecastChart } from "./chart.js";
 import { capital, counted, duration, h, jobId, moment, nameOf, now, number, reasonOf } from "./dom.js";
 import { askForChange, changeJobs, declare, isOffered, sayError } from "./dialogs.js";
-import { atRisk, finishText, guaranteeOf, queueLink, startOf, UNDERTAKEN } from "./queue.js";
+import { atRisk, finishText, guaranteeOf, queueLink, startOf } from "./queue.js";
+import { UNDERTAKEN } from "./sentences.js";
 
 const MAX_LOG = 400000;
 const ACTIONS = { waiting: ["change", "hold", "cancel"], held: ["release", "change", "cancel"], running: ["requeue", "hold", "cancel"] };

@@ -21,10 +21,10 @@ export function overview(root, { cluster, session, go }) {
     few ? [h("div", { class: "column most" }, load, holders), look("rest first")] : [holders, load, look("rest first")],
     card("", "Starting next", parts.starting, "P50, GPUs"), card("", "Finishing next", parts.finishing, "P50–P90"),
     card("", "Shares", parts.shares, "GPUs in use"), card("", "Do forecasts hold?", parts.hold, "P90")));
-  let read = { load: null, failed: [], pools: [] }, readAt = -Infinity, closed = false;
+  let read = { load: null, failed: [], pools: [], health: {} }, readAt = -Infinity, closed = false;
   const drawLoad = () => { if (read.load && parts.load.clientWidth) parts.load.replaceChildren(...loadChart(named(read.load.columns, read.load.points), cluster, parts.load.clientWidth)); };
   for (const part of [parts.load, parts.look]) part.append(h("p", { class: "note" }, "Reading …"));
-  const drawLook = () => { if (read.load) parts.look.replaceChildren(needsALook([...cluster.jobs.values()], cluster, read.failed)); };
+  const drawLook = () => { if (read.load) parts.look.replaceChildren(needsALook([...cluster.jobs.values()], cluster, read)); };
   const draw = () => {
     const jobs = [...cluster.jobs.values()];
     lead.replaceChildren(...leading(jobs, cluster));
@@ -40,10 +40,10 @@ export function overview(root, { cluster, session, go }) {
   };
   const refresh = async () => {
     readAt = performance.now();
-    const known = [get("/v1/load"), session.run ? { jobs: [] } : get(`/v1/jobs?over=true&state=failed&limit=${LISTED}`), session.run ? { pools: [] } : get("/v1/shares"), session.run ? {} : get("/v1/told")];
-    const [load, failed, shares, told] = await Promise.all(known).catch(() => []); // the next time, then
+    const known = [get("/v1/load"), session.run ? { jobs: [] } : get(`/v1/jobs?over=true&state=failed&limit=${LISTED}`), session.run ? { pools: [] } : get("/v1/shares"), session.run ? {} : get("/v1/told"), session.role === "operator" && !session.reads ? get("/healthz") : {}];
+    const [load, failed, shares, told, health] = await Promise.all(known).catch(() => []); // the next time, then
     if (closed || !load) return;
-    read = { load, failed: failed.jobs, pools: shares.pools, told: told.sentence };
+    read = { load, failed: failed.jobs, pools: shares.pools, told: told.sentence, health };
     drawLoad();
     drawLook();
     parts.shares.replaceChildren(shareBars([...cluster.jobs.values()], cluster, read.pools));
@@ -97,10 +97,10 @@ function idle(jobs, cluster) {
   const free = gpusByType(cluster.nodes.values()).filter((type) => type.free), total = free.reduce((sum, type) => sum + type.free, 0);
   const [next] = first(jobs.filter((job) => job.state === "waiting" && job.predicted_start > now()), (job) => job.predicted_start);
   if (!total || !next) return [];
-  const shapes = free.map((type) => `${type.type ? `${number(type.free)} ${type.type}` : counted(type.free, "GPU")} (at most ${number(Math.max(...type.nodes.map((node) => (node.state === "up" ? node.free : 0))))} on a ${cluster.unit})`);
+  const shapes = free.map((type) => `${type.type ? `${number(type.free)} ${type.type}` : counted(type.free, "GPU")}${cluster.unit === "cluster" ? "" : ` (at most ${number(Math.max(...type.nodes.map((node) => (node.state === "up" ? node.free : 0))))} on a ${cluster.unit})`}`);
   // A reason is of the last forecast: one that only counts free GPUs, or counts others than there are now, is left out.
-  const reason = reasonOf(next), said = reason.match(/(\d+) free\b(?! on nodes)/);
-  const old = said && (reason.startsWith("waits for") || ![total, ...free.map((type) => type.free)].includes(Number(said[1])));
+  const reason = reasonOf(next), then = next.reason_free ?? null;
+  const old = then !== null && (then < next.gpus || ![total, ...free.map((type) => type.free)].includes(then));
   return [` ${shapes.join(" and ")} ${total === 1 ? "is" : "are"} free; the next job, `, jobLink(next), `, ${(!old && reason) || `asks for ${counted(next.gpus, "GPU")}`}.`];
 }
 
@@ -119,18 +119,19 @@ export function needingALook(jobs, nodes) {
   return found;
 }
 
-// Guarantees and deadlines at risk, jobs past their P90, jobs that failed of late, nodes out of use.
-function needsALook(jobs, cluster, failed) {
+// What is wrong with the server, guarantees and deadlines at risk, jobs past their P90, jobs that failed of late, nodes out of use.
+function needsALook(jobs, cluster, { failed, health }) {
   const time = now(), late = (by) => `${duration(by)} late`;
   const out = [...cluster.nodes.values()].filter(isOut);
   const found = [
+    ...[health.problems, health.warnings].filter(Boolean).map((said) => ["server", "The server", "", sentence(said)]),
     ...first(jobs.filter(atRisk), (job) => neededBy(job)).slice(0, AT_RISK).map((job) => ["risk", jobLink(job), late(lateBy(job)), `${neededByText(job)}, ${expectedText(job)}.`]),
     ...first(jobs.filter((job) => runsLate(job) && !atRisk(job)), (job) => job.predicted_p90).slice(0, 2).map((job) => ["late", jobLink(job), late(time - job.predicted_p90), "It runs past its P90."]),
     ...failed.filter((job) => job.ended > time - 86400).slice(0, 3).map((job) => ["failed", jobLink(job), moment(job.ended), sentence(reasonOf(job))]),
     ...(out.length ? [["out", link("#/nodes", `${counted(out.length, "node")} out of use`), "", out.slice(0, 4).map((node) => `${node.name} is ${node.state}`).join(", ")]] : []),
   ];
   if (!found.length) return h("p", { class: "note" }, "Nothing: no guarantee or deadline is at risk, no job failed within a day, and no node is down or drained.");
-  const glyphs = { risk: ["\u25B2", "at risk"], late: ["\u25B2", "late"], failed: ["\u2715", "failed"], out: ["\u25A0", "out of use"] };
+  const glyphs = { risk: ["\u25B2", "at risk"], late: ["\u25B2", "late"], server: ["\u25B2", "warning"], failed: ["\u2715", "failed"], out: ["\u25A0", "out of use"] };
   const risky = jobs.filter(atRisk).length;
   return h("div", {}, h("ul", { class: "jobs look" }, found.map(([kind, what, by, why]) => h("li", {},
     h("i", { class: kind, role: "img", "aria-label": glyphs[kind][1] }, glyphs[kind][0]), h("span", { class: "name" }, what), h("b", {}, by), why ? h("span", { class: "why" }, why) : null))), risky > AT_RISK ? h("p", { class: "note" }, link("#/queue?risk=yes", `All ${number(risky)} at risk`)) : null);
@@ -139,7 +140,7 @@ function needsALook(jobs, cluster, failed) {
 // What pools hold beside their quotas; without pools what users hold beside an even share.
 function shareBars(jobs, cluster, pools) {
   const gpus = [...cluster.nodes.values()].reduce((sum, node) => sum + node.gpus, 0), users = new Map();
-  for (const job of jobs) users.set(job.user, (users.get(job.user) ?? 0) + (job.grants.length ? job.gpus : 0));
+  for (const job of jobs) users.set(job.user, (users.get(job.user) ?? 0) + (job.grants.length && job.started ? job.gpus : 0));
   const rows = pools.length ? pools.map((pool) => [pool.pool, pool.held_gpus, pool.quota, "#/shares"])
     : [...users].sort((a, b) => b[1] - a[1]).slice(0, LISTED).map(([user, held]) => [user, held, gpus / users.size, queueLink({ user })]);
   if (!rows.length) return h("p", { class: "note" }, "Nobody has a job here.");

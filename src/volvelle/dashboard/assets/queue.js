@@ -30,14 +30,11 @@ export const guaranteeOf = (job) => job.guarantee?.finish_by ?? job.guaranteed;
 
 export const neededBy = (job) => guaranteeOf(job) ?? job.due;
 
-// What a guarantee is beside a forecast, in one sentence.
-export const UNDERTAKEN = "A guarantee is a finish that the policy or the admission undertakes to keep; a forecast is when the job is expected to finish.";
-
 export const neededByText = (job) => `${guaranteeOf(job) ? "Guaranteed by" : "Deadline"} ${moment(neededBy(job))}`;
 
 export const jobColumns = [
   { name: "number", title: "Job", value: (job) => job.number, text: (job) => jobId(job.number), link: (job) => `#/job/${job.number}`, plain: true },
-  { name: "name", title: "Name", value: nameOf, link: (job) => `#/job/${job.number}`, wide: true, plain: true },
+  { name: "name", title: "Name", value: nameOf, link: (job) => `#/job/${job.number}`, wide: true, plain: true, optional: true },
   { name: "user", title: "User", value: (job) => job.user, plain: true },
   { name: "gpus", title: "GPUs", value: (job) => job.gpus, number: true },
   { name: "state", title: "State", value: (job) => job.state, state: true, plain: true },

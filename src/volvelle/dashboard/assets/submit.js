@@ -3,7 +3,8 @@
 import { post } from "./api.js";
 import { counted, h, moment, now } from "./dom.js";
 import { say, sayError } from "./dialogs.js";
-import { finishText, UNDERTAKEN } from "./queue.js";
+import { finishText } from "./queue.js";
+import { UNDERTAKEN } from "./sentences.js";
 
 export function submit(root, { go }) {
   root.append(h("h1", {}, "Submit"), jobForm(go));

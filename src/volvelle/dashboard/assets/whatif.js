@@ -126,7 +126,6 @@ function effect(found) {
     h("p", { class: "lead" }, `${moves(found.earlier, "earlier")} ${moves(found.later, "later")}`.trim()),
     table(["", "Now", "With the change"], rows, "Effect"),
     moved.length ? table(["Job", "User", "Starts now", "then", "Finishes now", "then"], moved, "Jobs that move most") : h("p", { class: "note" }, "No job would finish at another time."),
-    h("p", { class: "note" }, "Times here are plain predictions, before what past errors add to the forecasts of the queue: what counts is how they differ."),
   ];
 }
 

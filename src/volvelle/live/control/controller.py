@@ -72,6 +72,9 @@ from volvelle.model.units import DAY
 _MAX_SLEEP_SECONDS = 60.0
 _MAX_PENDING = 20_000
 
+_NAMED = 5
+"""Jobs that a problem names."""
+
 _JOIN_SECONDS = 60.0
 """So long after a start a node that has not joined yet is no problem."""
 
@@ -112,8 +115,10 @@ class Controller:
         state = recovered.state
         unreadable = self._secrets.begin(state.jobs.values())
         drift = config_drift(state, header, store.where)
-        self.warnings = (*recovered.notices, *drift, *filter(None, [unreadable]))
-        """Findings of the recovery, changes of the configuration since the journal, secrets without key."""
+        warned = (unreadable, executor.warning(header.cluster))
+        self.warnings = (*recovered.notices, *drift, *filter(None, warned))
+        """Findings of the recovery, changes of the configuration since the journal, secrets without key, the
+        executor's warning."""
         self._recompose_first = recovered.substituted
         self._snapshots = SnapshotWriter(store)
         self._clock = JournalClock(clock, state.dates, state.last_time)
@@ -298,6 +303,7 @@ class Controller:
         others = (
             self._cycle.state.servers.problem,
             self._all_down,
+            self._no_progress,
             self._clock.problem,
             self._forecaster.problem,
             self._fitter.problem,
@@ -307,7 +313,7 @@ class Controller:
         node_problems = [text for text in texts if text]
         of_store = (self._snapshots.problem, self._retention.problem)
         problems = (*failures, *filter(None, others), *node_problems, *filter(None, of_store))
-        return Health(self.is_ready and not failure, problems, failure)
+        return Health(self.is_ready and not failure, problems, failure, self.warnings)
 
     @property
     def _all_down(self) -> str:
@@ -318,6 +324,21 @@ class Controller:
         if self.awaits_nodes and self._clock.now() - self._began < _JOIN_SECONDS:
             return ""
         return f"all nodes are down ({len(nodes)}), so no job runs: start their agents"
+
+    @property
+    def _no_progress(self) -> str:
+        """That jobs are stopped before they get anywhere, again and again."""
+        jobs = [job.number for job in list(self._cycle.state.jobs.values()) if job.no_progress]
+        if not jobs:
+            return ""
+        policy = self._cycle.state.scheduler.composition.policy
+        named = f"job{'s' if len(jobs) > 1 else ''} {', '.join(map(str, jobs[:_NAMED]))}"
+        more = f" and {len(jobs) - _NAMED:,} more" if len(jobs) > _NAMED else ""
+        helps = "" if policy.round is None else f"; more than a round of {policy.round:g} s helps"
+        return (
+            f"{named}{more}: stopped again and again before an iteration is reported, as starts take longer "
+            f"than policy {policy.label} lets them run{helps}"
+        )
 
     def _is_down(self, name: str) -> bool:
         """Whether a node is down, by what is stored."""

@@ -32,6 +32,7 @@ from volvelle.live.messages import AttemptEnded, AttemptKey, Order
 from volvelle.live.records import ClockSet, ControlRecord, ProfileRunOver, SolverEnded
 from volvelle.live.status.metrics import ControllerMetrics
 from volvelle.live.status.publisher import StatusPublisher
+from volvelle.live.status.reasons import NO_REASON
 from volvelle.live.status.view import JobState, JobStatusView
 from volvelle.live.store.rows import CycleBatch, JobEnd, Notification, StoredEntry, Submission
 from volvelle.model.problems import Problem
@@ -177,7 +178,7 @@ class ControlCycle:
                 None if each is None else epoch + each
                 for each in (times.start, times.p50, times.p90)
             )
-            reason = update.reasons.get(number, "")
+            reason = update.reasons.get(number, NO_REASON)
             job = jobs.get(number)
             if job is not None and job.update_forecast(
                 start, p50, p90, reason, guessed=times.guessed

@@ -64,7 +64,10 @@ class ForkQueries:
         fork = self._fork()
         check_recomposition(fork, request)
         now, epoch = max(self._clock.now(), fork.now), self._state.epoch
-        return forecast_cluster(fork, request.policy, request.admission, nodes, now, epoch)
+        calibration = self._forecaster.calibration
+        return forecast_cluster(
+            fork, calibration, request.policy, request.admission, nodes, now, epoch
+        )
 
     def suggest(self, job: JobStatusView) -> Suggestions:
         """Suggestions for a job that waits or is held."""

@@ -6,15 +6,22 @@ from typing import Any, get_type_hints
 
 import msgspec
 
+from volvelle.live.control.gpu_ledger import Attempt, AttemptPhase
 from volvelle.live.job_change import KEYS, Value
 from volvelle.live.job_request import JobRequest, shown
-from volvelle.live.messages import AttemptProgress, TrainingMeasure, merge_metrics
+from volvelle.live.messages import AttemptEnded, AttemptProgress, TrainingMeasure, merge_metrics
+from volvelle.live.status.reasons import WaitingReason
 from volvelle.live.status.view import Guarantee, ProfileView
 from volvelle.live.store.rows import FirstForecast, JobRecord
 from volvelle.model.goodput import Goodput, StepParameters
+from volvelle.model.units import format_duration
 
 _MIN_CHANGE_SECONDS = 0.5
 """Predictions that changed by less are not published."""
+
+
+_SHORT_RUN_SECONDS, _MANY_RUNS = 60.0, 3
+"""A run that is stopped sooner may have been too short for its start; so many in a row were."""
 
 
 @dataclass(slots=True)
@@ -38,6 +45,12 @@ class LiveJob:
     immediate_crash: str = ""
     """How its last attempt crashed within seconds; empty: it did not."""
     waiting_reason: str = ""
+    waiting_free: int | None = None
+    """The GPUs that this reason counts as free."""
+    short_runs: int = 0
+    """Runs in a row that were stopped by order within a minute, before an iteration was reported."""
+    short_run_seconds: float = 0.0
+    """The longest of them."""
     iterations: int = 0
     saved_iterations: int = 0
     total_iterations: int = 0
@@ -137,6 +150,28 @@ class LiveJob:
         self.metrics = merge_metrics(self.metrics, report.metrics)
         self.training = report.training or self.training
 
+    def run_ended(self, attempt: Attempt, end: AttemptEnded, seconds: float) -> None:
+        """Count a run of ``seconds`` that was stopped before an iteration; other ends clear the count."""
+        ordered = attempt.phase is AttemptPhase.STOPPING and not attempt.killed
+        if attempt.profiles:
+            return
+        if not ordered or end.iterations > attempt.iterations or seconds > _SHORT_RUN_SECONDS:
+            self.short_runs, self.short_run_seconds = 0, 0.0
+            return
+        self.short_runs += 1
+        self.short_run_seconds = max(self.short_run_seconds, seconds)
+
+    @property
+    def no_progress(self) -> str:
+        """That it gets nowhere, as it is stopped again and again as soon as it has started; empty: it may."""
+        if self.short_runs < _MANY_RUNS:
+            return ""
+        longest = format_duration(self.short_run_seconds)
+        return (
+            f"its last {self.short_runs} runs, of {longest} at most, were stopped before it reported an "
+            "iteration"
+        )
+
     def set_first_forecast(self, forecast: FirstForecast) -> None:
         """Take over its first forecast."""
         self.forecast_start, self.forecast_finish = forecast.start, forecast.finish
@@ -154,7 +189,7 @@ class LiveJob:
         start: float | None,
         p50: float | None,
         p90: float | None,
-        reason: str,
+        reason: WaitingReason,
         *,
         guessed: bool,
     ) -> bool:
@@ -162,14 +197,16 @@ class LiveJob:
         before = (self.predicted_start, self.predicted_p50, self.predicted_p90)
         after = (start, p50, p90)
         guessed = guessed and not (self.total_iterations or self.profile)
-        changed = (reason, guessed) != (self.waiting_reason, self.guessed) or any(
+        why = WaitingReason(self.waiting_reason, self.waiting_free)
+        changed = (reason, guessed) != (why, self.guessed) or any(
             (old is None) is not (new is None)
             or (old and new and abs(old - new) > _MIN_CHANGE_SECONDS)
             for old, new in zip(before, after, strict=True)
         )
         if changed:
             self.predicted_start, self.predicted_p50, self.predicted_p90 = after
-            self.waiting_reason, self.guessed = reason, guessed
+            self.waiting_reason, self.waiting_free = reason
+            self.guessed = guessed
         return changed
 
 

@@ -131,9 +131,9 @@ class ControllerState:
         self.troubled: set[str] = set()
         """Connected nodes that can start nothing, for a reason of their own."""
         self.settling = Settling()
+        """Nodes and attempts awaited after the store was set back; no part of the journal."""
         self.fitting: set[int] = set()
         """Numbers of the jobs to whose steps a model is being fitted; in memory only."""
-        """Nodes and attempts awaited after the store was set back; no part of the journal."""
 
     @property
     def last_wall_time(self) -> float:
@@ -204,6 +204,7 @@ class ControllerState:
             return
         job = self.jobs.get(record.number)
         if isinstance(record, AttemptEnded) and job is not None:
+            job.run_ended(attempt, record, time - (record.ago or 0.0) - attempt.since)
             job.iterations = record.saved_iterations
             job.saved_iterations = max(record.saved_iterations, job.saved_iterations)
         starting, occupied = attempt.phase is AttemptPhase.STARTING, attempt.slots

@@ -117,6 +117,7 @@ class ViewBuilder:
             preemptions=preemptions(self._state.scheduler, job.number),
             failures=job.failures,
             reason=self._reason(job, state),
+            reason_free=job.waiting_free if state is JobState.WAITING else None,
             iterations=job.iterations,
             saved_iterations=job.saved_iterations,
             total_iterations=job.total_iterations,
@@ -208,8 +209,10 @@ def _reason(job: LiveJob, state: JobState) -> str:
         case JobState.HELD:
             return "held until it is released"
         case JobState.WAITING:
-            return job.waiting_reason or job.failure_reason
+            return "; ".join(
+                filter(None, [job.waiting_reason or job.failure_reason, job.no_progress])
+            )
         case JobState.RUNNING if job.waiting_reason == BORROWS:
             return BORROWS
         case _:
-            return job.failure_reason
+            return job.failure_reason or job.no_progress

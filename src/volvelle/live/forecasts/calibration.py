@@ -19,7 +19,7 @@ from volvelle.core.forecast import Forecast
 from volvelle.core.promises import keeps
 from volvelle.core.scheduler_state import SchedulerState
 from volvelle.estimate.likeness import ARRIVALS_SECONDS, Observed, believed_service
-from volvelle.estimate.told import AT_ONCE_SECONDS, ToldTimes
+from volvelle.estimate.told import AT_ONCE_SECONDS, Asking, ToldTimes
 from volvelle.live.scheduler_queries import declarations, holds_gpus, unheld_job_numbers
 from volvelle.model.arrays import FloatColumn
 from volvelle.model.job import JobSpec
@@ -143,23 +143,34 @@ class ForecastCalibration:
             self._told.foresee(finishes)
             self._starts.foresee(starts)
             crowd = _Crowd(len(submitted), self._arrived(now), declarations(scheduler))
+            ends: list[Asking[int]] = []
+            begins: list[Asking[int]] = []
             for number in waited_for:
                 running = holds_gpus(scheduler, number)
                 if self._running.get(number) is running:
                     continue
                 self._running[number] = running
-                observed, seconds, limit = _asked(scheduler, number, finishes[number], crowd)
-                self._told.tell(number, now, observed, seconds, limit)
-                if running:
+                one = _asked(scheduler, number, finishes[number], crowd)
+                ends.append(one)
+                if running and number in self._starts:
+                    self._starts.tell_all(now, begins)
                     self._learn(starts.get(number, now), 0, number)
-                elif number in starts:
-                    self._starts.tell(number, now, observed, starts[number] - now)
-            found = self._again(now, [n for n in finishes if n in self._told], starts, finishes)
-        promises = scheduler.promises
-        told = {
+                    begins = []
+                elif not running and number in starts:
+                    begins.append(Asking(number, one.observed, starts[number] - now))
+            self._told.tell_all(now, ends)
+            self._starts.tell_all(now, begins)
+        return self.told(scheduler, forecast), first
+
+    def told(self, scheduler: SchedulerState, forecast: Forecast) -> dict[int, CalibratedTimes]:
+        """Times of the jobs that were told before if their forecasts were these, by the scores of then."""
+        finishes, starts, promises = forecast.finish, forecast.upcoming, scheduler.promises
+        with self._lock:
+            numbers = [n for n in finishes if n in self._told]
+            found = self._again(scheduler.now, numbers, starts, finishes)
+        return {
             n: each.under(promises.get(n), starts.get(n), finishes[n]) for n, each in found.items()
         }
-        return told, first
 
     def ask(
         self, scheduler: SchedulerState, number: int, start: float | None, finish: float | None
@@ -169,12 +180,12 @@ class ForecastCalibration:
             return UNKNOWN._replace(start=start)
         now = scheduler.now
         with self._lock:
-            observed, seconds, limit = self._asked(scheduler, number, finish)
-            told = self._told.ask(now, observed, seconds, limit)
+            one = self._asked(scheduler, number, finish)
+            told = self._told.ask(now, *one[1:])
             if start is not None and start > now:
-                begins = now + self._starts.ask(now, observed, start - now).p50
-                one = (np.array([each]) for each in (start, finish, begins, now + told.p50))
-                start = float(_in_order(now, *one)[0])
+                begins = now + self._starts.ask(now, one.observed, start - now).p50
+                times = (np.array([each]) for each in (start, finish, begins, now + told.p50))
+                start = float(_in_order(now, *times)[0])
         return CalibratedTimes(now + told.p50, now + told.p90, told.prior, start)
 
     def again(
@@ -218,8 +229,8 @@ class ForecastCalibration:
     ) -> float:
         """Share of jobs with such a forecast that take at most ``seconds``."""
         with self._lock:
-            observed, predicted, _ = self._asked(scheduler, number, finish)
-            return self._told.share_within(observed, predicted, seconds)
+            one = self._asked(scheduler, number, finish)
+            return self._told.share_within(one.observed, one.predicted_seconds, seconds)
 
     def job_ended(self, number: int, time: float, *, finished: bool) -> None:
         """A job is over; learn from it if it finished."""
@@ -228,9 +239,7 @@ class ForecastCalibration:
                 self._told.withdraw(number)
             self._learn(time, 1, number)
 
-    def _asked(
-        self, scheduler: SchedulerState, number: int, finish: float
-    ) -> tuple[Observed, float, float | None]:
+    def _asked(self, scheduler: SchedulerState, number: int, finish: float) -> Asking[int]:
         """As `_asked`, of a job that may be new."""
         arrivals = self._arrived(scheduler.now) + (number not in self._told)
         crowd = _Crowd(len(unheld_job_numbers(scheduler)), arrivals, declarations(scheduler))
@@ -269,17 +278,15 @@ class _Crowd(NamedTuple):
     declared: Mapping[int, JobSpec]
 
 
-def _asked(
-    scheduler: SchedulerState, number: int, finish: float, crowd: _Crowd
-) -> tuple[Observed, float, float | None]:
-    """The state to tell a job by, the seconds that are forecast, and its time limit."""
+def _asked(scheduler: SchedulerState, number: int, finish: float, crowd: _Crowd) -> Asking[int]:
+    """A job to be told, with the state of now, the seconds that are forecast, and its time limit."""
     waits = scheduler.row_of(number) is None
     spec = crowd.declared[number] if waits else scheduler.spec(number)
     seconds = finish - scheduler.now
     service = believed_service(scheduler, number, seconds)
     kinds = _kinds(running=holds_gpus(scheduler, number))
     observed = Observed(crowd.load, crowd.arrivals, service, spec.gpus, kinds)
-    return observed, seconds, spec.time_limit_seconds
+    return Asking(number, observed, seconds, spec.time_limit_seconds)
 
 
 def _kinds(*, running: bool) -> tuple[str]:

@@ -10,7 +10,7 @@ from volvelle.core.fork import Fork
 from volvelle.core.scheduler import Scheduler
 from volvelle.live.forecasts.calibration import UNKNOWN, ForecastCalibration
 from volvelle.live.scheduler_queries import guessed_jobs, submit_times, unheld_job_numbers
-from volvelle.live.status.reasons import waiting_reasons
+from volvelle.live.status.reasons import WaitingReason, waiting_reasons
 from volvelle.live.store.rows import FirstForecast
 
 _JOBS_PER_PART = 250
@@ -36,7 +36,7 @@ class ForecastUpdate:
     """
 
     times: dict[int, ForecastTimes]
-    reasons: dict[int, str]
+    reasons: dict[int, WaitingReason]
     first: tuple[FirstForecast, ...]
     seconds: float | None
 

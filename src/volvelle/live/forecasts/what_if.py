@@ -8,7 +8,6 @@ import msgspec
 
 from volvelle.core.decision import Promise
 from volvelle.core.events import Event, JobSubmitted, NodeChanged, Recomposed, WakeUp
-from volvelle.core.forecast import Forecast
 from volvelle.core.fork import Fork
 from volvelle.core.scheduler import Scheduler
 from volvelle.live.forecasts.calibration import ForecastCalibration
@@ -22,7 +21,7 @@ from volvelle.live.scheduler_queries import (
     holds_gpus,
     job_numbers,
 )
-from volvelle.live.status.reasons import waiting_reasons
+from volvelle.live.status.reasons import NO_REASON, waiting_reasons
 from volvelle.live.status.view import NO_GUARANTEES, Guarantee
 from volvelle.model.cluster import NodeState
 from volvelle.model.job import JobSpec
@@ -64,15 +63,18 @@ def forecast_request(
         for n in numbers
     ]
     decision = fork.handle(now, arrivals)
-    for rejection in decision.rejected:
-        if rejection.number in numbers:
-            return JobForecast(reason=rejection.reason)
-    guarantee = fork.promises.get(numbers[-1])
+    rejected = {each.number: each.reason for each in decision.rejected if each.number in numbers}
+    accepted = [n for n in numbers if n not in rejected]
+    if not accepted:
+        return JobForecast(reason=rejected[first], rejected=len(rejected))
+    promised = [one for n in accepted if (one := fork.promises.get(n)) is not None]
+    guarantee = max(promised, key=_weakness, default=None)
     result = Fork(fork).until(None if request.array > 1 else first)
-    starts = [result.start[n] for n in numbers if n in result.start]
-    finishes = [result.finish[n] for n in numbers if n in result.finish]
-    finish = max(finishes) if len(finishes) == len(numbers) else None
+    starts = [result.start[n] for n in accepted if n in result.start]
+    finishes = [result.finish[n] for n in accepted if n in result.finish]
+    finish = max(finishes) if len(finishes) == len(accepted) else None
     begins = min(starts, default=None)
+    first = accepted[0]
     asked = calibration.ask(fork, first, begins, finish)
     p50, p90, prior, start = asked.under(guarantee, begins, finish)
     waits = not holds_gpus(fork, first)
@@ -83,9 +85,16 @@ def forecast_request(
         guessed=prior or fork.composition.estimator.guesses(spec),
         deadline_share=_deadline_share(fork, calibration, request, first, finish, p50),
         ahead=_started_before(fork, result.upcoming, min(starts, default=0.0), numbers),
-        reason=waiting_reasons(fork, first).get(first, "") if waits else "",
+        reason=waiting_reasons(fork, first).get(first, NO_REASON).text if waits else "",
         guarantee=_guarantee(guarantee, spec, epoch),
+        guaranteed=sum(each.finish_by is not None for each in promised),
+        rejected=len(rejected),
     )
+
+
+def _weakness(promised: Promise) -> float:
+    """How late a finish is guaranteed; without end where none is."""
+    return float("inf") if promised.finish_by is None else promised.finish_by
 
 
 def _guarantee(promised: Promise | None, spec: JobSpec, epoch: float) -> Guarantee | None:
@@ -214,6 +223,7 @@ def new_nodes(count: int, gpus: int, gpu_type: str) -> tuple[Node, ...]:
 
 def forecast_cluster(
     fork: Scheduler,
+    calibration: ForecastCalibration,
     policy: str,
     admission: str,
     nodes: tuple[Node, ...],
@@ -222,8 +232,8 @@ def forecast_cluster(
 ) -> ClusterForecast:
     """When all jobs would start and finish with more ``nodes`` and another policy ``now``.
 
-    fork: a scheduler used by nothing else; epoch: its time 0. Raises `Problem` for a GPU type that the
-    cluster does not have: nothing is known of how fast jobs are on it.
+    fork: a scheduler used by nothing else; epoch: its time 0. Times are P50, as jobs are told. Raises
+    `Problem` for a GPU type that the cluster does not have: nothing is known of how fast jobs are on it.
     """
     types = fork.resources.types
     for node in nodes[:1]:
@@ -240,42 +250,57 @@ def forecast_cluster(
     if (policy, admission) != (written.policy, written.admission):
         events.append(Recomposed(fork.now, policy, admission))
     other.handle(fork.now, events)
-    before, after = Fork(fork).until(), Fork(other).until()
+    before, after = _Times.of(fork, calibration), _Times.of(other, calibration)
     moved = sorted(_moved_jobs(fork, before, after, epoch), key=_gain, reverse=True)
     late = {n: after.finish[n] - at for n, at in before.finish.items() if n in after.finish}
     return ClusterForecast(
-        _outlook(before, fork.now, epoch),
-        _outlook(after, fork.now, epoch),
+        before.outlook(fork.now, epoch),
+        after.outlook(fork.now, epoch),
         Moves.of({number: -seconds for number, seconds in late.items()}),
         Moves.of(late),
         tuple(moved[:MAX_MOVED_JOBS]),
     )
 
 
-def _outlook(found: Forecast, now: float, epoch: float) -> QueueOutlook:
-    starts = [start - now for start in found.upcoming.values() if start > now]
-    finishes = [finish - now for finish in found.finish.values()]
-    return QueueOutlook(
-        sum(starts) / len(starts) if starts else 0.0,
-        sum(finishes) / len(finishes) if finishes else 0.0,
-        epoch + now + max(finishes) if finishes else None,
-    )
+@dataclass(frozen=True)
+class _Times:
+    """Starts and finishes of jobs, by number: P50 where they were told times before, else as forecast."""
+
+    start: Mapping[int, float]
+    finish: Mapping[int, float]
+
+    @classmethod
+    def of(cls, scheduler: Scheduler, calibration: ForecastCalibration) -> Self:
+        """The times of all jobs that are in ``scheduler``."""
+        found = Fork(scheduler).until()
+        told = calibration.told(scheduler, found)
+        starts = {n: each.start for n, each in told.items() if each.start is not None}
+        finishes = {n: each.p50 for n, each in told.items() if each.p50 is not None}
+        return cls({**found.upcoming, **starts}, {**found.finish, **finishes})
+
+    def outlook(self, now: float, epoch: float) -> QueueOutlook:
+        """The means, from ``now`` on."""
+        starts = [start - now for start in self.start.values() if start > now]
+        finishes = [finish - now for finish in self.finish.values()]
+        return QueueOutlook(
+            sum(starts) / len(starts) if starts else 0.0,
+            sum(finishes) / len(finishes) if finishes else 0.0,
+            epoch + now + max(finishes) if finishes else None,
+        )
 
 
-def _moved_jobs(
-    fork: Scheduler, before: Forecast, after: Forecast, epoch: float
-) -> Iterator[MovedJob]:
+def _moved_jobs(fork: Scheduler, before: _Times, after: _Times, epoch: float) -> Iterator[MovedJob]:
     declared = declarations(fork)
     for number, finish in before.finish.items():
         other = after.finish.get(number)
         if other is None or abs(other - finish) > _MIN_MOVE_SECONDS:
-            start, then = before.upcoming.get(number), after.upcoming.get(number)
+            start, then = before.start.get(number), after.start.get(number)
             if then is not None and (start is None or start > fork.now):
                 then = max(then, fork.now)  # it ran before and goes on at once
             spec = declared.get(number) or fork.spec(number)
             found = (start, then, finish, other)
-            told = (None if time is None else epoch + time for time in found)
-            yield MovedJob(number, spec.name, spec.user, *told)
+            times = (None if time is None else epoch + time for time in found)
+            yield MovedJob(number, spec.name, spec.user, *times)
 
 
 def _gain(job: MovedJob) -> float:

@@ -18,12 +18,16 @@ router = APIRouter(tags=["health"])
 
 @router.get("/healthz", response_model=dict[str, str], responses={503: {"model": ProblemDetails}})
 async def healthz(request: Request, cluster: TheCluster) -> Response:
-    """Liveness: the process answers, and its controller has not failed. For operators, what else is wrong."""
+    """Liveness: the process answers, and its controller has not failed.
+
+    For operators, what else is wrong, and what surprised at its start.
+    """
     health = cluster.health
     if health.failure:
         raise unavailable(await _shown(request, (health.failure,)))
-    problems = {"problems": await _shown(request, health.problems)} if health.problems else {}
-    return json_response({"status": "alive"} | problems)
+    found = {"problems": health.problems, "warnings": health.warnings}
+    said = {name: await _shown(request, texts) for name, texts in found.items() if texts}
+    return json_response({"status": "alive"} | said)
 
 
 @router.get("/readyz", response_model=dict[str, str], responses={503: {"model": ProblemDetails}})

@@ -102,6 +102,10 @@ class Executor(Part):
         """The nodes that it finds by itself if the configuration names none; None: it finds none."""
         return None
 
+    def warning(self, cluster: Cluster) -> str:
+        """A surprise that running ``cluster`` here holds for its operator, in a sentence; empty: none."""
+        return ""
+
     def open(self, context: ExecutorContext, report: Callable[[Report], None]) -> OpenExecutor:
         """Begin, or take over. ``report`` may be called from any thread, at once.
 

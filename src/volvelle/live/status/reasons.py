@@ -14,18 +14,28 @@ _NAMED = 3
 BORROWS = "on GPUs that its pool borrows"
 
 
-def waiting_reasons(scheduler: Scheduler, only: int | None = None) -> dict[int, str]:
+class WaitingReason(NamedTuple):
+    """A reason, as text. free: the GPUs that it counts as free; None: none, or those of some nodes."""
+
+    text: str
+    free: int | None = None
+
+
+NO_REASON = WaitingReason("")
+
+
+def waiting_reasons(scheduler: Scheduler, only: int | None = None) -> dict[int, WaitingReason]:
     """The reason of each job without GPUs that is not held, or of one; `BORROWS` on borrowed GPUs."""
     reasons, jobs = reasons_to_wait(scheduler), scheduler.state.jobs
     free_gpus, labels = _FreeGpus(scheduler), _Labels.of(scheduler)
     if only is not None:
         reasons = {number: reason for number, reason in reasons.items() if number == only}
     rows = scheduler.known.rows
-    found: dict[int, str] = {}
-    described: dict[tuple[object, ...], str] = {}
+    found: dict[int, WaitingReason] = {}
+    described: dict[tuple[object, ...], WaitingReason] = {}
     for number, reason in reasons.items():
         if why := scheduler.composition.policy.why(number):
-            found[number] = why
+            found[number] = WaitingReason(why)
             continue
         row = rows[number]
         wanted, types, pool = float(jobs.least[row]), int(jobs.types[row]), int(jobs.pool[row])
@@ -35,8 +45,8 @@ def waiting_reasons(scheduler: Scheduler, only: int | None = None) -> dict[int, 
             free, kinds = free_gpus.of_kinds(types), free_gpus.named(types)
             described[like] = _describe(labels, reason, wanted, free, kinds, pool, constraints)
         found[number] = described[like]
-    found |= _admission_reasons(scheduler) | _dependency_reasons(scheduler)
-    return found | _borrowers(scheduler)
+    others = _admission_reasons(scheduler) | _dependency_reasons(scheduler) | _borrowers(scheduler)
+    return found | {number: WaitingReason(text) for number, text in others.items()}
 
 
 def _borrowers(scheduler: Scheduler) -> dict[int, str]:
@@ -92,7 +102,7 @@ def _describe(
     kinds: str,
     pool: int,
     constraints: tuple[str, ...],
-) -> str:
+) -> WaitingReason:
     total, most = free
     gpus = f"{wanted:g} {kinds}GPU{'' if wanted == 1 else 's'}"
     there = f"{total} free"
@@ -104,6 +114,7 @@ def _describe(
     name, limit = labels.limits[pool] if pool >= 0 else ("", 0.0)
     if cause is Reason.ORDER and total < wanted:
         cause = Reason.GPUS
+    counts = None if constraints or cause in (Reason.QUOTA, Reason.ROUND) else total
     texts = {
         Reason.ORDER: f"{there}, but a job before it in the order waits for more",
         Reason.QUOTA: f"waits for {gpus} of pool {name!r}, whose {limit:g} are in use",
@@ -112,7 +123,7 @@ def _describe(
         Reason.RESERVED: f"{there}, kept for work that comes or waits in the pools that own them",
         Reason.ROUND: f"the next round of policy {policy!r} decides",
     }
-    return texts.get(cause, f"waits for {gpus}: {there}")
+    return WaitingReason(texts.get(cause, f"waits for {gpus}: {there}"), counts)
 
 
 def _jobs(count: int) -> str:

@@ -130,6 +130,8 @@ class JobStatusView:
     preemptions: int = 0
     failures: int = 0
     reason: str = ""
+    reason_free: int | None = None
+    """GPUs that ``reason`` counts as free, when it was found; None: it counts none."""
     iterations: int = 0
     saved_iterations: int = 0
     total_iterations: int = 0
@@ -217,11 +219,13 @@ class Health:
     """Whether requests are handled. ``problems``: for people; empty: none.
 
     ``failure``: why no request will ever be handled again by this process; empty while there is hope.
+    ``warnings``: surprises of its start, for operators.
     """
 
     ready: bool
     problems: tuple[str, ...]
     failure: str = ""
+    warnings: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,10 +17,21 @@ from volvelle.model.arrays import BoolColumn, FloatColumn, IntColumn
 from volvelle.model.job import JobSpec
 from volvelle.model.tolerances import SAME_AMOUNT
 from volvelle.systems.chronus.guarantees import Guarantees, Memory
-from volvelle.systems.chronus.look import LAST, ROW, SEEN, TOO_LARGE, Look
+from volvelle.systems.chronus.look import (
+    BEHIND,
+    GIVEN,
+    HOLDS,
+    LAST,
+    ROW,
+    SEEN,
+    TOO_LARGE,
+    Look,
+    given_at,
+)
 from volvelle.systems.chronus.reservations import Reservations
 from volvelle.systems.chronus.selection import select
 from volvelle.systems.chronus.terms import Terms
+from volvelle.systems.chronus.within import turns
 
 _ORDER = float(Reason.ORDER)
 
@@ -43,12 +54,12 @@ class Cycle:
     def answer(self) -> None:
         """Tell jobs that are seen for the first time what is guaranteed to them."""
         look, view = self.look, self.view
-        new = np.flatnonzero(look.own[SEEN] == 0.0)
+        new = np.flatnonzero(look.matrix[SEEN] == 0.0)
         if not len(new):
             return
-        look.own[SEEN, new] = 1.0
+        look.matrix[SEEN, new] = 1.0
         gpu_seconds = look.least_seconds[new] * look.matrix[GPUS, new]
-        self.memory.recent.add(view.now, gpu_seconds)
+        self.memory.recent.add(np.full(len(new), view.now), gpu_seconds)
         given = [view.promises.get(look.number(at)) for at in new.tolist()]
         until = [np.inf if one is None or one.finish_by is None else one.finish_by for one in given]
         order = np.lexsort((look.matrix[NUMBER, new], np.array(until), look.gangs[new]))
@@ -60,7 +71,7 @@ class Cycle:
         spec = self.view.spec(number)
         if spec.rewards:
             last = max(reward.deadline_seconds for reward in spec.rewards)
-            look.own[LAST, at] = spec.submit_time + last
+            look.matrix[LAST, at] = spec.submit_time + last
         if not look.gangs[at]:
             if look.matrix[HELD, at] > 0.0:
                 self._hold_to_end(at, int(look.matrix[TYPE, at]))
@@ -71,7 +82,7 @@ class Cycle:
             row = self.kept.enter(at)
             self.book.finish_by[row] = given.finish_by
             self.book.type[row] = next(iter(look.types(at)), 0)
-            look.own[ROW, at] = row + 1.0
+            look.matrix[ROW, at] = row + 1.0
             if not self.kept.reserve(at, row, given.finish_by):
                 self.kept.arrange()
         elif spec.rewards and (limit := self._limit(at, spec)):
@@ -99,7 +110,7 @@ class Cycle:
         if look.matrix[CHECKPOINT, at] > self.memory.wait:
             return False
         if work >= self._too_large:
-            look.own[SEEN, at] = TOO_LARGE
+            look.matrix[SEEN, at] = TOO_LARGE
             return False
         now, rate = self.view.now, self.memory.recent.rate_of_smaller(work, self.view.now)
         row = self.kept.enter(at)
@@ -107,7 +118,7 @@ class Cycle:
             for finish_by, step in steps:
                 room = book.has_room(look.slot, now, finish_by, work, rate)
                 if room and self.kept.reserve(at, row, finish_by):
-                    look.own[ROW, at] = row + 1.0
+                    look.matrix[ROW, at] = row + 1.0
                     self.told.append(Promise(look.number(at), finish_by, step))
                     return True
         book.leave(np.array([row]))
@@ -148,7 +159,7 @@ class Cycle:
 
     def select(self) -> None:
         """An SLO lease ended: guarantee something to jobs that were guaranteed nothing, as a program says."""
-        look, own, now = self.look, self.look.own, self.view.now
+        look, own, now = self.look, self.look.matrix, self.view.now
         open_yet = (own[LAST] > 0.0) & (own[ROW] == 0.0) & look.gangs & (own[SEEN] < TOO_LARGE)
         open_yet &= now + look.least_seconds + look.gap <= own[LAST]
         found = np.flatnonzero(open_yet)
@@ -192,8 +203,8 @@ class Cycle:
     ) -> Allocation:
         """The allocation; the memory knows whether a guaranteed job runs on a type that it is to leave."""
         begins = self.look.waiting | (types != self.look.matrix[TYPE])  # moves to another type, too
-        starts = self.look.matrix[NUMBER, (gpus > 0.0) & begins]
-        self.memory.given |= dict.fromkeys(starts.astype(np.int64).tolist(), self.view.now)
+        self.look.matrix[GIVEN, (gpus > 0.0) & begins] = given_at(self.view.now)
+        self._note_reservations()
         elsewhere = (self.look.row >= 0) & (gpus > 0.0) & ~self._as_reserved(gpus, types)
         self.memory.elsewhere = bool(elsewhere.any())
         return Allocation(gpus, types, reason, order, promises=tuple(self.told))
@@ -208,11 +219,12 @@ class Cycle:
     ) -> tuple[FloatColumn, IntColumn]:
         """GPUs by turn, and the turns; jobs with a reservation on their type."""
         look, view, matrix = self.look, self.view, self.look.matrix
-        reserved = self._has_this_slot()
-        order = self._turns(reserved, needs)
+        self._note_reservations()
+        yielding, fresh, gap = self.policy.yielding, look.fresh, look.gap
+        order = turns(matrix, look.least_seconds, gap, needs, fresh, view.now, yielding)
         if len(view.capacity) > 1:
+            rows = np.flatnonzero(matrix[HOLDS])
             matrix = matrix.copy()
-            rows = np.flatnonzero(reserved)
             types = self.book.type[look.row[rows]]
             matrix[TYPES, rows] = 2.0**types
             matrix[TYPE, rows] = np.where(matrix[TYPE, rows] == types, types, -1.0)
@@ -222,7 +234,7 @@ class Cycle:
 
     def _need_this_slot(self) -> BoolColumn:
         """Which jobs without a guarantee keep a deadline only if they run now, if smaller ones go first."""
-        look, own, now, book = self.look, self.look.own, self.view.now, self.book
+        look, own, now, book = self.look, self.look.matrix, self.view.now, self.book
         needs: BoolColumn = np.zeros(len(look.gap), dtype=np.bool_)
         if not look.fresh:
             return needs
@@ -241,27 +253,16 @@ class Cycle:
         book.leave(np.array(rows, dtype=np.int64))
         return needs
 
+    def _note_reservations(self) -> None:
+        """Note in the jobs' columns what is reserved for them in this slot."""
+        row = self.look.row
+        self.look.matrix[HOLDS] = self._has_this_slot()
+        self.look.matrix[BEHIND] = (row >= 0) & ~self.book.some[row]
+
     def _has_this_slot(self) -> BoolColumn:
         row = self.look.row
         has: BoolColumn = (row >= 0) & self.book.holds(self.look.slot)[row]
         return has
-
-    def _turns(self, reserved: BoolColumn, needs: BoolColumn) -> IntColumn:
-        """The order in which jobs are served."""
-        look, row = self.look, self.look.row
-        promised = row >= 0
-        behind = promised & ~self.book.some[row]
-        seconds = look.least_seconds
-        service = (seconds + np.where(look.waiting, look.gap, 0.0)) * look.matrix[GPUS]
-        service = np.where(promised, service * self.policy.yielding, service)
-        due = look.own[LAST]
-        hopeless = (due > 0.0) & ~promised & (self.view.now + seconds > due)
-        goes_on = ~look.waiting & (not look.fresh)
-        rank = np.select(
-            [reserved, behind, needs, goes_on, hopeless], [0.0, 1.0, 2.0, 3.0, 5.0], 4.0
-        )
-        turns: IntColumn = np.lexsort((look.matrix[NUMBER], service, rank))
-        return turns
 
     def _beyond_cells(
         self, given: FloatColumn, order: IntColumn, most: FloatColumn, anew: bool
@@ -286,7 +287,7 @@ class Cycle:
         Whether some of ``most`` changed, because one cannot.
         """
         look = self.look
-        starts = look.waiting & ~look.gangs & (given[TARGET] > 0.0) & (look.own[ROW] == 0.0)
+        starts = look.waiting & ~look.gangs & (given[TARGET] > 0.0) & (look.matrix[ROW] == 0.0)
         refused = False
         for at in np.flatnonzero(starts).tolist():
             if not self._hold_to_end(at, int(given[TARGET_TYPE, at])):
@@ -305,7 +306,7 @@ class Cycle:
         ):
             self.book.leave(np.array([row]))
             return False
-        look.own[ROW, at] = row + 1.0
+        look.matrix[ROW, at] = row + 1.0
         finish, spec = self.view.now + seconds, self.view.spec(look.number(at))
         for finish_by, step in [] if self._limit(at, spec) else steps_of(spec):
             if finish <= finish_by:

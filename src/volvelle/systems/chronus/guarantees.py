@@ -11,7 +11,7 @@ from volvelle.core.decision import Promise
 from volvelle.core.policy import SolverGaps
 from volvelle.core.promises import Margin, keeps
 from volvelle.model.arrays import BoolColumn, FloatColumn, IntColumn
-from volvelle.systems.chronus.look import PACE, ROW, Look
+from volvelle.systems.chronus.look import GIVEN, PACE, ROW, Look
 from volvelle.systems.chronus.recent import RecentWork
 from volvelle.systems.chronus.reservations import Reservations
 from volvelle.systems.chronus.terms import Terms
@@ -31,7 +31,6 @@ class Memory:
 
     elsewhere: whether a guaranteed job runs on another GPU type than its reservation's.
     paces: how many seconds a believed second took, of the last jobs seen. pace: what is reserved for others.
-    given: when jobs were given GPUs to start on since that was looked at last, by number.
     lates: by how many seconds real starts came late, of the last that did. late: what is reserved for that.
     """
 
@@ -44,7 +43,6 @@ class Memory:
     gaps: SolverGaps = field(default_factory=SolverGaps)
     paces: list[float] = field(default_factory=list)
     pace: float = 1.0
-    given: dict[int, float] = field(default_factory=dict)
     lates: list[float] = field(default_factory=list)
     late: float = 0.0
 
@@ -53,13 +51,18 @@ class Memory:
         if len(seen):
             self.paces = [*self.paces, *seen.tolist()][-_PACES:]
         if len(seen) and len(self.paces) >= _ENOUGH:
-            self.pace = max(float(np.quantile(self.paces, 1.0 - most, method="higher")), 1.0)
+            self.pace = max(_all_but(most, self.paces), 1.0)
 
     def learn_starts(self, late: FloatColumn, most: float) -> None:
         """Know how late all but the share ``most`` of the starts are that are late."""
         if len(late):
             self.lates = [*self.lates, *late.tolist()][-_PACES:]
-            self.late = float(np.quantile(self.lates, 1.0 - most, method="higher"))
+            self.late = _all_but(most, self.lates)
+
+
+def _all_but(most: float, values: list[float]) -> float:
+    """The value that no more than the share ``most`` of them exceed."""
+    return sorted(values)[math.ceil((len(values) - 1) * (1.0 - most))]
 
 
 class Guarantees:
@@ -78,8 +81,10 @@ class Guarantees:
 
     def forget_those_that_left(self) -> None:
         """Free the reservations of jobs that are through, and see how many GPUs there are."""
-        here = self.look.row
-        gone = np.setdiff1d(self.book.rows, here[here >= 0], assume_unique=True)
+        rows, here = self.book.rows, self.look.row
+        left = np.ones(len(self.book.number), dtype=np.bool_)
+        left[here[here >= 0]] = False
+        gone = rows[left[rows]]
         if len(gone):
             for finish_by in self.book.finish_by[gone].tolist():
                 self._learn(finish_by, kept=True)
@@ -96,8 +101,8 @@ class Guarantees:
         """A lease ended: reserve what guaranteed jobs still need; see who can still be kept."""
         memory = self.memory
         memory.learn_paces(self.look.measure(), self.policy.broken)
-        memory.learn_starts(self.look.lateness(memory.given, memory.wait), self.policy.broken)
-        memory.given = {}
+        memory.learn_starts(self.look.lateness(memory.wait), self.policy.broken)
+        self.look.matrix[GIVEN] = 0.0
         self.book.begin(self.look.slot)
         self._adapt_to_checkpoints()
         place = self.look.places(len(self.book.number))
@@ -117,6 +122,8 @@ class Guarantees:
         Jobs without one keep their guarantee as long as it is not impossible: they are served right after
         those that have one.
         """
+        if not len(rows):
+            return
         place = self.look.places(len(self.book.number))
         rows = rows[np.argsort(self.book.finish_by[rows], kind="stable")]
         rows = rows[~self._reserve_each(rows, place)]
@@ -154,6 +161,8 @@ class Guarantees:
 
         spare: the part of the time beyond what is believed (`_need`) that is reserved.
         """
+        if not len(rows):
+            return np.zeros(0, dtype=np.bool_)
         look, book, at = self.look, self.book, place[rows]
         book.gap[rows] = self.gap(at)
         types = book.type[rows]
@@ -171,7 +180,7 @@ class Guarantees:
     def _need(self, gpu_type: IntColumn, at: IntColumn) -> FloatColumn:
         """Seconds of work to be reserved for jobs on these types."""
         look, memory = self.look, self.memory
-        own = look.own[PACE, at]
+        own = look.matrix[PACE, at]
         pace = np.where(own > 0.0, np.maximum(own, 1.0), memory.pace)
         return self._believed(gpu_type, at) * pace * (1.0 + memory.margin.now)
 
@@ -188,7 +197,7 @@ class Guarantees:
 
     def _drop(self, row: int, at: int) -> None:
         self.book.leave(np.array([row]))
-        self.look.own[ROW, at] = 0.0
+        self.look.matrix[ROW, at] = 0.0
 
     def _learn(self, finish_by: float, *, kept: bool) -> None:
         """Adapt the margin: a guarantee was kept or broken."""

@@ -1,12 +1,12 @@
 """Chronus' reading of a view: run time that is left, costs of starts, the present slot."""
 
-from collections.abc import Mapping
 from typing import NamedTuple
 
 import numpy as np
 
 from volvelle.core.columns import (
     CHECKPOINT,
+    COUNT,
     GPUS,
     HELD,
     NUMBER,
@@ -22,17 +22,21 @@ from volvelle.core.columns import (
     TYPES,
     UNIT_RATE,
 )
+from volvelle.core.compiled import compiled, kernel
 from volvelle.core.eligibility import mean_rate
+from volvelle.core.fill import work_left
 from volvelle.core.view import View
 from volvelle.model.arrays import BoolColumn, FloatColumn, Floats, IntColumn
 from volvelle.model.tolerances import SAME_MOMENT
 
-ROW, LAST, SEEN, PACE, SINCE, LEFT = range(6)
+ROW, LAST, SEEN, PACE, SINCE, LEFT, HOLDS, BEHIND, GIVEN = range(COUNT, COUNT + 9)
 """The policy's own columns: the row of its reservation + 1, its last deadline (0: none), 1 once answered; how
 many seconds a believed second takes (0: not seen yet), when that was last looked at (0: it did not run), and
-the believed seconds that were left then."""
-OWN_COLUMNS = 6
+the believed seconds that were left then; 1 where its reservation holds GPUs in this slot, and where it has a
+guarantee without a reservation; when it was given GPUs to start on (0: not since the last lease)."""
+OWN_COLUMNS = 9
 _SAME_PACE = 1e-6
+_NOT_ZERO = 1e-300
 TOO_LARGE = 2.0
 """In `SEEN`: it was answered, and was too large to be guaranteed anything."""
 
@@ -47,7 +51,6 @@ class Look(NamedTuple):
 
     view: View
     matrix: Floats
-    own: Floats
     seconds: Floats
     least_seconds: FloatColumn
     gap: FloatColumn
@@ -60,7 +63,7 @@ class Look(NamedTuple):
         """The reading of ``view``."""
         jobs, matrix = view.jobs, view.jobs.matrix
         kinds = np.arange(len(view.capacity))
-        work = jobs.remaining_work
+        work = work_left(matrix, len(jobs), view.now)
         if len(kinds) == 1:
             seconds = (work / matrix[REQUEST_RATE])[None, :]
             gap = np.maximum(matrix[START_GAP], matrix[RESTORE])
@@ -73,11 +76,8 @@ class Look(NamedTuple):
             np.divide(work, rates, out=seconds, where=(rates > 0.0) & (able == 1))
             gap = np.maximum(matrix[START_GAP], matrix[RESIZE])
         _by_regimes(view, seconds, work)
-        running = matrix[HELD] > 0.0
-        starting = np.where(running, np.maximum(matrix[PROGRESS_FROM] - view.now, 0.0), 0.0)
-        seconds = seconds + np.where(matrix[TYPE] == kinds[:, None], starting, 0.0)
-        least = seconds.min(axis=0)
-        return cls(view, matrix, jobs.own, seconds, least, gap, starting, slot, fresh)
+        seconds, least, starting = _with_starts(matrix, seconds, view.now)
+        return cls(view, matrix, seconds, least, gap, starting, slot, fresh)
 
     @property
     def waiting(self) -> BoolColumn:
@@ -94,12 +94,12 @@ class Look(NamedTuple):
     @property
     def row(self) -> IntColumn:
         """(jobs,) the row of each job's reservation, -1 without."""
-        row: IntColumn = self.own[ROW].astype(np.int64) - 1
+        row: IntColumn = self.matrix[ROW].astype(np.int64) - 1
         return row
 
     def measure(self) -> FloatColumn:
         """See how long the believed seconds of running jobs take; the paces seen for the first time."""
-        own, now = self.own, self.view.now
+        own, now = self.matrix, self.view.now
         running = np.flatnonzero(~self.waiting)
         left = self.seconds[self.matrix[TYPE, running].astype(np.int64), running]
         since = own[SINCE, running]
@@ -114,15 +114,14 @@ class Look(NamedTuple):
         own[SINCE, running], own[LEFT, running] = now, left
         return first
 
-    def lateness(self, given: Mapping[int, float], wait: float) -> FloatColumn:
-        """How many seconds later than ``wait`` after they were ``given`` GPUs jobs started, where later.
+    def lateness(self, wait: float) -> FloatColumn:
+        """How many seconds later than ``wait`` after they were given GPUs jobs started, where later.
 
         Simulated starts take what is declared; real ones take what is seen here.
         """
-        running = np.flatnonzero(~self.waiting & np.isin(self.matrix[NUMBER], list(given)))
-        since = np.array([given[self.number(at)] for at in running.tolist()])
+        running = np.flatnonzero(~self.waiting & (self.matrix[GIVEN] > 0.0))
         wait = max(wait, self.longest_checkpoint)
-        late: FloatColumn = self.matrix[STARTED, running] - since - wait
+        late: FloatColumn = self.matrix[STARTED, running] - self.matrix[GIVEN, running] - wait
         return late[late > SAME_MOMENT]
 
     @property
@@ -133,7 +132,7 @@ class Look(NamedTuple):
     def places(self, rows: int) -> IntColumn:
         """(rows,) where the jobs with reservations stand in the view, -1 for rows without a job here."""
         place = np.full(rows, -1, dtype=np.int64)
-        reserved = np.flatnonzero(self.own[ROW] > 0.0)
+        reserved = np.flatnonzero(self.matrix[ROW] > 0.0)
         place[self.row[reserved]] = reserved
         return place
 
@@ -153,6 +152,27 @@ class Look(NamedTuple):
     def runs_on(self, at: int, gpu_type: int) -> bool:
         """Whether a job holds GPUs of this type."""
         return bool(self.run_on(np.array([at]), np.array([gpu_type]))[0])
+
+
+@kernel
+def given_at(now: float) -> float:
+    """The time at which a job is given GPUs, in `GIVEN`: never 0."""
+    return max(now, _NOT_ZERO)
+
+
+@compiled
+def _with_starts(matrix: Floats, seconds: Floats, now: float) -> tuple[Floats, Floats, Floats]:
+    """``seconds`` with what is left of starts, on the type that is held; the least; and what is left."""
+    found, starting = seconds.copy(), np.zeros(matrix.shape[1])
+    least = np.full(matrix.shape[1], np.inf)
+    for row in range(matrix.shape[1]):
+        if matrix[HELD, row] > 0.0:
+            starting[row] = max(matrix[PROGRESS_FROM, row] - now, 0.0)
+        for kind in range(len(found)):
+            if matrix[TYPE, row] == kind:
+                found[kind, row] += starting[row]
+            least[row] = min(least[row], found[kind, row])
+    return found, least, starting
 
 
 def _by_regimes(view: View, seconds: Floats, work: FloatColumn) -> None:

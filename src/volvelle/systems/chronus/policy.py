@@ -4,10 +4,12 @@ from typing import ClassVar
 
 from pydantic import PrivateAttr
 
-from volvelle.core.policy import Allocation, SolverGaps, policies
+from volvelle.core.policy import Allocation, Kernel, SolverGaps, policies
 from volvelle.core.promises import Margin
 from volvelle.core.view import View
+from volvelle.model.arrays import Floats
 from volvelle.model.tolerances import WHOLE_NUMBER
+from volvelle.systems.chronus import within
 from volvelle.systems.chronus.cycle import Cycle
 from volvelle.systems.chronus.guarantees import Memory
 from volvelle.systems.chronus.look import OWN_COLUMNS, Look
@@ -28,6 +30,8 @@ class Chronus(Terms):
     columns: ClassVar[int] = OWN_COLUMNS
 
     _kept: Memory | None = PrivateAttr(default=None)
+    _within: Floats = PrivateAttr(default_factory=within.begin)
+    """See `volvelle.systems.chronus.within`."""
 
     @property
     def resizes(self) -> bool:
@@ -39,9 +43,17 @@ class Chronus(Terms):
         """The gap of each selection."""
         return None if self._kept is None else self._kept.gaps
 
+    def kernel(self, *, named: bool) -> Kernel:
+        """The decision within a lease; all others are made by `allocate`."""
+        return Kernel(within.decide, self._within, rates=False, yields=True)
+
+    def refresh(self, view: View) -> None:
+        """Leave the decision to `allocate`."""
+
     def allocate(self, view: View) -> Allocation:
         """Answer those that came; at the end of a lease decide anew, else let idle GPUs be used."""
         memory = self._remembered(view)
+        memory.recent.add(*within.take_arrivals(self._within))
         slot = int(view.now / self._slot_seconds + WHOLE_NUMBER)
         cycle = Cycle(self, memory, Look.at(view, slot, slot != memory.slot))
         cycle.kept.forget_those_that_left()
@@ -53,7 +65,9 @@ class Chronus(Terms):
                 cycle.select()
         else:
             cycle.answer()
-        return cycle.serve()
+        served = cycle.serve()
+        within.note(self._within, self, slot, memory.wait, view.capacity)
+        return served
 
     def next_wake(self, view: View) -> float | None:
         """When the best-effort lease ends; never while nobody waits or is to change its GPU type."""

@@ -21,11 +21,13 @@ class RecentWork:
     sizes: FloatColumn = field(default_factory=lambda: np.zeros(0))
     """The same work, the smallest first."""
 
-    def add(self, now: float, work: FloatColumn) -> None:
-        """These jobs come now; those that came too long ago are forgotten."""
-        first = int(np.searchsorted(self.came, now - self.period))
-        self.came = np.concatenate([self.came[first:], np.full(len(work), now)])
-        self.work = np.concatenate([self.work[first:], work])
+    def add(self, came: FloatColumn, work: FloatColumn) -> None:
+        """These jobs came, the last of them now; those that came too long ago are forgotten."""
+        if not len(came):
+            return
+        came, work = np.concatenate([self.came, came]), np.concatenate([self.work, work])
+        first = int(np.searchsorted(came, came[-1] - self.period))
+        self.came, self.work = came[first:], work[first:]
         self.sizes = np.sort(self.work)
 
     def rate_of_smaller(self, work: float, now: float) -> float:

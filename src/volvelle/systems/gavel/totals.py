@@ -3,7 +3,9 @@
 - `gavel-throughput`: maximise the sum of T(i, t) X(i, t). Rates are in each job's own unit (steps), so jobs
   with many small steps weigh more; so it is in Gavel's simulator. With ``steps`` a job that changes its batch
   size counts steps of that at hand, of which there are fewer of a larger one: the baseline MST of Shockwave's
-  simulator (NSDI'23).
+  simulator (NSDI'23). Where jobs differ in nothing, which of them has the fast type is open; ``ties=alike``
+  gives each as much of it as the other, which is the answer of an interior-point solver (Sia's simulator,
+  SOSP'23), and moves jobs between types every round.
 - `gavel-cost`: maximise the sum of T(i, t) X(i, t) / price(t). A sum of quotients, as in Gavel's simulator,
   not throughput over cost. ``prices`` are dollars an hour for each GPU type, by default the constants
   in Gavel's simulator; where types differ, each must have one.
@@ -18,10 +20,10 @@
 """
 
 from collections.abc import Iterable
-from typing import ClassVar
+from typing import ClassVar, Literal, Self
 
 import numpy as np
-from pydantic import Field, field_validator
+from pydantic import Field, field_validator, model_validator
 
 from volvelle.core.policy import policies
 from volvelle.core.view import View
@@ -43,20 +45,33 @@ class GavelThroughput(GavelProgram):
     optimises: ClassVar[str] = "total throughput, over GPU types"
 
     steps: bool = Field(False, description="count steps of the batch size that jobs have now")
+    ties: Literal["any", "alike"] = Field(
+        "any", description="of jobs that differ in nothing serve some, or all in turn"
+    )
+
+    @model_validator(mode="after")
+    def _check_ties(self) -> Self:
+        if self.space_sharing and self.ties == "alike":
+            raise ValueError("ties=alike needs jobs that have their GPUs alone: no space_sharing")
+        return self
 
     def fractions(self, view: View, demand: Demand) -> Floats:
         """The program."""
-        jobs = len(demand.gpus)
+        scale = self._per_unit(view) if self.steps else np.ones(len(demand.gpus))
+        group = None
+        if self.ties == "alike":
+            demand, group = demand._replace(rates=demand.rates * scale[:, None]).grouped()
+            scale = np.ones(len(demand.gpus))
         shared = maximise_sum(
             demand,
-            self._per_unit(view) if self.steps else np.ones(jobs),
+            scale,
             self.factors(view),
-            np.zeros(jobs),
+            np.zeros(len(scale)),
             demand.equal_split(),
             self.time_limit,
         )
         self._gaps.note(shared.gap)
-        return shared.fractions
+        return shared.fractions if group is None else shared.fractions[group]
 
     @staticmethod
     def _per_unit(view: View) -> FloatColumn:

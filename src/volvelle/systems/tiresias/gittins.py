@@ -97,9 +97,9 @@ class Gittins(Tiresias):
 
     def learn(self, spec: JobSpec, gpu_seconds: float) -> None:
         """Count a finished job, unless the distribution was given."""
-        if not observe(self._memory, gpu_seconds, spec.gpus):
+        if not observe(self._memory, gpu_seconds, spec.gpus, self._memory[:0]):
             self._memory = with_samples(self._memory, self.samples, 2 * int(self._memory[ROOM]))
-            observe(self._memory, gpu_seconds, spec.gpus)
+            observe(self._memory, gpu_seconds, spec.gpus, self._memory[:0])
 
 
 def _positive(text: str) -> float:

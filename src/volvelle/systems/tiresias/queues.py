@@ -216,7 +216,7 @@ def add_sample(memory: Floats, service: float) -> None:
 
 
 @kernel
-def observe(memory: Floats, gpu_seconds: float, gpus: float) -> bool:
+def observe(memory: Floats, gpu_seconds: float, gpus: float, own: Floats) -> bool:
     """Count a finished job as a sample, unless they were given; False: there is no room for it."""
     if memory[OBSERVES] == 0.0 or gpu_seconds <= 0.0:
         return True

@@ -61,6 +61,15 @@ class Local(Executor):
         kind = f":{name}" if (name := common_type(found)) else ""
         return parse_cluster(f"1x{len(found)}{kind}") if found else None
 
+    def warning(self, cluster: Cluster) -> str:
+        """That jobs get no GPUs, where none is found and they are not declared to be made up."""
+        if self.pretend or find_gpus():
+            return ""
+        return (
+            "no GPU is found here by nvidia-smi: jobs are given numbers of GPUs and see none "
+            "(--executor local:pretend=true says that this is meant)"
+        )
+
     def open(self, context: ExecutorContext, report: Callable[[Report], None]) -> OpenExecutor:
         """Start agents, or take them over. Raises `Problem`."""
         return _LocalAgents(self, context, report)

@@ -1,0 +1,20 @@
+"""Sentences of the page and of the command line; the page's scripts import them as ``sentences.js``."""
+
+import json
+
+UNDERTAKEN = (
+    "A guarantee is a finish that the policy or the admission undertakes to keep; "
+    "a forecast is when the job is expected to finish."
+)
+"""The meaning of a guarantee beside a forecast."""
+
+NOT_ALL_TRIED = (
+    "Not every change that could help was tried: the more jobs there are, the fewer are."
+)
+"""The answer to what would help was cut short."""
+
+
+def sentences_js() -> str:
+    """The sentences as a module of JavaScript."""
+    named = {"UNDERTAKEN": UNDERTAKEN, "NOT_ALL_TRIED": NOT_ALL_TRIED}
+    return "".join(f"export const {name} = {json.dumps(text)};\n" for name, text in named.items())
