@@ -73,4 +73,4 @@ def study(jobs: Jobs, given: Given, learned: Learned) -> None:
 
 
 if __name__ == "__main__":
-    run(__doc__, study, draws=3, days=1.0, warm_up=0.5)
+    run(__doc__, study, draws=2)
