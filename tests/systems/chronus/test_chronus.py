@@ -16,9 +16,9 @@ from volvelle.core.decision import Promise
 from volvelle.core.events import JobFinished, JobStarted, JobSubmitted
 from volvelle.core.forecast import LookAhead
 from volvelle.core.journal import Header, replay
-from volvelle.core.scheduler import Scheduler
 from volvelle.core.parts import Admission, Fate, Verdict, admissions
 from volvelle.core.policy import policies
+from volvelle.core.scheduler import Scheduler
 from volvelle.core.snapshot import Snapshot, read_snapshot
 from volvelle.core.view import View
 from volvelle.metrics.promises import broken, promised

@@ -117,7 +117,7 @@ class Look(NamedTuple):
         return first
 
     def lateness(self, wait: float) -> FloatColumn:
-        """How many seconds later than ``wait`` after they were given GPUs jobs started, where later; each once.
+        """How many seconds later than ``wait`` after they were given GPUs jobs started, each once.
 
         Simulated starts take what is declared; real ones take what is seen here.
         """
