@@ -20,7 +20,7 @@ Amounts = tuple[float, float]
 
 
 class Declared(NamedTuple):
-    """What is known of jobs: declared amounts per GPU, (2, jobs), 0 where there are none.
+    """Facts of jobs: declared amounts per GPU, (2, jobs), 0 where there are none.
 
     profiles: by the place of the job.
     """
@@ -69,7 +69,7 @@ class AllWants(NamedTuple):
     profiles: Mapping[int, Sensitivity]
 
     def each(self) -> Iterator[Wants]:
-        """Those of one job after the other."""
+        """The needs of one job after the other."""
         pairs = zip(self.demand.T.tolist(), self.fallback.T.tolist(), strict=True)
         for place, ((cpus, memory), fallback) in enumerate(pairs):
             yield Wants((cpus, memory), (fallback[0], fallback[1]), self.profiles.get(place))
