@@ -173,6 +173,27 @@ def test_room_is_kept_for_smaller_jobs_that_will_come_again() -> None:
     assert lasts(alone)[0].finish_by == 5700.0
 
 
+def test_the_default_period_follows_what_arrives_and_misses_less_than_srsf() -> None:
+    """Small jobs came in the morning: hours later no room is kept for them, or where a day's count it is."""
+    small = [due(linear_job(n, 600.0 * n, 1.0, 500.0), (1e5, 10.0)) for n in range(10)]
+    large = due(linear_job(10, 18000.0, 1.0, 9000.0), (9600.0, 10.0))
+    more = [due(linear_job(n, 20000.0 + n, 1.0, 300.0), (1e5, 10.0)) for n in range(11, 15)]
+    scenario = Scenario.of(parse_cluster("1x1"), [*small, large, *more])
+    told = {
+        period: next(
+            one.finish_by
+            for _, one in promises(happen(scenario.under(f"chronus{period}")))
+            if one.number == 10
+        )
+        for period in ("", ":period=21600", ":period=86400")
+    }
+    assert told == {"": 27600.0, ":period=21600": None, ":period=86400": None}
+    finish = {
+        policy: happen(scenario.under(policy)).outcomes.finish for policy in ("chronus", "srsf")
+    }
+    assert finish["chronus"][10] <= 27600.0 < finish["srsf"][10]
+
+
 def test_who_would_be_late_otherwise_starts_in_the_middle_of_a_lease() -> None:
     others = [linear_job(n, 0.0, 1.0, 500.0) for n in range(4)]
     job = due(linear_job(4, 10.0, 1.0, 60.0), (65.0, 10.0))
