@@ -4,7 +4,8 @@ Every registered policy, as compiled runs have it, on one workload of 20,000 job
 0.9: CPU microseconds of the simulation proper for each event, the least of several runs, those inside its
 solver (HiGHS, or Pollux' genetic search), the peak memory of its process, and the limit: 5 times the time
 inside, or 15 us. A policy that would take longer than --seconds a run, by what 1,000 jobs take, gets fewer
-jobs, which the row says; policies that miss their limit are listed below with why. Nodes have CPUs and memory
+jobs, which the row says; policies that miss their limit are listed below with why, and with how often Python
+decided and what that cost. Nodes have CPUs and memory
 where a policy divides them. --against runs another
 checkout (a folder with ``src/volvelle`` or a revision) on the same jobs, turn about (A B A B), each run in a
 process of its own.
@@ -31,7 +32,7 @@ from house import unpacked
 from measure import peak_megabytes
 from msgspec.structs import replace
 
-from volvelle.core import state
+from volvelle.core import answers, state
 from volvelle.core.policy import policies
 from volvelle.model.cluster import parse_cluster
 from volvelle.model.problems import Problem
@@ -52,6 +53,14 @@ DECIDES = {
     "ASKED": "Python, asked for all jobs",
 }
 """By the names in `volvelle.core.state`, as far as a checkout has them."""
+MUST = {
+    "slurm": "enters each job in the controller's queue and books, runs a main pass after every event and a "
+    "backfill pass every bf_interval in which something changed, in which it plans all jobs that wait",
+    "kueue": "tries all workloads that were set aside again, one of each shape a cycle, when quota is freed",
+    "chronus": "reserves anew for guaranteed jobs whenever a best-effort lease ends, and tells each job with "
+    "deadlines what is guaranteed to it",
+}
+"""Work beyond one decision in O(1) that a policy is defined by."""
 Measured = dict[str, Any]
 
 
@@ -71,43 +80,59 @@ def measure(policy: str, placement: str, generator: str, jobs: int, seconds: flo
     if not jobs:
         cost = run.cpu_seconds / PILOT
         jobs = next((each for each in (JOBS, FEWER) if cost * each <= seconds), PILOT)
-    with solving() as solver:
+    with solving() as solver, asking() as asked:
         run = simulate(Workload(workload.jobs[:jobs], workload.name), setting, compiled=True)
     rules = run.scheduler.rules
     why = [text for name, text in DECIDES.items() if getattr(state, name, None) == rules.decides]
     why += ["Python is told of every end"] * rules.learns
     why += ["Python divides CPUs and memory"] * rules.divides
+    if asked[0]:
+        share, each = asked[0] / run.events, 1e6 * asked[1] / asked[0]
+        why.append(f"Python decides at {share:.2f} of the events, {each:.0f} us each")
+    why += [MUST[policy]] if policy in MUST else []
     return {
         "jobs": jobs,
         "events": run.events,
         "cost": 1e6 * run.cpu_seconds / run.events,
-        "inside": 1e6 * solver[0] / run.events,
+        "inside": 1e6 * solver[1] / run.events,
         "why": "; ".join(why),
         "peak": peak_megabytes(),
         "mean_finish": float(np.nanmean(run.outcomes.finish)),
     }
 
 
+def timed(function: Any, spent: list[float]) -> Any:
+    """``function``, whose calls and CPU seconds are added to ``spent``."""
+
+    def call(*given: Any) -> Any:
+        began = time.process_time()
+        try:
+            return function(*given)
+        finally:
+            spent[0] += 1
+            spent[1] += time.process_time() - began
+
+    return call
+
+
 @contextmanager
 def solving() -> Iterator[list[float]]:
-    """CPU seconds inside solvers, so far."""
-    seconds = [0.0]
-
-    def timed(solve: Any) -> Any:
-        def call(*given: Any) -> Any:
-            began = time.process_time()
-            try:
-                return solve(*given)
-            finally:
-                seconds[0] += time.process_time() - began
-
-        return call
-
+    """Calls of solvers, and CPU seconds inside, so far."""
+    spent = [0.0, 0.0]
     with (
-        patch.object(Highs, "run", timed(Highs.run)),
-        patch("volvelle.systems.pollux.policy.search", timed(search)),
+        patch.object(Highs, "run", timed(Highs.run, spent)),
+        patch("volvelle.systems.pollux.policy.search", timed(search, spent)),
     ):
-        yield seconds
+        yield spent
+
+
+@contextmanager
+def asking() -> Iterator[list[float]]:
+    """Decisions in Python, and CPU seconds in them, so far; none of a checkout that asks otherwise."""
+    spent, asked = [0.0, 0.0], getattr(answers, "ANSWERS", {})
+    now = {key: timed(answer, spent) for key, answer in asked.items() if key == state.ASK_POLICY}
+    with patch.dict(asked, now):
+        yield spent
 
 
 def in_a_process(source: Path | None, policy: str, jobs: int, options: Any) -> Measured:

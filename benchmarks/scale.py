@@ -49,27 +49,32 @@ def _jobs(
     users: int = 10,
     each: Callable[[int], dict[str, object]] = lambda _: {},
 ) -> Workload:
-    """Gangs that come one after another. each: more attributes of a job, by its number."""
+    """Gangs that come one after another. each: more attributes of a job, by its number.
+
+    As with all readers and generators, equal users and widths are one object.
+    """
     rng = np.random.default_rng(1)
     gpus = float(cluster.gpus)
-    widths = rng.choice([1.0, 2.0, 4.0, 8.0], size=jobs, p=[0.6, 0.2, 0.1, 0.1])
+    wide, names = (1.0, 2.0, 4.0, 8.0), [f"user-{user}" for user in range(users)]
+    kinds = rng.choice(len(wide), size=jobs, p=[0.6, 0.2, 0.1, 0.1])
+    widths = np.array(wide)[kinds]
     work = widths * rng.lognormal(7.0, 1.0, size=jobs)
     submit = np.cumsum(work) / (gpus * load)
     owners = rng.integers(users, size=jobs)
-    numbers = zip(submit.tolist(), widths.tolist(), work.tolist(), owners.tolist(), strict=True)
+    numbers = zip(submit.tolist(), kinds.tolist(), work.tolist(), owners.tolist(), strict=True)
     return Workload(
         [
             Job(
                 JobSpec(
                     id=str(i),
                     submit_time=time,
-                    gpus=width,
-                    user=f"user-{owner}",
+                    gpus=wide[kind],
+                    user=names[owner],
                     **each(i),  # type: ignore[arg-type]
                 ),
                 Truth(work=seconds),
             )
-            for i, (time, width, seconds, owner) in enumerate(numbers)
+            for i, (time, kind, seconds, owner) in enumerate(numbers)
         ]
     )
 

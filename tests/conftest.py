@@ -1,7 +1,9 @@
 """Fixtures and settings for all tests."""
 
+import gc
 import os
 import signal
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,6 +14,8 @@ from volvelle.core.machine_code import arrays
 from volvelle.core.registry import forgotten_files
 from volvelle.studies.inputs import VARIABLE
 
+gc.disable()  # while tests are collected: nothing of that is let go of (half of its time)
+
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs ignore it
 
 settings.register_profile("ci", derandomize=True, deadline=None, print_blob=True)
@@ -20,11 +24,26 @@ settings.load_profile("ci")
 arrays.INTERPRETED_SECONDS = 0.0  # tests of machine code see machine code
 
 
+def pytest_collection_finish() -> None:
+    gc.enable()
+    gc.freeze()
+
+
 @pytest.fixture(autouse=True)
 def parts_of_files_are_forgotten() -> Iterator[None]:
     """What a test loads from a file of its own is unknown to the next test."""
     with forgotten_files():
         yield
+
+
+@pytest.fixture(autouse=True, scope="module")
+def ray_ends_with_its_module() -> Iterator[None]:
+    """An idle cluster takes a thirtieth of a core, in each process that runs tests."""
+    yield
+    if "ray_cluster" in sys.modules:
+        from ray_cluster import end_shared_ray_cluster
+
+        end_shared_ray_cluster()
 
 
 @pytest.fixture(scope="session")

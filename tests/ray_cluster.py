@@ -179,5 +179,12 @@ class AutoscalingTestCluster(RayTestCluster):
 
 @cache
 def shared_ray_cluster() -> RayTestCluster:
-    """The cluster of this process, of two nodes with two GPUs each; it is there until the process ends."""
+    """The cluster of this process, of two nodes with two GPUs each; `end_shared_ray_cluster` ends it."""
     return RayTestCluster({"node-0": 2, "node-1": 2})
+
+
+def end_shared_ray_cluster() -> None:
+    """End the cluster of this process if there is one; the next test that shares one starts another."""
+    if shared_ray_cluster.cache_info().currsize:
+        shared_ray_cluster().end()
+        shared_ray_cluster.cache_clear()

@@ -91,7 +91,7 @@ VARIANTS = [
     "synergy-opt:order=afs-l,round=30",
     "allox:round=30",
     "gandiva-fair:round=30",
-    "gavel-throughput:steps=true,round=30",
+    "gavel-throughput:steps=true,ties=alike,round=30",
     "shockwave:round=15,window=4,makespan=1",
     "shockwave:round=30,window=8,power=0,pieces=0,reactive=false,elastic=true",
     "chronus:lease=40",

@@ -207,7 +207,7 @@ def test_p90_is_never_before_p50_nor_before_now(
             told.foresee({number: 1e10 * number + expected})
 
 
-@settings(max_examples=20)  # each is of 1,200 jobs
+@settings(max_examples=8)  # each is of 1,200 jobs
 @given(st.integers(0, 2**32 - 1))
 def test_each_class_of_state_approaches_its_share_whatever_the_errors_are(seed: int) -> None:
     """Errors that a class has by chance drift; ends are known at once."""

@@ -535,6 +535,12 @@ def test_a_run_is_shown_at_any_moment(site: Site) -> None:
         page.wait_for_selector(f"h1:has-text('{view.title()}')")
         assert not violations(page)
     page.wait_for_selector("#history-0")
+    page.get_by_label("Moment of the run").fill("1000")
+    page.wait_for_selector("#history-1")
+    shown = page.locator("tr[id^=history-]:visible").evaluate_all(
+        "rows => rows.map((row) => row.id)"
+    )
+    assert len(shown) == len(set(shown))
     server.shutdown()
     assert not site.errors
 

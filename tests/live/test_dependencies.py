@@ -95,7 +95,7 @@ def test_a_job_that_waits_for_another_says_so_and_has_a_forecast(
     second = submit(harness, sleeping(5, estimate=50.0, after=(first,)))
     fork = controller._cycle.state.scheduler.fork()
     update = forecast_jobs(fork, fork.now, ForecastCalibration(), 0.0)
-    assert update.reasons[second] == f"waits for job {first}"
+    assert update.reasons[second].text == f"waits for job {first}"
     start = update.times[second].start
     assert start is not None
     assert start >= 100.0

@@ -6,6 +6,7 @@ import time
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
+from threading import Timer, get_ident
 
 import msgspec
 import pytest
@@ -14,6 +15,7 @@ from fake_cluster import ControllerHarness, sleeping
 from waiting import until
 
 from volvelle.core.events import JobFinished
+from volvelle.live.agent import supervisor
 from volvelle.live.control.requests import Submit
 from volvelle.live.messages import AttemptEnded, AttemptStarted, Outcome, Stop
 
@@ -90,16 +92,41 @@ def test_set_up_commands_come_first_and_one_that_fails_is_the_end(harness: Local
 
 
 def shut_down(harness: LocalHarness, node: str) -> None:
-    """SIGTERM to every process of the node's jobs, and then to their supervisors, as systems do."""
+    """SIGTERM to every process of the node's jobs and to their supervisors, which are stopped meanwhile.
+
+    The last step of systemd, and killall5, do so with all processes.
+    """
     supervisors = harness.supervisors(node)
+    for pid in supervisors:
+        os.kill(pid, signal.SIGSTOP)
     for pid in harness.jobs():
         with suppress(ProcessLookupError, FileNotFoundError):  # it ended by itself
             environment = Path(f"/proc/{pid}/environ").read_bytes()
             if str(harness.agent_folder(node)).encode() in environment:
                 os.kill(pid, signal.SIGTERM)
     for pid in supervisors:
-        with suppress(ProcessLookupError):  # its job has ended, and so has it
-            os.kill(pid, signal.SIGTERM)
+        os.kill(pid, signal.SIGTERM)
+        os.kill(pid, signal.SIGCONT)
+
+
+@pytest.mark.parametrize("code", [0, 143, -signal.SIGTERM])
+def test_the_supervisor_may_be_sent_its_sigterm_after_the_job_has_ended(
+    code: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in ("_SUCCESS_SECONDS", "_OTHERS_SECONDS"):
+        monkeypatch.setattr(supervisor, name, 60.0)
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, supervisor._AWAITED)
+    late = (get_ident(), signal.SIGTERM)
+    try:
+        Timer(0.05, signal.pthread_kill, late).start()
+        assert supervisor._shutdown_follows(code, {})
+        monkeypatch.setattr(supervisor, "_OTHERS_SECONDS", 0.0)
+        done = tmp_path / "done"
+        done.touch()
+        assert not supervisor._shutdown_follows(code, {"VOLVELLE_DONE": str(done)})
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def test_an_end_that_nobody_saw_has_its_own_time(harness: LocalHarness) -> None:

@@ -184,3 +184,12 @@ def test_a_guarantee_that_the_forecast_exceeds_is_said_to_be_at_risk(
     assert formatting.format_risk(job | {"guarantee": None, "due": 100.0}) == said
     assert formatting.format_risk(job | {"guarantee": {"finish_by": None}}) == ""
     assert formatting.format_risk(job | {"predicted_p50": 90.0, "guessed": True}) == ""
+
+
+def test_a_dry_run_of_an_array_says_how_many_are_guaranteed(harness: ControllerHarness) -> None:
+    request = due(10, within=25).model_copy(update={"array": 3})
+    found = foretell(harness, request)
+    assert (found.guaranteed, found.rejected) == (2, 0)
+    assert found.start is not None and found.p50 is not None and found.guarantee is not None
+    assert found.p50 - found.start == pytest.approx(30, abs=1)
+    assert found.guarantee.finish_by is None

@@ -24,13 +24,6 @@ EPOCH = 1000.0
 HOUR = 3600.0
 
 
-@pytest.fixture(autouse=True)
-def enough_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is suggested here does not depend on how busy this machine is."""
-    monkeypatch.setattr(suggestions_module, "BUDGET_SECONDS", 60.0)
-    monkeypatch.setattr(suggestions_module, "_BUDGET_OF_MANY_SECONDS", 60.0)
-
-
 def wanted(gpus: int, **others: object) -> JobRequest:
     return JobRequest.model_validate({"command": "train", "gpus": gpus, "estimate": "1h"} | others)
 
@@ -204,13 +197,14 @@ def test_if_forecasts_are_slow_only_immediate_starts_are_suggested(policy: str) 
         assert EPOCH + 10 <= change.start <= EPOCH + 10 + period
 
 
-def test_an_exhausted_time_budget_is_reported_as_incomplete(
-    monkeypatch: pytest.MonkeyPatch,
+@pytest.mark.parametrize(("gpus", "complete"), [(16, True), (32, False)])
+def test_candidates_beyond_those_that_are_allowed_are_reported_as_not_tried(
+    gpus: int, complete: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(suggestions_module, "BUDGET_SECONDS", -1.0)
-    requests = wanted(3), wanted(4)
-    found = suggestions_for(scheduler_of(parse_cluster("1x4"), "fifo", *requests), 1, requests[1])
-    assert (found.changes, found.complete) == ((), False)
+    monkeypatch.setattr(suggestions_module, "_TRIED_JOBS", 0)
+    requests = wanted(30), wanted(gpus)
+    found = suggestions_for(scheduler_of(parse_cluster("1x32"), "fifo", *requests), 1, requests[1])
+    assert found.complete is complete
 
 
 def test_the_live_scheduler_is_unchanged() -> None:

@@ -368,6 +368,12 @@ def test_arguments_may_be_one_text(trace: Path) -> None:
     )
 
 
+def test_rows_that_are_odd_are_shown(tmp_path: Path) -> None:
+    rows = "id,submit_time,start_time,duration,gpus\na,100,50,60,1\nb,200,250,60,1\n"
+    (tmp_path / "odd.csv").write_text(rows)
+    assert "1 odd (start before they were submitted 1)" in repr(vv.read(tmp_path / "odd.csv"))
+
+
 def test_shown_are_the_metrics_that_were_asked_for(trace: Path) -> None:
     compared = vv.compare(trace, "1x8", policies=["fifo", "las"], metrics=["jct:max"])
     assert [column.key for column in compared.tables()[0].columns][1:] == ["jct:max"]

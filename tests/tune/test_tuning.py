@@ -20,11 +20,13 @@ from volvelle.model.cluster import Cluster, FailureProcess, parse_cluster
 from volvelle.model.job import Job, Truth
 from volvelle.model.problems import Problem
 from volvelle.model.throughput import Amdahl
+from volvelle.report.charts.marks import Panel, Rect
 from volvelle.simulate.run import Setting, simulate
 from volvelle.simulate.sources import generated
 from volvelle.testing.scenario import linear_job
 from volvelle.tune.evaluate import evaluate
 from volvelle.tune.front import Candidate, Front, front_of, read_evaluated
+from volvelle.tune.picture import drawing
 from volvelle.tune.samples import draw, split
 from volvelle.tune.search import Search, SearchProgress, tune
 from volvelle.workload.workload import Workload
@@ -296,6 +298,28 @@ def test_parameters_stay_while_refining() -> None:
         written = point.parameters.split(",")
         assert written[0] == "round=600"
         assert sum(part.startswith("efficiency=") for part in written) == 1
+
+
+def _sees(*means: tuple[float, float]) -> tuple[str, float]:
+    """The words under the chart's title, and the last square's place from the left, as a share of all."""
+    tried = tuple(Candidate((), "", (mean,)) for mean in means)
+    chosen = tuple(front_of(tried, (JCT, ERROR)))
+    drawn = drawing(Front("las", (JCT, ERROR), chosen, tried, {}), 0, 1)
+    (panel,) = (mark for mark in drawn.marks if isinstance(mark, Panel))
+    squares = [mark for mark in panel.marks if isinstance(mark, Rect)]
+    last = squares[len(means) - 1]
+    return drawn.description, (last.x + last.width / 2 - panel.x) / panel.width
+
+
+def test_a_configuration_far_off_stands_on_the_edge_of_tunes_chart() -> None:
+    near = [(100.0 + at, 20.0 - at) for at in range(10)]
+    words, _ = _sees(*near)
+    assert "far off" not in words
+    words, place = _sees(*near, (109.5, 12.0), (900.0, 21.0))
+    assert "1 far off stands on the edge" in words
+    assert place == pytest.approx(0.97, abs=0.03)
+    words, _ = _sees(*near, (900.0, 1.0))  # of the front
+    assert "on a log scale" in words
 
 
 def test_a_policy_without_a_finer_space_is_not_refined() -> None:

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from volvelle.cli.moments import format_moment
+from volvelle.cli.moments import format_moment, seconds_of
 from volvelle.cli.rows import Head
 from volvelle.model.tolerances import SAME_END
 from volvelle.model.units import format_duration
@@ -40,11 +40,10 @@ def format_start(job: Job, now: datetime) -> str:
         return format_moment(job["started"], now)
     if job["state"] in OVER or job["predicted_start"] is None:
         return "-"
-    start = max(job["predicted_start"], now.timestamp())
-    attached = job.get("attached")
-    return "~" + format_interval(
-        start, max(start, attached["start_p90"]) if attached else start, now
-    )
+    start, attached = max(job["predicted_start"], seconds_of(now)), job.get("attached")
+    if not attached:
+        return f"~{format_moment(start, now)}"
+    return "~" + format_interval(start, max(start, attached["start_p90"]), now)
 
 
 def attached_heads(titles: Mapping[str, str], now: datetime) -> Iterator[Head]:

@@ -160,7 +160,7 @@ def why(which: Which, output: options.Output = Form.TABLE) -> None:
         return
     from volvelle.cli import formatting
     from volvelle.cli.moments import local_now
-    from volvelle.dashboard.sentences import UNDERTAKEN
+    from volvelle.dashboard.sentences import NOT_ALL_TRIED, UNDERTAKEN
 
     now = local_now()
     job = found["job"]
@@ -204,7 +204,7 @@ def why(which: Which, output: options.Output = Form.TABLE) -> None:
     if waits and found["complete"] and not found["changes"] and job["attached"] is None:
         print("No change that was tried would let it finish sooner.")
     if not found["complete"]:
-        print("Not every change that could help was tried: an answer may take only so long.")
+        print(NOT_ALL_TRIED)
 
 
 def _print_deadline(job: Row, now: "datetime") -> None:

@@ -73,6 +73,12 @@ def format_moment(seconds: float | None, now: datetime) -> str:
 
 
 @lru_cache
+def seconds_of(now: datetime) -> float:
+    """Seconds since the epoch; a queue asks for each of its rows."""
+    return now.timestamp()
+
+
+@lru_cache
 def _reader_at(now: datetime) -> Callable[[float], str]:
     """`format_moment` for one reader.
 

@@ -99,11 +99,20 @@ def reproduce(
 
 def _listed(registry: "Registry", chosen: "Sequence[Study]") -> "Table":
     from volvelle.report.table import Column, Table
+    from volvelle.studies.pages import took
     from volvelle.studies.registry import sections
 
-    columns = [Column(key, key) for key in ("paper", "where", "study", "small size", "needs")]
+    heads = ("paper", "where", "study", "CPU time", "small size", "needs")
+    columns = [Column(key, key) for key in heads]
     rows = [
-        (paper.title, one.where, one.name, _size(one.small), ", ".join(one.needs))
+        (
+            paper.title,
+            one.where,
+            one.name,
+            took(registry.seconds.get(one.name)),
+            _size(one.small),
+            ", ".join(one.needs),
+        )
         for paper, studies in sections(chosen, registry.papers)
         for one in studies
     ]

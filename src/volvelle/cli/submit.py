@@ -338,7 +338,15 @@ def _print_forecast(forecast: dict[str, Any], request: "JobRequest", output: For
 
     now = local_now()
     text = formatting.format_forecast(forecast, now, estimated=request.estimate is not None)
+    if request.array > 1:
+        text = f"an array of {request.array}, from its first start to its last finish: {text}"
     print(text + _format_deadline(forecast["deadline_share"], request, now.timestamp()))
+    if 0 < forecast["rejected"] < request.array:
+        print(f"{forecast['rejected']} of its {request.array} would be rejected")
+    if 0 < forecast["guaranteed"] < request.array:
+        print(
+            f"{forecast['guaranteed']} of its {request.array} would be guaranteed, at least one would not:"
+        )
     if forecast["reason"]:
         before = formatting.counted(forecast["ahead"], "job")
         print(forecast["reason"] + (f"; {before} before it" if forecast["ahead"] else ""))

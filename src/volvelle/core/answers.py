@@ -54,8 +54,10 @@ def _allocate(scheduler: SchedulerState) -> None:
         allocation = policy.allocate(view)
     view.jobs.keep_own()
     if wrong := _what_is_wrong(allocation, view) or _beyond_gang(policy, allocation, view):
-        if is_own(policy.allocate):
-            raise wrong_answer(f"policy {policy.name!r}", policy.allocate, wrong, mend=asked)
+        kernel = policy.kernel(named=scheduler.resources.named)
+        decide = policy.allocate if kernel is None else kernel.decide
+        if is_own(decide):
+            raise wrong_answer(f"policy {policy.name!r}", decide, wrong, mend=asked)
         raise Problem(f"policy {policy.name!r} {wrong}", mend=asked)
     if scheduler.rules.decides == KERNEL and not scheduler.rules.yields:
         raise Problem(f"policy {policy.name!r} fails as machine code only", mend=asked)

@@ -189,7 +189,7 @@ class Beliefs:
         s = self._state
         table = self._curves.table(
             s.jobs,
-            [int(row) for row in view.rows],
+            view.rows,
             lambda number: self.known[number].believed,
             self._resources.types,
             np.array(s.types.capacity, dtype=np.float64),

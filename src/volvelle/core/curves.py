@@ -54,10 +54,9 @@ class RateCurves:
             self._table = np.zeros((0, len(gpu_types), most + 1))
             for row in rows:
                 jobs.curve[row] = -1.0
-        for row in rows:
-            if jobs.curve[row] < 0.0:
-                truth = believed(int(jobs.number[row]))
-                jobs.curve[row] = float(self._curve_of(truth, float(jobs.done[row]), gpu_types))
+        for row in _unknown(jobs, rows):
+            truth = believed(int(jobs.number[row]))
+            jobs.curve[row] = float(self._curve_of(truth, float(jobs.done[row]), gpu_types))
         return self._table
 
     def digests(self, curves: IntColumn) -> bytes:
@@ -139,6 +138,14 @@ class ThroughputTables:
             for t, gpu_type in enumerate(gpu_types):
                 rates[table, t, 1:] = [model.rate(n, gpu_type) for n in range(1, most + 1)]
         return rates
+
+
+def _unknown(jobs: Jobs, rows: Sequence[int]) -> list[int]:
+    """The ``rows`` of jobs without a curve."""
+    if isinstance(jobs.curve, np.ndarray):
+        unknown: list[int] = np.asarray(rows)[jobs.curve[rows] < 0.0].tolist()
+        return unknown
+    return [row for row in rows if jobs.curve[row] < 0.0]
 
 
 def unit_rate(truth: Truth) -> float:

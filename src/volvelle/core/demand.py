@@ -5,15 +5,36 @@ without one wants what its user declares (`JobSpec.cpus`, `JobSpec.memory_gb`), 
 its proportional share. No job wants more than its nodes have.
 """
 
-from typing import NamedTuple
+from collections.abc import Iterable, Iterator, Mapping
+from typing import NamedTuple, Self
 
 import numpy as np
 
+from volvelle.core.stock import Standing, Stock
+from volvelle.model.arrays import FloatColumn
 from volvelle.model.job import JobSpec
 from volvelle.model.sensitivity import Sensitivity
 
 Amounts = tuple[float, float]
 """CPUs and GB of memory, per GPU."""
+
+
+class Declared(NamedTuple):
+    """Facts of jobs: declared amounts per GPU, (2, jobs), 0 where there are none.
+
+    profiles: by the place of the job.
+    """
+
+    amounts: FloatColumn
+    profiles: Mapping[int, Sensitivity]
+
+    @classmethod
+    def of(cls, jobs: Iterable[tuple[JobSpec, Sensitivity | None]]) -> Self:
+        """Of these jobs, with the profile that each is believed to have."""
+        jobs = list(jobs)
+        amounts = [(spec.cpus / spec.gpus, spec.memory_gb / spec.gpus) for spec, _ in jobs]
+        profiles = {place: one for place, (_, one) in enumerate(jobs) if one is not None}
+        return cls(np.array(amounts).T, profiles)
 
 
 class Wants(NamedTuple):
@@ -40,19 +61,34 @@ class Wants(NamedTuple):
         )
 
 
-def wants_of(spec: JobSpec, profile: Sensitivity | None, share: Amounts, most: Amounts) -> Wants:
-    """The demand of a job whose GPUs have a proportional ``share`` and, at the ``most``, that each."""
-    if profile is not None:
-        fallback = profile.least_within(*share)
-        cpus, memory = profile.least_within(*most)
-        return Wants((max(cpus, fallback[0]), max(memory, fallback[1])), fallback, profile)
-    demand = (
-        min(_declared(spec.cpus / spec.gpus, share[0]), most[0]),
-        min(_declared(spec.memory_gb / spec.gpus, share[1]), most[1]),
-    )
-    return Wants(demand, (min(demand[0], share[0]), min(demand[1], share[1])), None)
+class AllWants(NamedTuple):
+    """`Wants` of several jobs: demands and fallbacks, (2, jobs) each, and profiles by place."""
+
+    demand: FloatColumn
+    fallback: FloatColumn
+    profiles: Mapping[int, Sensitivity]
+
+    def each(self) -> Iterator[Wants]:
+        """The needs of one job after the other."""
+        pairs = zip(self.demand.T.tolist(), self.fallback.T.tolist(), strict=True)
+        for place, ((cpus, memory), fallback) in enumerate(pairs):
+            yield Wants((cpus, memory), (fallback[0], fallback[1]), self.profiles.get(place))
 
 
-def _declared(amount: float, share: float) -> float:
-    """The declaration, or the share where there is none; nothing of a resource without end."""
-    return amount or (share if np.isfinite(share) else 0.0)
+def wants_of(declared: Declared, share: FloatColumn, most: FloatColumn) -> AllWants:
+    """The wants of jobs whose GPUs have a proportional ``share`` and at ``most`` that: (2, jobs)."""
+    otherwise = np.where(np.isfinite(share), share, 0.0)  # nothing of a resource without end
+    demand = np.minimum(np.where(declared.amounts > 0.0, declared.amounts, otherwise), most)
+    fallback = np.minimum(demand, share)
+    for place, profile in declared.profiles.items():
+        fallback[:, place] = profile.least_within(*share[:, place].tolist())
+        demand[:, place] = profile.least_within(*most[:, place].tolist())
+        demand[:, place] = np.maximum(demand[:, place], fallback[:, place])
+    return AllWants(demand, fallback, declared.profiles)
+
+
+def wants_where(declared: Declared, standing: Standing, stock: Stock) -> AllWants:
+    """The wants of jobs where they stand."""
+    here, first = stock.capacity[:, standing.place], standing.first[:-1]
+    share = np.minimum.reduceat(here / stock.gpus[standing.place], first, axis=1)
+    return wants_of(declared, share, np.minimum.reduceat(here / standing.gpus, first, axis=1))

@@ -42,6 +42,22 @@ def _reads_the_clock(function: Any, bound: bool) -> bool:
     )
 
 
+_COME_WITH = {
+    *("number", "submit_time", "gpus", "min_gpus", "max_gpus"),
+    *("weight", "priority", "deadline", "total_seconds"),
+}
+
+
+def stands_still(key: Key) -> bool:
+    """Whether ``key`` reads only what jobs come with and constants: no decision changes it."""
+    function = function_of(key)
+    named = function.__globals__
+    return not goes_by_time(key) and all(
+        name in _COME_WITH or isinstance(named.get(name), (int, float))
+        for name in function.__code__.co_names
+    )
+
+
 _BY_DURATIONS = {
     "work_done",
     "remaining_work",

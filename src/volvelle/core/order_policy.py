@@ -59,6 +59,16 @@ class OrderPolicy(Policy):
         """Serve the jobs in order of `key`; it is not needed where all can be served."""
         if enough := all_served(view, elastic=self.elastic):
             return enough
+        return fill_in_order(
+            view,
+            self.ranked(view),
+            preemptive=self.preemptive,
+            strict=self.strict,
+            elastic=self.elastic,
+        )
+
+    def ranked(self, view: View) -> IntColumn:
+        """Places in a view in order of `key`."""
         jobs = view.jobs.declaring(view.spec)
         with np.errstate(all="ignore"):  # infinite keys are keys, and NaN is refused
             keys = numbers(self.order_key, self.key(jobs, view.now), f"policy {self.name!r}")
@@ -69,13 +79,13 @@ class OrderPolicy(Policy):
         if (unknown := np.isnan(keys)).any():
             what = f"NaN as the key of job {int(view.jobs.number[unknown.argmax()])}"
             raise wrong_keys(self.order_key, f"policy {self.name!r} gave {what}")
-        return fill_in_order(
-            view,
-            rank(keys),
-            preemptive=self.preemptive,
-            strict=self.strict,
-            elastic=self.elastic,
-        )
+        return rank(keys)
+
+    def served(self, view: View) -> IntColumn:
+        """Places in a view in the order in which a decision serves jobs."""
+        if all_served(view, elastic=self.elastic):
+            return np.arange(len(view.jobs))
+        return self.ranked(view)
 
 
 def _check_arguments(key: Callable[..., ArrayLike], *wanted: str) -> None:

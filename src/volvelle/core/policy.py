@@ -20,12 +20,13 @@ from volvelle.core import columns
 from volvelle.core.columns import COUNT, CURVE, HELD, TYPE
 from volvelle.core.compiled import kernel
 from volvelle.core.decision import Promise
+from volvelle.core.demand import Declared
 from volvelle.core.events import TrainingReported
 from volvelle.core.fill import TARGET, TARGET_REASON, TARGET_TYPE, ClusterNow
 from volvelle.core.groups import over_all
 from volvelle.core.machine_code.kernels import names_in
 from volvelle.core.mistakes import is_own
-from volvelle.core.parts import JobPart, KnownJob
+from volvelle.core.parts import JobPart
 from volvelle.core.registry import Registry
 from volvelle.core.space import Space
 from volvelle.core.state import CHANGED, INFINITY, Reason
@@ -249,8 +250,8 @@ class Policy(JobPart):
         """
         return None
 
-    def divide(self, jobs: Sequence[KnownJob], standing: Standing, stock: Stock) -> FloatColumn:
-        """CPUs and memory per GPU, (2, jobs), of the ``jobs`` that have GPUs, where these stand.
+    def divide(self, declared: Declared, standing: Standing, stock: Stock) -> FloatColumn:
+        """CPUs and memory per GPU, (2, jobs), of the jobs that have GPUs, where these stand.
 
         Asked at every decision, if it `divides` and there is something to divide. Finite.
         """

@@ -211,7 +211,7 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
             setattr(state, name, np.frombuffer(numbers, kind).tolist())
         state.jobs.curve[:] = [-1.0] * len(state.jobs)  # curves are worked out again
         other_policy = policy.label != self.header.composition.policy
-        if other_policy:
+        if other_policy or self.tables["jobs"].more != policy.columns:
             state.jobs.set_more(policy.columns)
             state.clock[NAMED_WAKE] = INFINITY
         scheduler.replace_state(state, order_anew=other_policy)

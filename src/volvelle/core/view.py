@@ -96,14 +96,16 @@ class JobView:
 
     def matrix_of(self, columns: Sequence[int]) -> FloatColumn:
         """The same, which may be 0 in other known columns than these."""
-        if self._matrix is not None or self._own is not None or not isinstance(self.rows, list):
+        if self._matrix is not None or self._own is not None:
             return self.matrix
         floats = self._jobs.floats
         found = np.zeros((len(floats) - COLUMNS + COUNT, len(self.rows)))
-        own = floats[COLUMNS:]
-        found[[*columns, *range(COUNT, len(found))]] = self._listed(
-            [*map(floats.__getitem__, columns), *own]
-        )
+        places = [*columns, *range(COUNT, len(found))]
+        stored = [*columns, *range(COLUMNS, len(floats))]
+        if isinstance(self.rows, list):
+            found[places] = self._listed([floats[place] for place in stored])
+        else:
+            found[places] = floats[np.array(stored)[:, None], self.rows]
         self._own = found[COUNT:]
         return found
 

@@ -24,6 +24,7 @@ from volvelle.metrics import series
 from volvelle.metrics.catalogue import Metric
 from volvelle.metrics.outcomes import JobStatus, Outcomes
 from volvelle.model.cluster import Cluster
+from volvelle.model.job import JobSpec
 from volvelle.model.problems import Problem
 from volvelle.report.gantt import bars_of
 
@@ -53,6 +54,7 @@ class RunMoments:
     outcomes: Outcomes
     metrics: Sequence[Metric] = ()
     end: float = field(init=False)
+    named: bool = field(init=False)
     _origin: float = field(init=False)
     _holdings: dict[int, list[_Holding]] = field(init=False)
 
@@ -64,11 +66,12 @@ class RunMoments:
         self._submitted = self.outcomes.submit_time - self._origin
         bars = bars_of(self.outcomes, MAX_HOLDINGS)
         gpus = -(-bars.lanes // bars.per_gpu)
-        named = bars.placed and gpus == self.cluster.gpus
+        self.named = bars.placed and gpus == self.cluster.gpus
+        """Whether it is known on which nodes jobs were: a placement may only count GPUs."""
         self._nodes = (
             [(node.name, node.gpu_type, node.gpus) for node in self.cluster.nodes]
-            if named
-            else [("GPU", "", gpus)]  # the placement only counted
+            if self.named
+            else [("all", "", gpus)]
         )
         self._first = np.cumsum([0, *(count for _, _, count in self._nodes)]).tolist()
         pieces: defaultdict[tuple[int, float, float], set[int]] = defaultdict(set)
@@ -130,7 +133,7 @@ class RunMoments:
         earlier = sum(each.end <= at for each in holdings)
         return {
             "number": job,
-            "name": spec.name or spec.id,
+            "name": _name(spec, job),
             "user": spec.user,
             "state": "waiting" if current is None else "running",
             "gpus": float(outcomes.gpus[job]),
@@ -152,7 +155,7 @@ class RunMoments:
         rows = [
             HoldingRow(
                 number=job,
-                name=spec.name or spec.id,
+                name=_name(spec, job),
                 user=spec.user,
                 start=round(each.start),
                 end=round(each.end),
@@ -200,7 +203,7 @@ class RunMoments:
             spec, told = outcomes.specs[job], outcomes.predicted_p50
             status = str(outcomes.status[job])
             yield {
-                "number": job, "name": spec.name or spec.id, "user": spec.user, "state": status,
+                "number": job, "name": _name(spec, job), "user": spec.user, "state": status,
                 "gpus": float(outcomes.gpus[job]), "submitted": round(float(self._submitted[job])),
                 "first_started": _moment(outcomes.first_start[job], self._origin),
                 "ended": _moment(self._left[job], 0.0),
@@ -228,6 +231,11 @@ def _of_jobs(metric: Metric, outcomes: Outcomes) -> list[float]:
         )
     numbers: list[float] = np.asarray(metric(outcomes)).tolist()
     return numbers
+
+
+def _name(spec: JobSpec, job: int) -> str:
+    """Its name, else its id in the trace, where that is not its number."""
+    return spec.name or ("" if spec.id == str(job) else spec.id)
 
 
 def _moment(seconds: float | None, origin: float) -> int | None:

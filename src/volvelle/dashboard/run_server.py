@@ -53,6 +53,7 @@ class _Handler(BaseHTTPRequestHandler):
             shown = [{"name": m.name, "title": m.title, "unit": m.unit} for m in run.metrics]
             who = {
                 "user": run.name, "role": "run", "expires": None, "end": run.end, "metrics": shown,
+                "titles": {} if run.named else {"node": "cluster"},
             }  # fmt: skip
             return self._send(200, who)
         if path not in known:

@@ -8,7 +8,13 @@ UNDERTAKEN = (
 )
 """The meaning of a guarantee beside a forecast."""
 
+NOT_ALL_TRIED = (
+    "Not every change that could help was tried: the more jobs there are, the fewer are."
+)
+"""The answer to what would help was cut short."""
+
 
 def sentences_js() -> str:
     """The sentences as a module of JavaScript."""
-    return f"export const UNDERTAKEN = {json.dumps(UNDERTAKEN)};\n"
+    named = {"UNDERTAKEN": UNDERTAKEN, "NOT_ALL_TRIED": NOT_ALL_TRIED}
+    return "".join(f"export const {name} = {json.dumps(text)};\n" for name, text in named.items())

@@ -63,7 +63,7 @@ class Jobs(Columnar):
     def __repr__(self) -> str:
         name, report, said = self.workload.name, self.report, ""
         if report is not None:
-            said = f", {report}" if report.dropped or report.repaired else ""
+            said = f", {report}" if report.dropped or report.repaired or report.odd else ""
             more = (report.contradiction, *map(python_of, report.assumed))
             said += "".join(f"; {each}" for each in more if each)
         return f"<{len(self):,} jobs of {name}{said}>"

@@ -79,10 +79,9 @@ def _overview(studies: Sequence[Study], results: Results) -> str:
     rows = []
     for study in studies:
         name = f"[{study.stem}]({results.link(study)}/{study.stem}.md)"
-        seconds = results.seconds.get(study.name)
-        took = "" if seconds is None else _duration(seconds)
+        time = took(results.seconds.get(study.name))
         rows.append(
-            (study.where, name, counted(results.claims(study)), took, f"`{command(study)}`")
+            (study.where, name, counted(results.claims(study)), time, f"`{command(study)}`")
         )
     return table(("where", "study", "claims that hold", "CPU time", "command"), rows)
 
@@ -114,7 +113,10 @@ def _code(where: str, results: Results) -> str:
     return f"[{where}]({results.repository}/{where}/README.md)"
 
 
-def _duration(seconds: float) -> str:
+def took(seconds: float | None) -> str:
+    """A CPU time in words; "" where none was measured."""
+    if seconds is None:
+        return ""
     return f"{seconds:.0f} s" if seconds < 120 else f"{seconds / 60:.0f} min"
 
 

@@ -45,7 +45,7 @@ def gpus_are_distinct_of_the_type_and_on_nodes_that_take_jobs(placement: str) ->
 
     under = st.sampled_from(["srtf", "fifo-skip", "las:round=30"])
     on_random(
-        40, check, scenario=scenarios(replace(EVERYTHING, levels=True, uneven=True)), policy=under
+        24, check, scenario=scenarios(replace(EVERYTHING, levels=True, uneven=True)), policy=under
     )
 
 
@@ -63,7 +63,7 @@ def a_gang_that_fits_gets_exactly_its_count_of_free_gpus(placement: str) -> None
             assert taken.sum() == gpus
             assert np.all((taken >= 0) & (taken <= free))
 
-    on_random(100, check, resources=clusters_in_use(), data=st.data())
+    on_random(60, check, resources=clusters_in_use(), data=st.data())
 
 
 class Moves(EachMoment):
@@ -103,7 +103,7 @@ def a_job_whose_share_is_unchanged_keeps_its_gpus(placement: str) -> None:
         assert not moves.moved
 
     under = st.sampled_from(["srtf", "max-min", "las:round=30"])
-    on_random(30, check, scenario=scenarios(EVERYTHING), policy=under)
+    on_random(20, check, scenario=scenarios(EVERYTHING), policy=under)
 
 
 @placement_promises.promise()

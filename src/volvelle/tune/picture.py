@@ -1,6 +1,7 @@
 """The page and the pictures of a front: the trade-off, what each point is and what it costs, in words."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import combinations
 from pathlib import Path
 
@@ -17,6 +18,9 @@ PAGE = "front.html"
 
 _WIDE = 30.0
 """An axis is logarithmic where its figures differ by more than this factor."""
+_FAR = 3.0
+"""Configurations are far off beyond the third quartile by more than so many times what lies between the first
+and it. They do not stretch an axis: they stand on its edge."""
 _MARGIN = 0.05
 """Of what the points span, beside them."""
 _SHOWN_QUEUES = 6
@@ -93,9 +97,16 @@ def drawing(front: Front, x: int, y: int) -> Drawing:
     said = "every square is a configuration, simulated on the same samples"
     if across.log or upright.log:
         said += "; on a log scale 0 stands on the edge"
+    inside = [replace(k, x=_within(k.x, across), y=_within(k.y, upright)) for k in kinds]
+    if far := int(((inside[0].x < kinds[0].x) | (inside[0].y < kinds[0].y)).sum()):
+        said += f"; {far} far off stand{'s' if far == 1 else ''} on the edge"
     return scatter(
-        f"{title_of(second)} against {title_of(first)}", kinds, across, upright, subtitle=said
+        f"{title_of(second)} against {title_of(first)}", inside, across, upright, subtitle=said
     )
+
+
+def _within(column: FloatColumn, axis: Axis) -> FloatColumn:
+    return column if axis.high is None else np.minimum(column, axis.high)
 
 
 def table(front: Front) -> Table:
@@ -188,19 +199,30 @@ def _dots(
 
 
 def _axis(objective: Objective, columns: list[FloatColumn]) -> Axis:
-    values = np.concatenate(columns)
-    above = values[values > 0]
-    log = bool(len(above)) and float(above.max()) > _WIDE * float(np.quantile(above, 0.05))
-    column = measure_column(objective)
-    seconds = objective.metric.unit == "s"
-    unit = "" if seconds or objective.metric.unit == "1" else objective.metric.unit
-    low = high = None
+    """The axis of ``columns``: of the first, all that was tried, what is not far off; of the others all."""
+    values, kept = np.concatenate(columns), np.concatenate(columns[1:])
+    log, low, high = _is_wide(values), None, None
     if len(values) and not log:
-        least, most = float(values.min()), float(values.max())
+        first, third = np.quantile(values, [0.25, 0.75])
+        fence = third + _FAR * (third - first) if third > first else np.inf
+        needed = float(kept.max()) if len(kept) else -np.inf
+        least = float(values.min())
+        log = least > 0.0 and needed > max(fence, _FAR * third)
+    if len(values) and not log:
+        most = float(values[values <= max(fence, needed)].max())
         margin = _MARGIN * (most - least) or 1.0
         low = least - margin if least < 0.0 else max(0.0, least - margin)
         high = most + margin
+    column = measure_column(objective)
+    seconds = objective.metric.unit == "s"
+    unit = "" if seconds or objective.metric.unit == "1" else objective.metric.unit
     return Axis(column.title, "duration" if seconds else "number", unit, log, low, high)
+
+
+def _is_wide(values: FloatColumn) -> bool:
+    """Whether the largest is by far more than nearly the least that is positive."""
+    above = values[values > 0]
+    return bool(len(above)) and float(above.max()) > _WIDE * float(np.quantile(above, 0.05))
 
 
 def _pairs(front: Front) -> list[tuple[int, int]]:

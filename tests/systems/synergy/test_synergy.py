@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from volvelle.core.demand import Wants, wants_of
+from volvelle.core.demand import AllWants, Declared, Wants, wants_where
 from volvelle.core.parts import KnownJob
 from volvelle.core.policy import policies
 from volvelle.core.stock import Standing, Stock
@@ -19,8 +19,7 @@ from volvelle.model.job import JobSpec, Truth
 from volvelle.model.problems import Problem
 from volvelle.model.tolerances import SAME_SHARE
 from volvelle.systems.synergy.generator import MODELS
-from volvelle.systems.synergy.opt import columns_of, optimum
-from volvelle.systems.synergy.policy import all_wants
+from volvelle.systems.synergy.opt import optimum
 from volvelle.systems.synergy.tune import tune
 from volvelle.testing.resources import sensitivities
 
@@ -39,8 +38,16 @@ class Case:
     stock: Stock
 
     @property
+    def columns(self) -> AllWants:
+        return wants_where(declared(self.jobs), self.standing, self.stock)
+
+    @property
     def wants(self) -> list[Wants]:
-        return all_wants(self.jobs, self.standing, self.stock)
+        return list(self.columns.each())
+
+    @property
+    def demands(self) -> tuple[FloatColumn, FloatColumn]:
+        return self.columns[:2]
 
     @property
     def places(self) -> tuple[IntColumn, IntColumn, FloatColumn, FloatColumn]:
@@ -66,6 +73,10 @@ def known(
 ) -> KnownJob:
     spec = JobSpec(id=str(number), submit_time=0.0, gpus=gpus, cpus=cpus, memory_gb=memory_gb)
     return KnownJob(spec, Truth(work=1.0, sensitivity=profile))
+
+
+def declared(jobs: list[KnownJob]) -> Declared:
+    return Declared.of((job.spec, job.believed.sensitivity) for job in jobs)
 
 
 @st.composite
@@ -113,7 +124,7 @@ def check_promises(case: Case, amounts: FloatColumn) -> None:
 @settings(max_examples=300)
 @given(cases())
 def test_tuning_keeps_its_promises_compiled_and_plain(case: Case) -> None:
-    demand, fallback = columns_of(case.wants)
+    demand, fallback = case.demands
     amounts = tune(*case.places, demand, fallback, False)
     assert np.array_equal(amounts, plain(tune)(*case.places, demand, fallback, False))
     check_promises(case, amounts)
@@ -126,7 +137,7 @@ def test_tuning_keeps_its_promises_compiled_and_plain(case: Case) -> None:
 
 @given(cases())
 def test_leftovers_only_add_and_leave_nothing_that_somebody_wants(case: Case) -> None:
-    demand, fallback = columns_of(case.wants)
+    demand, fallback = case.demands
     before = tune(*case.places, demand, fallback, False)
     amounts = tune(*case.places, demand, fallback, True)
     assert np.array_equal(amounts, plain(tune)(*case.places, demand, fallback, True))
@@ -163,7 +174,7 @@ def test_the_last_to_come_is_served_from_those_who_have_most_above_their_share()
     def cpus(count: int) -> list[float]:
         standing = Standing(np.arange(count + 1), np.zeros(count, np.int64), np.ones(count))
         case = Case(jobs[:count], standing, Stock(np.array([[24.0], [500.0]]), np.array([8.0])))
-        amounts = tune(*case.places, *columns_of(case.wants), False)
+        amounts = tune(*case.places, *case.demands, False)
         check_promises(case, amounts)
         return [float(cpus) for cpus in amounts[0]]
 
@@ -174,14 +185,17 @@ def test_the_last_to_come_is_served_from_those_who_have_most_above_their_share()
 
 
 def test_a_job_nobody_knows_has_what_it_declares_or_else_its_share() -> None:
-    def demand(job: KnownJob, *most: float) -> tuple[float, float]:
-        return wants_of(job.spec, None, (3.0, 60.0), most).demand  # type: ignore[arg-type]
+    def demand(job: KnownJob, cpus: float = 24.0) -> list[float]:
+        stock = Stock(np.array([[cpus], [480.0]]), np.array([8.0]))
+        standing = Standing(np.array([0, 1]), np.array([0]), np.array([job.spec.gpus]))
+        wants = wants_where(declared([job]), standing, stock)
+        assert (wants.fallback <= wants.demand).all()
+        return wants.demand[:, 0].tolist()  # type: ignore[no-any-return]
 
-    assert demand(known(0, 2.0), 24.0, 500.0) == (3.0, 60.0)
-    assert demand(known(0, 2.0, cpus=20.0), 24.0, 500.0) == (10.0, 60.0)
-    assert demand(known(0, 2.0, cpus=99.0, memory_gb=10.0), 24.0, 500.0) == (24.0, 5.0)
-    unlimited = wants_of(known(0, 1.0).spec, None, (np.inf, 60.0), (np.inf, 500.0))
-    assert unlimited.demand == unlimited.fallback == (0.0, 60.0)
+    assert demand(known(0, 2.0)) == [3.0, 60.0]
+    assert demand(known(0, 2.0, cpus=20.0)) == [10.0, 60.0]
+    assert demand(known(0, 2.0, cpus=99.0, memory_gb=10.0)) == [12.0, 5.0]
+    assert demand(known(0, 1.0), np.inf) == [0.0, 60.0]
 
 
 # ---------------------------------------------------------------------- the optimum
@@ -218,12 +232,12 @@ def best_by_trying(case: Case) -> float:
 @given(cases(most_jobs=3))
 def test_the_program_is_within_its_gap_of_the_best_division(case: Case) -> None:
     pytest.importorskip("highspy", reason="the optimum needs the extra 'solvers'")
-    found = optimum(case.wants, case.standing, case.stock, 10.0)
+    found = optimum(case.columns, case.standing, case.stock, 10.0)
     check_promises(case, found.amounts)
     reached = value(case, found.amounts)
     best = best_by_trying(case)
     assert best <= reached * (1.0 + found.gap) + 1e-6, "the bound holds"
-    greedy = tune(*case.places, *columns_of(case.wants), False)
+    greedy = tune(*case.places, *case.demands, False)
     assert reached >= value(case, greedy) - 1e-9, "never worse than the heuristic"
 
 
@@ -239,9 +253,9 @@ def test_the_program_gives_cpus_to_those_who_gain_most() -> None:
     ]
     standing = Standing(np.arange(5), np.zeros(4, np.int64), np.ones(4))
     case = Case(jobs, standing, Stock(np.array([[19.0], [400.0]]), np.array([4.0])))
-    greedy = tune(*case.places, *columns_of(case.wants), False)
+    greedy = tune(*case.places, *case.demands, False)
     assert greedy[0].tolist() == pytest.approx([6.0, 4.75, 1.0, 1.0])
-    found = optimum(case.wants, case.standing, case.stock, 10.0)
+    found = optimum(case.columns, case.standing, case.stock, 10.0)
     assert found.amounts[0, 1] == 12.0
     assert found.gap < 0.05
     assert value(case, found.amounts) > 1.2 * value(case, greedy)
@@ -253,6 +267,11 @@ def test_the_program_gives_cpus_to_those_who_gain_most() -> None:
 def test_an_order_that_is_synergy_itself_is_refused() -> None:
     with pytest.raises(Problem, match=r"has an order of its own\. Name that one: order=srtf"):
         policies.make("synergy-tune:order=synergy-opt:order=srtf")
+
+
+def test_an_order_that_stands_still_is_kept_and_any_other_is_asked_for() -> None:
+    assert policies.make("synergy-tune:order=sjf").decider.name == "sjf"
+    assert policies.make("synergy-tune:order=las").decider.name == "synergy-tune"
 
 
 def test_the_order_may_have_a_parameter_of_its_own() -> None:

@@ -10,6 +10,8 @@ import pytest
 from volvelle.core.policy import policies
 from volvelle.model.cluster import parse_cluster
 from volvelle.model.job import Job, Reward
+from volvelle.systems.three_sigma.deciding import mean_of
+from volvelle.systems.three_sigma.past import begin, learn, past_of
 from volvelle.systems.three_sigma.policy import ThreeSigma
 from volvelle.testing.scenario import Run, Scenario, happen, linear_job
 
@@ -114,3 +116,15 @@ def test_a_program_says_how_far_from_the_best_its_rounding_is() -> None:
     assert gaps.solved > 0
     assert 0.0 <= gaps.worst < 1.0
     assert "3sigma" in policies.all()
+
+
+def test_means_and_quantiles_are_those_of_numpy_to_the_last_digit() -> None:
+    """Also where old factors are forgotten: after a thousand."""
+    rng, memory = np.random.default_rng(0), begin(1.0, 1)
+    values, factors = rng.lognormal(3.0, 2.0, (50, 10)), np.round(rng.lognormal(size=1100), 2)
+    assert [mean_of(row) for row in values] == values.mean(axis=1).tolist()
+    for at, factor in enumerate(factors.tolist(), 1):
+        learn(memory, 2.0 * factor, 2.0, np.ones(2))
+        if at in (20, 999, 1100):
+            told = np.quantile(factors[max(at - 1000, 0) : at], (np.arange(10) + 0.5) / 10)
+            assert past_of(memory).quantiles.tolist() == told.tolist()

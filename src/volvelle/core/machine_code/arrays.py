@@ -11,6 +11,7 @@ import struct
 import time
 from collections.abc import Callable, Iterator
 from functools import cache
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -157,21 +158,15 @@ def _call_of(loop: Any, arguments: Arguments, flat: bool, plain: bool) -> Callab
         result = room()
         at = addressof(result)
         if flat:
-            given = tuple(_flattened(given))
+            given = tuple(
+                chain.from_iterable([of if isinstance(of, tuple) else (of,) for of in given])
+            )
         if status := function(at, at + 8 * size, *given):
             raise_from(status, result[size])
         found = read(result)
         return bool(found) if returns_bool else found
 
     return call
-
-
-def _flattened(given: tuple[Any, ...]) -> Iterator[Any]:
-    for value in given:
-        if isinstance(value, tuple):
-            yield from value
-        else:
-            yield value
 
 
 def _size(result: str) -> int:

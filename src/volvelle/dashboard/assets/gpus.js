@@ -38,7 +38,8 @@ export function gpuMap(root, cluster, go) {
     const maps = types.map((type) => typeMap(type, holders, wide, root.clientWidth, seen, go, cluster.unit, colors));
     const users = [...colors].filter(([user]) => seen.has(user)).map(([user, series]) => h("li", {}, h("i", { class: series }), user));
     const kinds = Object.keys(KINDS).filter((kind) => seen.has(kind)).map((kind) => h("li", {}, h("i", { class: kind }), kind === "held" && users.length ? "others" : KINDS[kind]));
-    root.replaceChildren(h("div", { class: "types" }, maps), h("ul", { class: "legend" }, users, kinds));
+    root.replaceChildren(h("div", { class: "types" }, maps), h("ul", { class: "legend" }, users, kinds),
+      ...(cluster.unit === "cluster" ? [h("p", { class: "note" }, "This run's placement counted GPUs: on which nodes jobs were is not known. One such as consolidated names them.")] : []));
   };
   const observer = new ResizeObserver(draw);
   observer.observe(root);
@@ -87,7 +88,7 @@ function typeMap(type, holders, wide, most, seen, go, unit, colors) {
   });
   canvas.addEventListener("pointerleave", hideTip);
   canvas.addEventListener("click", (event) => { const job = at(event)?.job; if (job) go(`#/job/${job.number}`); });
-  const apart = unit === "node"; // else they are all in one
+  const apart = unit === "node"; // else they are all in one, or only counted
   const rest = [`${number(type.free)} free${apart && type.beside ? `, ${number(type.beside)} of them beside jobs` : ""}`, type.out ? `${number(type.out)} out of use` : ""];
   return h("div", {}, h("p", { class: "type" }, h("b", {}, h("a", { href: "#/nodes" }, type.type || "GPU")),
     ` ${number(type.held)} of ${number(type.gpus)} in use${apart ? ` on ${counted(type.nodes.length, unit)}` : ""}; ${rest.filter(Boolean).join("; ")}`), canvas);

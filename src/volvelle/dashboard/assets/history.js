@@ -19,9 +19,8 @@ const lateFor = (job) => (neededBy(job) && (job.state === "finished" || job.ende
 const isLate = (job) => lateFor(job) > 1;
 
 function keptText(job) {
-  const late = lateFor(job), what = guaranteeOf(job) ? "" : "deadline ", revoked = job.guarantee?.revoked ? "guarantee revoked; " : "";
-  if (late === null) return revoked.replace("; ", "");
-  return `${revoked}${what}${isLate(job) ? "missed" : what ? "met" : "kept"} by ${duration(Math.abs(late))}`;
+  const late = lateFor(job), what = guaranteeOf(job) ? "" : job.guarantee?.revoked ? "revoked; deadline: " : "deadline: ";
+  return late === null ? (job.guarantee?.revoked ? "revoked" : "") : `${what}${duration(Math.abs(late))} ${isLate(job) ? "late" : "early"}`;
 }
 
 export function history(root, { session, go }) {
@@ -32,19 +31,22 @@ export function history(root, { session, go }) {
       { name: "waited", title: "Waited", value: (job) => (job.first_started ? job.first_started - job.submitted : null), text: (job) => duration(job.first_started ? job.first_started - job.submitted : null), number: true },
       { name: "ended", time: true, title: "Ended", value: (job) => job.ended, text: (job) => moment(job.ended) },
       { name: "took", title: "Took", value: (job) => (job.ended ? job.ended - job.submitted : null), text: (job) => duration(job.ended ? job.ended - job.submitted : null), number: true },
-      { name: "told", time: true, line: true, title: "Told", value: (job) => job.first_p50, text: (job) => moment(job.first_p50) },
-      { name: "kept", title: "Guarantee, else deadline", value: lateFor, text: keptText, line: true, number: true, late: isLate },
+      { name: "told", time: true, line: true, optional: true, title: "Told", value: (job) => job.first_p50, text: (job) => moment(job.first_p50) },
+      { name: "kept", title: "Guarantee", value: lateFor, text: keptText, line: true, optional: true, number: true, late: isLate },
       { name: "preemptions", title: "Preempted", value: (job) => job.preemptions, number: true },
       ...(session.metrics ?? []).map(measured),
-      { name: "reason", title: "Reason", value: reasonOf, wide: true, line: true },
+      { name: "reason", title: "Reason", value: reasonOf, wide: true, line: true, optional: true },
     ],
   });
   const count = h("span", { class: "count" }), rows = [];
   const more = h("button", { type: "button", onclick: () => read() }, "Earlier ones");
-  let next = null;
+  let next = null, asked = 0;
   const read = async () => {
+    const question = asked += 1;
     try {
       const page = await get(`/v1/jobs?over=true&limit=${PAGE}${next === null ? "" : `&after=${next}`}`);
+      if (question !== asked) return; // another moment of a run was asked for since
+      if (session.run) rows.length = 0;
       rows.push(...page.jobs);
       next = page.next;
     } catch (error) {
@@ -57,5 +59,5 @@ export function history(root, { session, go }) {
   root.append(top(session.role === "user" ? "My history" : "History", table.tools),
     h("div", { class: "controls" }, count, more), table.element);
   read();
-  return { update: () => { if (session.run) { rows.length = 0; read(); } } };
+  return { update: () => { if (session.run) read(); } };
 }

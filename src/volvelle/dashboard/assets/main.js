@@ -128,7 +128,7 @@ function moments() {
     shown.textContent = duration(session.end * slider.value / 1000);
     cluster.load().catch(sayError);
   });
-  return [h("span", {}, session.user), slider, shown];
+  return [h("span", { class: "who" }, session.user), slider, shown];
 }
 
 function askForToken() {

@@ -97,7 +97,7 @@ function idle(jobs, cluster) {
   const free = gpusByType(cluster.nodes.values()).filter((type) => type.free), total = free.reduce((sum, type) => sum + type.free, 0);
   const [next] = first(jobs.filter((job) => job.state === "waiting" && job.predicted_start > now()), (job) => job.predicted_start);
   if (!total || !next) return [];
-  const shapes = free.map((type) => `${type.type ? `${number(type.free)} ${type.type}` : counted(type.free, "GPU")} (at most ${number(Math.max(...type.nodes.map((node) => (node.state === "up" ? node.free : 0))))} on a ${cluster.unit})`);
+  const shapes = free.map((type) => `${type.type ? `${number(type.free)} ${type.type}` : counted(type.free, "GPU")}${cluster.unit === "cluster" ? "" : ` (at most ${number(Math.max(...type.nodes.map((node) => (node.state === "up" ? node.free : 0))))} on a ${cluster.unit})`}`);
   // A reason is of the last forecast: one that only counts free GPUs, or counts others than there are now, is left out.
   const reason = reasonOf(next), then = next.reason_free ?? null;
   const old = then !== null && (then < next.gpus || ![total, ...free.map((type) => type.free)].includes(then));

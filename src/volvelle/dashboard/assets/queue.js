@@ -34,7 +34,7 @@ export const neededByText = (job) => `${guaranteeOf(job) ? "Guaranteed by" : "De
 
 export const jobColumns = [
   { name: "number", title: "Job", value: (job) => job.number, text: (job) => jobId(job.number), link: (job) => `#/job/${job.number}`, plain: true },
-  { name: "name", title: "Name", value: nameOf, link: (job) => `#/job/${job.number}`, wide: true, plain: true },
+  { name: "name", title: "Name", value: nameOf, link: (job) => `#/job/${job.number}`, wide: true, plain: true, optional: true },
   { name: "user", title: "User", value: (job) => job.user, plain: true },
   { name: "gpus", title: "GPUs", value: (job) => job.gpus, number: true },
   { name: "state", title: "State", value: (job) => job.state, state: true, plain: true },

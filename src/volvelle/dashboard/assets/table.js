@@ -12,6 +12,7 @@ const phone = matchMedia("(max-width: 820px)");
 // state: its text is a state. plain: cards leave out its title. late, quiet: whether the row needs a look, or its text is a
 // guess. draw: elements instead of `text`, which says when they differ; such a column is not sorted by, and one without `value`
 // is in no file; `head` draws its title.
+// optional: not shown where no row has a value.
 // time: `value` is a moment, which files have as an ISO time.
 // key(row): identifies a row. open(row): what Enter and a click do. select: whether rows are chosen. groups(rows): [[title, rows],
 // ...], the order as long as no column is sorted by. empty(): what is said where there is no row.
@@ -20,6 +21,7 @@ export class Table {
     Object.assign(this, { name, columns, key, open, select, onselect, groups, empty });
     this.sort = remembered(`${name}.sort`, sort);
     this.hidden = new Set(remembered(`${name}.hidden`, hidden));
+    this.absent = ""; // optional columns without a value, by their names
     this.rows = [];
     this.lines = []; // the rows, and on desks the titles of their groups
     this.selected = new Set();
@@ -52,11 +54,17 @@ export class Table {
     return Math.ceil(halves / 2) * CARD_LINE + CARD_EDGE;
   }
 
-  get shown() { return this.columns.filter((column) => !this.hidden.has(column.name)); }
+  get shown() { return this.columns.filter(({ name, optional }) => !this.hidden.has(name) && !(optional && this.absent.split(" ").includes(name))); }
 
   // The rows, already filtered; the table sorts them.
   show(rows) {
     this.rows = rows;
+    const full = (text) => text !== null && text !== undefined && text !== "";
+    const absent = this.columns.filter(({ optional, value, text }) => optional && !rows.some((row) => full((text ?? value)(row)))).map(({ name }) => name).join(" ");
+    if (absent !== this.absent) {
+      this.absent = absent;
+      this.drawHead();
+    }
     const descending = this.sort.startsWith("-"), column = this.columns.find((each) => each.name === this.sort.replace("-", ""));
     if (column) {
       const sign = descending ? -1 : 1;

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field, PrivateAttr
 
+from volvelle.core.columns import COUNT
 from volvelle.core.policy import Allocation, Policy, policies
 from volvelle.core.state import INFINITY, Reason
 from volvelle.core.view import View
@@ -29,10 +30,13 @@ from volvelle.incumbents.kueue.simulated import (
     workload_of,
 )
 from volvelle.incumbents.kueue.site_file import site_at
-from volvelle.model.arrays import FloatColumn
+from volvelle.model.arrays import FloatColumn, Floats, IntColumn
 from volvelle.model.cluster import Cluster
 from volvelle.model.job import JobSpec, Truth
 from volvelle.model.problems import Problem
+
+KNOWN, RUNS, DECLARED = range(3)
+"""Own columns: 1 once the books know the job, 1 where it runs by them, and the priority that they know."""
 
 
 @policies.register
@@ -47,6 +51,7 @@ class Kueue(Policy):
     needs_durations: ClassVar[bool] = False
     incumbent: ClassVar[bool] = True
     borrows: ClassVar[bool] = False
+    columns: ClassVar[int] = 3
 
     site: str = Field(
         "",
@@ -114,22 +119,22 @@ class Kueue(Policy):
 
     def allocate(self, view: View) -> Allocation:
         """Run cycles until nothing changes, and give GPUs to those that were admitted."""
-        books, self._explained = self._current(view), None
-        _follow(view, books, TopologyRequest(self.required, self.preferred), self._own)
+        own = view.jobs.matrix_of(())[COUNT:]
+        books, self._explained = self._current(view, own), None
+        _follow(view, own, books, TopologyRequest(self.required, self.preferred), self._own)
         books.schedule(view.now)
-        gpus, types = _placed(view, books)
+        gpus, types, first = _placed(view, books)
         books.note()
-        held, row_of = books.held, view.jobs.row_of
+        own[RUNS] = runs = gpus > 0.0
         reasons = np.full(len(gpus), float(Reason.POLICY))
-        reasons[[row_of[number] for number in held]] = Reason.GPUS
-        reasons[gpus > 0.0] = Reason.NONE
-        first = np.array([row_of[number] for number in held], dtype=np.int64)
+        reasons[first] = Reason.GPUS
+        reasons[runs] = Reason.NONE
         order = np.concatenate([first, np.flatnonzero(reasons == Reason.POLICY)])
         ask_at = min(books.away.values(), default=INFINITY)
         nodes = _nodes(view, books) if self.chooses_nodes and view.resources.named else None
         return Allocation(gpus, types, reasons, order, nodes=nodes, ask_at=ask_at)
 
-    def _current(self, view: View) -> Books:
+    def _current(self, view: View, own: Floats) -> Books:
         """The books; new ones where nodes have joined a cluster whose Kueue is not described."""
         nodes = len(view.resources.nodes)
         if self._own is not None:
@@ -137,6 +142,7 @@ class Kueue(Policy):
                 site = self._own.site.settled()
                 places = self._own.places and self._own.places.fork()
                 self._books = Books(site, dict.fromkeys(site.flavors, 1), places=places, unit=1.0)
+                own[:] = 0.0
             return self._books
         if self._books is None or (nodes > self._nodes and not self.site):
             kinds, places = view.resources.kinds, None
@@ -150,6 +156,7 @@ class Kueue(Policy):
                 total = float(view.resources.node_gpus.sum())
                 site, bits = plain(total, pools), {EVERYTHING: (1 << len(kinds)) - 1}
             self._books, self._nodes = Books(site, bits, places=places), nodes
+            own[:] = 0.0
         return self._books
 
     def why(self, number: int) -> str:
@@ -164,51 +171,51 @@ class Kueue(Policy):
         return self._explained.why(number)
 
 
-def _follow(view: View, books: Books, request: TopologyRequest, own: Own | None) -> None:
+def _follow(
+    view: View, own: Floats, books: Books, request: TopologyRequest, attached: Own | None
+) -> None:
     """Let jobs enter and leave, start and stop in the books as they did in the core."""
     jobs, resources, places = view.jobs, view.resources, books.places
     largest = int(resources.node_gpus.max())
-    if places is not None and own is None:
+    if places is not None and attached is None:
         up = resources.schedulable.tolist()
         sizes = {
             name: resources.nodes[at].gpus * 1000 * up[at] for name, at in resources.index.items()
         }
         if places.resize(sizes):
             books.queues.stir_all()
-    numbers = jobs.number.astype(np.int64).tolist()
-    for number in sorted(books.jobs.keys() - set(numbers)):
-        books.leave(number)
-    held, priority = jobs.held.tolist(), jobs.priority.astype(np.int64).tolist()
-    kinds, suited = (jobs.column(name).astype(np.int64).tolist() for name in ("type", "types"))
-    declared, holds = dict(zip(numbers, priority, strict=True)), jobs.held > 0.0
-    running = {number for number, one in books.held.items() if one.kind >= 0}
-    changed = running ^ set(jobs.number[holds].astype(np.int64).tolist())
-    if declared != books.declared:
-        changed |= {number for number in numbers if declared[number] != books.declared.get(number)}
-    for row, number in enumerate(numbers):
-        if number not in changed:
-            continue
-        if number not in books.jobs and own is not None:
+    known, numbers = own[KNOWN] > 0.0, jobs.number.astype(np.int64)
+    if len(books.jobs) > np.count_nonzero(known):
+        for number in sorted(books.jobs.keys() - set(numbers.tolist())):
+            books.leave(number)
+    held, declared = jobs.held, jobs.priority
+    changed = ~known | ((own[RUNS] > 0.0) != (held > 0.0)) | (own[DECLARED] != declared)
+    rows = np.flatnonzero(changed).tolist()
+    if not rows:
+        return
+    own[KNOWN], own[DECLARED] = 1.0, declared
+    kinds, suited = (jobs.column(name).astype(np.int64) for name in ("type", "types"))
+    for row in rows:
+        number, priority = int(numbers[row]), int(declared[row])
+        if number not in books.jobs and attached is not None:
             books.names[number] = name = view.spec(number).id
-            one, holder, away = own.workload(name)
-            books.enter(number, replace(one, key=str(number)), 1, priority[row])
+            one, holder, away = attached.workload(name)
+            books.enter(number, replace(one, key=str(number)), 1, priority)
             if holder is not None:
                 books.holds(number, holder)
             elif away > view.now:
                 books.keep_away(number, away)
         elif number not in books.jobs:
-            one = workload_of(
-                number, view.spec(number), priority[row], books.site, (request, largest)
-            )
-            books.enter(number, one, suited[row], priority[row])
-        elif books.declared[number] != priority[row]:
-            books.prioritise(number, priority[row])
+            one = workload_of(number, view.spec(number), priority, books.site, (request, largest))
+            books.enter(number, one, int(suited[row]), priority)
+        elif books.declared[number] != priority:
+            books.prioritise(number, priority)
         runs = number in books.held and books.held[number].kind >= 0
         if runs and held[row] == 0.0:
             books.stopped(number)
         elif not runs and held[row] > 0.0:
             nodes = held_nodes(view, number) if places is not None else {}
-            books.runs(number, kinds[row], held[row], view.now, nodes)
+            books.runs(number, int(kinds[row]), float(held[row]), view.now, nodes)
 
 
 def held_nodes(view: View, number: int) -> dict[str, int]:
@@ -232,8 +239,8 @@ def _nodes(view: View, books: Books) -> NDArray[np.int64]:
     return np.array(sorted(places), dtype=np.int64).reshape(-1, 3).T.copy()
 
 
-def _placed(view: View, books: Books) -> tuple[FloatColumn, FloatColumn]:
-    """GPUs of each job and the kind of its nodes, in the order in which they were admitted.
+def _placed(view: View, books: Books) -> tuple[FloatColumn, FloatColumn, IntColumn]:
+    """GPUs of each job, the kind of its nodes, and the rows of all that hold quota as they were admitted.
 
     Where nodes are gone, the workloads that were admitted last lose theirs, if they may be stopped. Quotas of
     the cluster's pools, which the site does not know, hold as well.
@@ -241,20 +248,30 @@ def _placed(view: View, books: Books) -> tuple[FloatColumn, FloatColumn]:
     row_of, left, quota = view.jobs.row_of, view.capacity.copy(), [*view.quota.tolist(), INFINITY]
     pools = view.jobs.column("pool").astype(np.int64)
     gpus, types = np.zeros(len(view.jobs)), np.full(len(view.jobs), -1.0)
+    rows = np.array([row_of[number] for number in books.held], dtype=np.int64)
     if books.unit:
-        rows = [row_of[number] for number in books.held]
         gpus[rows], types[rows] = books.unit, 0.0
         for number in [number for number, one in books.held.items() if one.kind < 0]:
             books.place(number, 0)
-        return gpus, types
-    running = [number for number, one in books.held.items() if one.kind >= 0]
-    running.sort(key=lambda number: books.jobs[number].preemptible)
-    waiting = [number for number, one in books.held.items() if one.kind < 0]
-    for number in [*running, *waiting]:
+        return gpus, types, rows
+    kinds = np.array([one.kind for one in books.held.values()], dtype=np.int64)
+    amounts = np.array([one.gpus for one in books.held.values()])
+    there, runs = kinds >= 0, rows[kinds >= 0]
+    by_kind = np.bincount(kinds[there], amounts[there], len(left))
+    by_pool = np.bincount(pools[runs] % len(quota), amounts[there], len(quota))
+    asked = [number for number, one in books.held.items() if one.kind < 0]
+    if (by_kind <= left).all() and (by_pool <= quota).all():
+        left, quota = left - by_kind, (quota - by_pool).tolist()
+        gpus[runs], types[runs] = amounts[there], kinds[there]
+    else:
+        running = [number for number, one in books.held.items() if one.kind >= 0]
+        running.sort(key=lambda number: books.jobs[number].preemptible)
+        asked = running + asked
+    for number in asked:
         one, row = books.held[number], row_of[number]
-        kinds = [one.kind] if one.kind >= 0 else range(len(left))
+        among = [one.kind] if one.kind >= 0 else range(len(left))
         will_do = books.kinds_for(number) if one.kind < 0 else 1 << one.kind
-        kind = next((k for k in kinds if will_do >> k & 1 and left[k] >= one.gpus), -1)
+        kind = next((k for k in among if will_do >> k & 1 and left[k] >= one.gpus), -1)
         kind = kind if quota[pools[row]] >= one.gpus else -1
         if kind >= 0:
             quota[pools[row]] -= one.gpus
@@ -262,4 +279,4 @@ def _placed(view: View, books: Books) -> tuple[FloatColumn, FloatColumn]:
             gpus[row], types[row] = one.gpus, kind
         if kind != one.kind:
             books.place(number, kind)
-    return gpus, types
+    return gpus, types, rows

@@ -3,6 +3,7 @@
 from bisect import bisect_left, insort
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from operator import itemgetter
 from typing import Any
 
 from volvelle.incumbents.kueue.api import by_key
@@ -222,22 +223,35 @@ class Queues:
             elif self.first.get(one.queue) == one.key:
                 del self.first[one.queue]
             if one.foreign or not (queue.strict or entry.at_once):
-                alike = [other for other in self.left(one.queue) if one.alike == other.alike != ""]
-                for other in alike or [one]:
-                    self.put_aside(other)
+                if one.alike:
+                    self._put_alike_aside(one)
+                else:
+                    self.put_aside(one)
 
     def put_aside(self, one: Pending) -> None:
         """Set a workload aside."""
         self.leave(one)
         self._aside[one.queue][one.key] = one
 
+    def _put_alike_aside(self, one: Pending) -> None:
+        """Set aside all workloads of a queue that are like one of those that wait in it."""
+        self.stir(one.queue)
+        waiting, aside = self._waiting[one.queue], self._aside[one.queue]
+        aside |= {other.key: other for _, other in waiting if other.alike == one.alike}
+        waiting[:] = [entry for entry in waiting if entry[1].alike != one.alike]
+        if self.first.get(one.queue) in aside:
+            del self.first[one.queue]
+
     def freed(self, name: str) -> None:
         """Quota of a queue was freed: try all that were set aside in its tree again."""
         self.stir(name)
         for queue in self._ledger.queues[name].root.leaves:
-            for one in self._aside[queue.name].values():
-                self.enter(one)
-            self._aside[queue.name].clear()
+            aside, waiting = self._aside[queue.name], self._waiting[queue.name]
+            if aside:
+                self.stir(queue.name)
+                waiting += [(_place(one), one) for one in aside.values()]
+                waiting.sort(key=itemgetter(0))
+                aside.clear()
 
 
 def _place(one: Pending) -> _Place:

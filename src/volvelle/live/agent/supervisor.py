@@ -50,6 +50,10 @@ _SHUTDOWN_SECONDS = 120.0
 """So long after a SIGTERM what ends was interrupted: systems kill what they shut down after 90 s."""
 
 _OTHERS_SECONDS = 0.5
+_SUCCESS_SECONDS = 0.1
+"""So long after an exit with 0 a SIGTERM to us says that the command may have caught one: processes of a
+cgroup get theirs one by one, in any order."""
+
 _AWAITED = (signal.SIGCHLD, signal.SIGTERM)
 _FOREVER = 1e6
 
@@ -124,12 +128,11 @@ def _run(command: Json, program: list[str], record: Json, started: float) -> Jso
     if error:
         _kill_remaining(leader)
         return {"error": error, "code": code} | _times(started)
-    how = _wait(leader, command["lease"], command["lifetime"], command.get("output_bytes"))
-    times = _times(started)
+    how = _wait(leader, command, started)
     _kill_remaining(leader)
     if how["output_full"]:
         os.truncate("output.log", min(os.path.getsize("output.log"), command["output_bytes"]))
-    return how | times
+    return how
 
 
 def _write_heading(text: str) -> None:
@@ -204,26 +207,27 @@ def _exec(command: Json, program: list[str], supervisor: int, null: int, output:
         raise _CannotRunError(error.errno, f"cannot run {program[0]!r}: {error.strerror}") from None
 
 
-def _wait(
-    leader: int, lease: str | None, lifetime: list[int] | None, output_bytes: int | None
-) -> Json:
-    """Exit code of the first process, and why it may not be done.
+def _wait(leader: int, command: Json, started: float) -> Json:
+    """Exit code of the first process, when it ended, and why it may not be done.
 
     lease_expired: it was killed because its lease or lifetime ended. output_full: it was killed because of
     its output. interrupted: the machine was being shut down.
     """
+    lease, lifetime = command["lease"], command["lifetime"]
+    output_bytes = command.get("output_bytes")
     expired = full = False
     written, seconds = _output_size(), _LEASE_CHECK_SECONDS
     shutdown = -_SHUTDOWN_SECONDS
     while True:
         while (ended := os.waitpid(-1, os.WNOHANG))[0]:
             if ended[0] == leader:
-                interrupted = _since_boot() - shutdown < _SHUTDOWN_SECONDS
-                return {
-                    "code": os.waitstatus_to_exitcode(ended[1]),
+                times, code = _times(started), os.waitstatus_to_exitcode(ended[1])
+                interrupted = times["since_boot"] - shutdown < _SHUTDOWN_SECONDS
+                return times | {
+                    "code": code,
                     "lease_expired": expired,
                     "output_full": full,
-                    "interrupted": interrupted or _shutdown_follows(ended[1]),
+                    "interrupted": interrupted or _shutdown_follows(code, command["environment"]),
                 }
         checks = lease is not None or lifetime is not None or output_bytes is not None
         found = signal.sigtimedwait(_AWAITED, seconds if checks else _FOREVER)
@@ -255,10 +259,15 @@ def _output_is_too_large(size: int, most: int) -> bool:
     return size > most or disk.f_bavail * disk.f_frsize < _ROOM_BYTES
 
 
-def _shutdown_follows(status: int) -> bool:
-    """Whether the SIGTERM that ended the command is sent to us too; whoever ends all sends one by one."""
-    terminated = os.waitstatus_to_exitcode(status) in (-signal.SIGTERM, 128 + signal.SIGTERM)
-    patience = _OTHERS_SECONDS if terminated and not os.path.exists("stop.json") else 0.0
+def _shutdown_follows(code: int, environment: dict[str, str]) -> bool:
+    """Whether the SIGTERM that ended the command, or may have, is sent to us too."""
+    patience = 0.0
+    if os.path.exists("stop.json"):
+        pass  # it was asked to end
+    elif code in (-signal.SIGTERM, 128 + signal.SIGTERM):
+        patience = _OTHERS_SECONDS
+    elif code == 0 and not os.path.exists(environment.get("VOLVELLE_DONE", "")):
+        patience = _SUCCESS_SECONDS
     return signal.sigtimedwait([signal.SIGTERM], patience) is not None
 
 

@@ -12,7 +12,8 @@ class JobForecast:
     guessed: nothing is known of how long such a job takes, or of how well forecasts hold.
     deadline_share: share of jobs like it that keep such a deadline. ahead: waiting jobs that are expected to
     start before it.
-    reason: why it does not start at once, or is rejected. guarantee: what would be guaranteed of its finish.
+    reason: why it does not start at once, or is rejected. guarantee: what would be guaranteed of its finish;
+    of an array the least of all. guaranteed, rejected: elements of an array that would be.
     notices: what submitting it would answer with.
     """
 
@@ -24,4 +25,6 @@ class JobForecast:
     ahead: int = 0
     reason: str = ""
     guarantee: Guarantee | None = None
+    guaranteed: int = 0
+    rejected: int = 0
     notices: tuple[str, ...] = ()

@@ -1,11 +1,11 @@
 """Suggestions: changes by a user or an operator that would let a waiting job finish sooner.
 
-Each candidate is tried on a fork of the scheduler, so a suggestion is what the scheduler would do. Most are
-tried with one decision: does the job start now? A full forecast also gives later starts and the finish. It
-takes longer, and is made if there is time.
+Each candidate is tried on a fork of the scheduler, so a suggestion is what the scheduler would do. A full
+forecast gives its start and finish. It takes long where many jobs are in the system, or a policy decides
+slowly: there a candidate is tried with one decision (does the job start now?). How many are tried goes by the
+number of jobs, and not by the clock: a question has one answer, however busy the machine is.
 """
 
-import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
@@ -22,12 +22,14 @@ from volvelle.model.cluster import NodeState
 from volvelle.model.units import format_duration
 
 MAX_SUGGESTIONS = 2
-BUDGET_SECONDS = 0.15
-"""After this time no more candidates are tried."""
 _MANY_JOBS = 1000
-"""From so many jobs in the system on no forecast is made for an answer, and the time is shorter: the forks
-that the candidates are tried on take longer."""
-_BUDGET_OF_MANY_SECONDS = 0.03
+"""From so many jobs in the system on no forecast is made for an answer."""
+_TRIED_JOBS = 12_000
+"""So many jobs are forecast, or decided on, for an answer: those in the system once for each candidate."""
+_LEAST_TRIED = 4
+"""So many candidates are tried in any system."""
+_SLOW_SECONDS = 0.1
+"""Where a forecast takes longer, as under policies with solvers, none is made and the fewest are tried."""
 
 _MIN_GAIN_SECONDS = 1.0
 """A finish, or a start, that is sooner by less than this is no suggestion."""
@@ -104,9 +106,9 @@ def suggest(
     anew.
     """
     number = job.number
-    many = len(fork.known) > _MANY_JOBS
-    end = time.perf_counter() + (_BUDGET_OF_MANY_SECONDS if many else BUDGET_SECONDS)
-    with_forecasts = not many and 2.0 * forecast_seconds < BUDGET_SECONDS
+    slow = forecast_seconds > _SLOW_SECONDS
+    with_forecasts = not slow and len(fork.known) <= _MANY_JOBS
+    allowed = _LEAST_TRIED if slow else max(_LEAST_TRIED, _TRIED_JOBS // max(1, len(fork.known)))
     fork.now = now = max(fork.now, now)
     start, p50, after, ahead = float("inf"), None, None, None
     if with_forecasts:
@@ -118,11 +120,8 @@ def suggest(
         ahead = tuple(other for at, other in before if (at, other) < (start, number))
         start, p50 = calibration.again(number, now, start, result.finish.get(number))
     found: list[tuple[float, _Result]] = []
-    complete = True
-    for base, candidate in _candidates(fork, job, now):
-        if time.perf_counter() > end:
-            complete = False
-            break
+    candidates = _candidates(fork, job, now)
+    for base, candidate in islice(candidates, allowed):
         tried = _try(base, candidate, number, now, calibration if with_forecasts else None)
         if tried is not None and (gain := tried.gain(start, p50)) > _MIN_GAIN_SECONDS:
             found.append((gain, tried))
@@ -132,7 +131,7 @@ def suggest(
     best = _one_of_each_kind([tried for _, tried in found])
     changes = tuple(_suggestion(tried, p50, epoch) for tried in islice(best, MAX_SUGGESTIONS))
     known = epoch + start if start < float("inf") else None
-    return Suggestions(changes, after, complete, known, ahead)
+    return Suggestions(changes, after, next(candidates, None) is None, known, ahead)
 
 
 def _suggestion(tried: _Result, p50: float | None, epoch: float) -> Suggestion:

@@ -63,15 +63,18 @@ def forecast_request(
         for n in numbers
     ]
     decision = fork.handle(now, arrivals)
-    for rejection in decision.rejected:
-        if rejection.number in numbers:
-            return JobForecast(reason=rejection.reason)
-    guarantee = fork.promises.get(numbers[-1])
+    rejected = {each.number: each.reason for each in decision.rejected if each.number in numbers}
+    accepted = [n for n in numbers if n not in rejected]
+    if not accepted:
+        return JobForecast(reason=rejected[first], rejected=len(rejected))
+    promised = [one for n in accepted if (one := fork.promises.get(n)) is not None]
+    guarantee = max(promised, key=_weakness, default=None)
     result = Fork(fork).until(None if request.array > 1 else first)
-    starts = [result.start[n] for n in numbers if n in result.start]
-    finishes = [result.finish[n] for n in numbers if n in result.finish]
-    finish = max(finishes) if len(finishes) == len(numbers) else None
+    starts = [result.start[n] for n in accepted if n in result.start]
+    finishes = [result.finish[n] for n in accepted if n in result.finish]
+    finish = max(finishes) if len(finishes) == len(accepted) else None
     begins = min(starts, default=None)
+    first = accepted[0]
     asked = calibration.ask(fork, first, begins, finish)
     p50, p90, prior, start = asked.under(guarantee, begins, finish)
     waits = not holds_gpus(fork, first)
@@ -84,7 +87,14 @@ def forecast_request(
         ahead=_started_before(fork, result.upcoming, min(starts, default=0.0), numbers),
         reason=waiting_reasons(fork, first).get(first, NO_REASON).text if waits else "",
         guarantee=_guarantee(guarantee, spec, epoch),
+        guaranteed=sum(each.finish_by is not None for each in promised),
+        rejected=len(rejected),
     )
+
+
+def _weakness(promised: Promise) -> float:
+    """How late a finish is guaranteed; without end where none is."""
+    return float("inf") if promised.finish_by is None else promised.finish_by
 
 
 def _guarantee(promised: Promise | None, spec: JobSpec, epoch: float) -> Guarantee | None:

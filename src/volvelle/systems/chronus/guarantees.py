@@ -51,13 +51,18 @@ class Memory:
         if len(seen):
             self.paces = [*self.paces, *seen.tolist()][-_PACES:]
         if len(seen) and len(self.paces) >= _ENOUGH:
-            self.pace = max(float(np.quantile(self.paces, 1.0 - most, method="higher")), 1.0)
+            self.pace = max(_all_but(most, self.paces), 1.0)
 
     def learn_starts(self, late: FloatColumn, most: float) -> None:
         """Know how late all but the share ``most`` of the starts are that are late."""
         if len(late):
             self.lates = [*self.lates, *late.tolist()][-_PACES:]
-            self.late = float(np.quantile(self.lates, 1.0 - most, method="higher"))
+            self.late = _all_but(most, self.lates)
+
+
+def _all_but(most: float, values: list[float]) -> float:
+    """The value that no more than the share ``most`` of them exceed."""
+    return sorted(values)[math.ceil((len(values) - 1) * (1.0 - most))]
 
 
 class Guarantees:
@@ -92,11 +97,15 @@ class Guarantees:
                 self.book.free_all(rows)
                 self._reserve(rows)
 
+    def learn_starts(self) -> None:
+        """See how late jobs started that were given GPUs since the last lease."""
+        self.memory.learn_starts(self.look.lateness(self.memory.wait), self.policy.broken)
+
     def renew(self) -> None:
         """A lease ended: reserve what guaranteed jobs still need; see who can still be kept."""
         memory = self.memory
         memory.learn_paces(self.look.measure(), self.policy.broken)
-        memory.learn_starts(self.look.lateness(memory.wait), self.policy.broken)
+        self.learn_starts()
         self.look.matrix[GIVEN] = 0.0
         self.book.begin(self.look.slot)
         self._adapt_to_checkpoints()
@@ -117,6 +126,8 @@ class Guarantees:
         Jobs without one keep their guarantee as long as it is not impossible: they are served right after
         those that have one.
         """
+        if not len(rows):
+            return
         place = self.look.places(len(self.book.number))
         rows = rows[np.argsort(self.book.finish_by[rows], kind="stable")]
         rows = rows[~self._reserve_each(rows, place)]
@@ -154,6 +165,8 @@ class Guarantees:
 
         spare: the part of the time beyond what is believed (`_need`) that is reserved.
         """
+        if not len(rows):
+            return np.zeros(0, dtype=np.bool_)
         look, book, at = self.look, self.book, place[rows]
         book.gap[rows] = self.gap(at)
         types = book.type[rows]

@@ -22,8 +22,9 @@ from volvelle.core.columns import (
     TYPES,
     UNIT_RATE,
 )
-from volvelle.core.compiled import kernel
+from volvelle.core.compiled import compiled, kernel
 from volvelle.core.eligibility import mean_rate
+from volvelle.core.fill import work_left
 from volvelle.core.view import View
 from volvelle.model.arrays import BoolColumn, FloatColumn, Floats, IntColumn
 from volvelle.model.tolerances import SAME_MOMENT
@@ -62,7 +63,7 @@ class Look(NamedTuple):
         """The reading of ``view``."""
         jobs, matrix = view.jobs, view.jobs.matrix
         kinds = np.arange(len(view.capacity))
-        work = jobs.remaining_work
+        work = work_left(matrix, len(jobs), view.now)
         if len(kinds) == 1:
             seconds = (work / matrix[REQUEST_RATE])[None, :]
             gap = np.maximum(matrix[START_GAP], matrix[RESTORE])
@@ -75,10 +76,7 @@ class Look(NamedTuple):
             np.divide(work, rates, out=seconds, where=(rates > 0.0) & (able == 1))
             gap = np.maximum(matrix[START_GAP], matrix[RESIZE])
         _by_regimes(view, seconds, work)
-        running = matrix[HELD] > 0.0
-        starting = np.where(running, np.maximum(matrix[PROGRESS_FROM] - view.now, 0.0), 0.0)
-        seconds = seconds + np.where(matrix[TYPE] == kinds[:, None], starting, 0.0)
-        least = seconds.min(axis=0)
+        seconds, least, starting = _with_starts(matrix, seconds, view.now)
         return cls(view, matrix, seconds, least, gap, starting, slot, fresh)
 
     @property
@@ -117,14 +115,16 @@ class Look(NamedTuple):
         return first
 
     def lateness(self, wait: float) -> FloatColumn:
-        """How many seconds later than ``wait`` after they were given GPUs jobs started, where later.
+        """How many seconds later than ``wait`` after they were given GPUs jobs started, each once.
 
         Simulated starts take what is declared; real ones take what is seen here.
         """
         running = np.flatnonzero(~self.waiting & (self.matrix[GIVEN] > 0.0))
         wait = max(wait, self.longest_checkpoint)
         late: FloatColumn = self.matrix[STARTED, running] - self.matrix[GIVEN, running] - wait
-        return late[late > SAME_MOMENT]
+        found = late > SAME_MOMENT
+        self.matrix[GIVEN, running[found]] = 0.0
+        return late[found]
 
     @property
     def longest_checkpoint(self) -> float:
@@ -160,6 +160,21 @@ class Look(NamedTuple):
 def given_at(now: float) -> float:
     """The time at which a job is given GPUs, in `GIVEN`: never 0."""
     return max(now, _NOT_ZERO)
+
+
+@compiled
+def _with_starts(matrix: Floats, seconds: Floats, now: float) -> tuple[Floats, Floats, Floats]:
+    """``seconds`` with what is left of starts, on the type that is held; the least; and what is left."""
+    found, starting = seconds.copy(), np.zeros(matrix.shape[1])
+    least = np.full(matrix.shape[1], np.inf)
+    for row in range(matrix.shape[1]):
+        if matrix[HELD, row] > 0.0:
+            starting[row] = max(matrix[PROGRESS_FROM, row] - now, 0.0)
+        for kind in range(len(found)):
+            if matrix[TYPE, row] == kind:
+                found[kind, row] += starting[row]
+            least[row] = min(least[row], found[kind, row])
+    return found, least, starting
 
 
 def _by_regimes(view: View, seconds: Floats, work: FloatColumn) -> None:

@@ -279,11 +279,13 @@ def grow(plan: Plan, order: Ints, wishes: Wishes, slot: float) -> tuple[Plan, In
             if level >= wishes.known[row]:
                 continue
             gain[row] = -np.inf
-            if more <= plan.free[0]:
+            if more > plan.free[0]:
+                continue
+            if plan.held[row, 0] == 0.0:
+                gain[row] = np.inf
+            else:
                 share = _with_level(plan, wishes, row, level, slot)
                 gain[row] = (share.area - plan.area[row]) / more
-                if plan.held[row, 0] == 0.0:
-                    gain[row] = np.inf
         order = order[np.argsort(-gain[order], kind="mergesort")]
         winner = -1
         for row in order:

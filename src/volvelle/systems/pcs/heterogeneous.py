@@ -22,16 +22,18 @@ are gangs on the GPUs they request, served in rounds, so nothing stands for zeta
 """
 
 from collections.abc import Iterable, Sequence
+from functools import cache
 from typing import Annotated, ClassVar, Self
 
 import numpy as np
 from pydantic import AfterValidator, Field, PrivateAttr, model_validator
 
 from volvelle.core.columns import COUNT
+from volvelle.core.compiled import compiled
 from volvelle.core.policy import policies
 from volvelle.core.space import Space
 from volvelle.core.view import View
-from volvelle.model.arrays import BoolColumn, FloatColumn, Floats, IntColumn
+from volvelle.model.arrays import BoolColumn, FloatColumn, Floats, IntColumn, Ints
 from volvelle.model.cluster import Cluster
 from volvelle.model.job import Job, JobSpec, Truth
 from volvelle.model.problems import Problem
@@ -99,11 +101,7 @@ class PcsGavel(GavelProgram):
 
     def weights(self, gpu_types: Sequence[str]) -> Floats:
         """The weights, (queues, GPU types); 1 for the first queue."""
-        known = read_disparities(self.disparity)
-        by_type = [known.get(kind, known.get(_ANY, 0.0)) for kind in gpu_types]
-        queues = np.arange(len(self._thresholds) + 1)
-        weights: Floats = np.exp(-np.clip(np.outer(queues, by_type), -600.0, 600.0))
-        return weights
+        return _weights(self.disparity, tuple(gpu_types), len(self._thresholds) + 1)
 
     def fractions(self, view: View, demand: Demand) -> Floats:
         """Water filling over the queues, or its closed form; newcomers take their queue."""
@@ -132,6 +130,14 @@ class PcsGavel(GavelProgram):
             )
 
 
+@cache
+def _weights(disparity: str, gpu_types: tuple[str, ...], queues: int) -> Floats:
+    known = read_disparities(disparity)
+    by_type = [known.get(kind, known.get(_ANY, 0.0)) for kind in gpu_types]
+    weights: Floats = np.exp(-np.clip(np.outer(np.arange(queues), by_type), -600.0, 600.0))
+    return weights
+
+
 def own_gpus(weights: Floats, rising: BoolColumn, capacity: FloatColumn) -> Floats:
     """The GPUs of each type that belong to each of the ``rising`` queues; none to the others."""
     present = np.where(rising[:, None], np.maximum(weights, LEAST_DIVISOR), 0.0)
@@ -152,10 +158,16 @@ def fill_alike(demand: Demand, queue: IntColumn, weights: Floats, order: IntColu
         share = np.where(left <= step, wanted, share + step * speed)
         free -= step * float(speed.sum())
         rising &= left > step
+    return _in_turn(order[demand.able[order]], demand.gpus, queue, share)
+
+
+@compiled
+def _in_turn(order: Ints, gpus: Floats, queue: Ints, share: Floats) -> Floats:
+    """The part of its time each job runs: all it can of what is left of its queue's ``share``, in place."""
     fraction = np.zeros(len(queue))
-    for row in order[demand.able[order]].tolist():
-        given = min(demand.gpus[row], share[queue[row]])
-        fraction[row] = given / demand.gpus[row]
+    for row in order:
+        given = min(gpus[row], share[queue[row]])
+        fraction[row] = given / gpus[row]
         share[queue[row]] -= given
     return fraction
 

@@ -21,7 +21,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from volvelle.core.demand import Amounts, Wants
+from volvelle.core.demand import AllWants, Amounts, Wants
 from volvelle.core.stock import Standing, Stock
 from volvelle.model.arrays import FloatColumn, IntColumn
 from volvelle.plan.programs import Program, Rows, maximise
@@ -35,16 +35,17 @@ class Optimum(NamedTuple):
     gap: float
 
 
-def optimum(wants: Sequence[Wants], standing: Standing, stock: Stock, seconds: float) -> Optimum:
+def optimum(columns: AllWants, standing: Standing, stock: Stock, seconds: float) -> Optimum:
     """The best of the rounded program and of `tune` by itself, found within ``seconds``.
 
     Raises `Problem` where the solver is not installed.
     """
-    demand, fallback = columns_of(wants)
+    demand, fallback = columns.demand, columns.fallback
     places = (standing.first, standing.place, standing.gpus, stock.capacity)
     greedy = tune(*places, demand, fallback, False)
     if np.array_equal(greedy, demand):
         return Optimum(greedy, 0.0)  # everybody is at full rate
+    wants = list(columns.each())
     points = [_points(each) for each in wants]
     owner: IntColumn = np.repeat(
         np.arange(len(wants), dtype=np.int64), [len(each) for each in points]
@@ -66,13 +67,6 @@ def optimum(wants: Sequence[Wants], standing: Standing, stock: Stock, seconds: f
     best = max((rounded, greedy), key=lambda given: _value(wants, given))
     reached = _value(wants, best)
     return Optimum(best, max(bound - reached, 0.0) / reached if reached else 0.0)
-
-
-def columns_of(wants: Sequence[Wants]) -> tuple[FloatColumn, FloatColumn]:
-    """Demands and fallbacks, (2, jobs) each."""
-    demand = np.array([each.demand for each in wants]).T
-    fallback = np.array([each.fallback for each in wants]).T
-    return np.ascontiguousarray(demand), np.ascontiguousarray(fallback)
 
 
 def _points(wants: Wants) -> list[tuple[Amounts, float]]:

@@ -21,7 +21,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from volvelle.core.demand import Amounts, Wants, wants_of
+from volvelle.core.demand import Amounts, Declared, Wants, wants_of
 from volvelle.core.facets import ClaimsAmounts
 from volvelle.core.parts import KnownJob, Placement, placements
 from volvelle.core.resources import Resources
@@ -76,8 +76,10 @@ class MultiResource(Placement, ClaimsAmounts):
 def _wants(job: KnownJob, gpus: int, stock: Stock, nodes: IntColumn) -> Wants:
     """The demand of ``job`` on ``nodes``: its share is that of the poorest, its most that of the richest."""
     capacity, there = stock.capacity[:, nodes], stock.gpus[nodes]
-    cpus, memory = (capacity / np.minimum(there, gpus)).max(axis=1).tolist()
-    return wants_of(job.spec, job.believed.sensitivity, stock.share_at(nodes), (cpus, memory))
+    most = (capacity / np.minimum(there, gpus)).max(axis=1, keepdims=True)
+    share = np.array([stock.share_at(nodes)]).T
+    declared = Declared.of([(job.spec, job.believed.sensitivity)])
+    return next(wants_of(declared, share, most).each())
 
 
 def _usable(free: IntColumn, spare: FloatColumn, stock: Stock, amounts: Amounts) -> IntColumn:

@@ -1,14 +1,14 @@
 """Synergy: who runs is for another policy to say; how CPUs and memory are divided is Synergy's (OSDI'22)."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Annotated, ClassVar, Self
 
-import numpy as np
 from pydantic import Field, PrivateAttr, model_validator
 
-from volvelle.core.demand import Wants, wants_of
+from volvelle.core.demand import Declared, wants_where
 from volvelle.core.events import TrainingReported
-from volvelle.core.parts import KnownJob
+from volvelle.core.key_facts import stands_still
+from volvelle.core.order_policy import kept_order
 from volvelle.core.policy import Allocation, Kernel, Period, Policy, SolverGaps, policies
 from volvelle.core.stock import Standing, Stock
 from volvelle.core.view import View
@@ -17,7 +17,7 @@ from volvelle.model.cluster import Cluster
 from volvelle.model.job import JobSpec, Truth
 from volvelle.model.problems import Problem
 from volvelle.model.validation import Seconds
-from volvelle.systems.synergy.opt import columns_of, optimum
+from volvelle.systems.synergy.opt import optimum
 from volvelle.systems.synergy.tune import tune
 
 
@@ -33,6 +33,7 @@ class Synergy(Policy):
         "fifo", description="the policy that gives out the GPUs: srtf, or las:service=seconds"
     )
     _inner: Policy = PrivateAttr()
+    _asked_for_order: bool = PrivateAttr()
 
     @model_validator(mode="after")
     def _orders(self) -> Self:
@@ -44,12 +45,14 @@ class Synergy(Policy):
                 usage=True,
             )
         self._inner = inner
+        key = kept_order(inner) if self.divides else None
+        self._asked_for_order = self.divides and not (key and stands_still(key))
         return self
 
     @property
     def decider(self) -> Policy:
-        """The inner policy; this one, where it divides in that one's order."""
-        return self if self.divides else self._inner
+        """The inner policy; this one, where it divides in an order that is not known later."""
+        return self if self._asked_for_order else self._inner
 
     @property
     def columns(self) -> int:  # type: ignore[override]
@@ -89,7 +92,7 @@ class Synergy(Policy):
         """That of the inner policy, likewise."""
         return None if self.divides else self._inner.kernel(named=named)
 
-    def refresh(self, view: View) -> tuple[str, ...]:
+    def refresh(self, view: View) -> tuple[str, ...] | None:
         """The needs of the inner policy's kernel."""
         return self._inner.refresh(view)
 
@@ -149,10 +152,10 @@ class SynergyTune(Synergy):
         False, description="give what is left over to jobs below their demand, in part (ours)"
     )
 
-    def divide(self, jobs: Sequence[KnownJob], standing: Standing, stock: Stock) -> FloatColumn:
+    def divide(self, declared: Declared, standing: Standing, stock: Stock) -> FloatColumn:
         """Each its demand where it fits, in the order of the inner policy."""
-        demand, fallback = columns_of(all_wants(jobs, standing, stock))
-        return tune(*standing, stock.capacity, demand, fallback, self.leftovers)
+        wants = wants_where(declared, standing, stock)
+        return tune(*standing, stock.capacity, wants.demand, wants.fallback, self.leftovers)
 
 
 @policies.register
@@ -167,9 +170,9 @@ class SynergyOpt(Synergy):
     )
     _gaps: SolverGaps = PrivateAttr(default_factory=SolverGaps)
 
-    def divide(self, jobs: Sequence[KnownJob], standing: Standing, stock: Stock) -> FloatColumn:
+    def divide(self, declared: Declared, standing: Standing, stock: Stock) -> FloatColumn:
         """The solution, or what `tune` finds where that is better."""
-        found = optimum(all_wants(jobs, standing, stock), standing, stock, self.time_limit)
+        found = optimum(wants_where(declared, standing, stock), standing, stock, self.time_limit)
         self._gaps.note(found.gap)
         return found.amounts
 
@@ -179,14 +182,3 @@ class SynergyOpt(Synergy):
         inner = self._inner.solver_gaps or SolverGaps()
         solved = inner.solved + self._gaps.solved
         return SolverGaps(solved, max(inner.worst, self._gaps.worst), self._gaps.latest)
-
-
-def all_wants(jobs: Sequence[KnownJob], standing: Standing, stock: Stock) -> list[Wants]:
-    """The demand of each of ``jobs`` where it stands."""
-    here, at = stock.capacity[:, standing.place], standing.first[:-1]
-    shares = np.minimum.reduceat(here / stock.gpus[standing.place], at, axis=1).T.tolist()
-    mosts = np.minimum.reduceat(here / standing.gpus, at, axis=1).T.tolist()
-    return [
-        wants_of(job.spec, job.believed.sensitivity, (share[0], share[1]), (most[0], most[1]))
-        for job, share, most in zip(jobs, shares, mosts, strict=True)
-    ]

@@ -100,7 +100,7 @@ def weighed(
     stays, wanted = np.zeros(jobs, np.bool_), np.zeros(jobs, np.bool_)
     mean = np.empty(jobs)
     for row in range(jobs):
-        mean[row] = _mean(left[row])
+        mean[row] = mean_of(left[row])
         due, may_keep = matrix[DEADLINE, row], False
         for seconds in left[row]:
             may_keep = may_keep or (due < INFINITY and now + seconds <= due + SAME_END)
@@ -119,7 +119,7 @@ def weighed(
 
 
 @kernel
-def _mean(values: Floats) -> float:
+def mean_of(values: Floats) -> float:
     """As `numpy.mean`, to the last digit: it adds eight sums side by side, then what is left."""
     many = len(values)
     if many < _AS_ONE:

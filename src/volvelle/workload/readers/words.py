@@ -22,7 +22,7 @@ COLUMN_NAMES: dict[str, tuple[str, ...]] = {
         "karten anzahl_karten anzahl_gpus anzahl_gpu gpu_anzahl grafikkarten nombre_gpu nombre_gpus "
         "numero_gpus cantidad_gpus",
         "duration": "duration runtime run_time elapsed elapsed_time execution_time length job_duration "
-        "walltime seconds minutes hours "
+        "walltime wall_clock wall_clock_time wall_time seconds minutes hours "
         "dauer laufzeit rechenzeit minuten stunden duree temps_execution heures duracion horas",
         "start_time": "start_time start started started_at started_on begin begin_time "
         "gestartet gestartet_am startzeit beginn begonnen debut date_debut heure_debut demarre "
@@ -60,7 +60,9 @@ STATES: dict[str, str] = {
 """Names of the states of jobs in other systems, and our word for each."""
 
 _WORD = re.compile(r"[A-Z]{2,}s(?![a-z])|[A-Z]?[a-z0-9]+|[A-Z0-9]+(?![a-z])")
-_FILLERS = frozenset(("of", "the", "no", "nr", "am", "der", "von", "de", "du", "des", "la", "le"))
+_FILLERS = frozenset(
+    ("of", "the", "no", "nr", "am", "der", "von", "de", "du", "des", "la", "le", "hh", "mm", "ss")
+)
 
 
 def words_of(text: str) -> list[str]:
