@@ -4,7 +4,7 @@ from typing import Any, ClassVar
 
 import pytest
 
-from volvelle.core.key_facts import goes_by_durations, never_rises
+from volvelle.core.key_facts import goes_by_durations, never_rises, stands_still
 from volvelle.core.order_policy import OrderPolicy, kept_order
 from volvelle.core.orders import Key
 from volvelle.core.policy import policies
@@ -91,3 +91,12 @@ def test_an_order_needs_durations_where_its_key_reads_them() -> None:
 
     assert not Narrow.needs_durations
     assert Short.needs_durations
+
+
+@pytest.mark.parametrize(
+    ("policy", "still"), [("fifo", True), ("sjf", True), ("srsf", False), ("las", False)]
+)
+def test_a_key_stands_still_where_no_decision_changes_it(policy: str, still: bool) -> None:
+    key = kept_order(policies.make(policy))
+    assert key is not None
+    assert stands_still(key) is still

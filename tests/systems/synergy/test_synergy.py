@@ -269,6 +269,11 @@ def test_an_order_that_is_synergy_itself_is_refused() -> None:
         policies.make("synergy-tune:order=synergy-opt:order=srtf")
 
 
+def test_an_order_that_stands_still_is_kept_and_any_other_is_asked_for() -> None:
+    assert policies.make("synergy-tune:order=sjf").decider.name == "sjf"
+    assert policies.make("synergy-tune:order=las").decider.name == "synergy-tune"
+
+
 def test_the_order_may_have_a_parameter_of_its_own() -> None:
     policy = policies.make("synergy-tune:order=las:service=seconds,round=60")
     assert policy.label == "synergy-tune:round=60,order=las:service=seconds"
