@@ -143,16 +143,17 @@ def draw(
     warm_up: float,
     scale: float = 1.0,
     server: int = 0,
+    without: int = 0,
 ) -> Draw:
     """Pools at random, each a stretch of its trace after the split, with a load between 0.6 and 1.1.
 
     A pool owns what its load needs times ``scale``, at least as much as its widest job. server: GPUs of each
     server, if it matters where jobs stand: pools own whole servers, and jobs wider than one are left out
-    (section 6.4). 0: GPUs are counted.
+    (section 6.4). 0: GPUs are counted. without: pools with the most idle GPUs that are left out (table 17).
     """
     rng = np.random.default_rng(seed)
     found: list[tuple[float, float, float, str]] = []
-    owned, earlier = [], {}
+    owned, earlier, idle = [], {}, dict[str, float]()
     for pool in sorted(rng.choice(len(jobs.names), pools, replace=False).tolist()):
         load, begin = rng.uniform(0.6, 1.1), rng.uniform(jobs.split, jobs.last - days * DAY)
         mine = jobs.between(begin, begin + days * DAY)
@@ -164,10 +165,13 @@ def draw(
         quota = max(round(area / load * scale), widest)
         if server:
             quota = max(round(quota / server), 1) * server
+        idle[name] = quota - area
         owned.append(Pool(name, quota, lends=True))
         columns = (mine.submit[here] - begin, mine.gpus[here], mine.seconds[here])
         found += [(*row, name) for row in zip(*(each.tolist() for each in columns), strict=True)]
-    found.sort(key=lambda row: row[0])
+    shared = sorted(idle, key=lambda name: idle[name])[: pools - without]
+    owned = [pool for pool in owned if pool.name in shared]
+    found = sorted((row for row in found if row[-1] in shared), key=lambda row: row[0])
     made = tuple(
         Job(
             JobSpec(id=f"job-{number}", submit_time=submit, gpus=gpus, pool=name),

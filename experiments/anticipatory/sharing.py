@@ -40,6 +40,12 @@ from volvelle.workload.workload import Workload
 Floats = NDArray[np.float64]
 
 SCALES = (0.9, 0.95, 1.0, 1.1)
+POOLS = (2, 4, 6)
+DRAWS_OF_POOLS = 8
+"""The first draws, which other numbers of pools are measured on."""
+BOXES = (6.25, 12.5, 25.0, 50.0, 75.0, 87.5, 93.75)
+"""Percentiles at which a stack of boxes of figure 14 changes its width."""
+BASELINES = ("mmfs", "hived-nonpreemptive")
 COMPILED_FROM = 200
 """Jobs of a draw from which on machine code is worth loading: it serves all draws."""
 
@@ -199,7 +205,12 @@ class Found:
     @property
     def tail(self) -> float:
         """The 95th percentile."""
-        return float(np.nanpercentile(self._speed_ups, 95))
+        return float(self.percentiles(95.0)[0])
+
+    def percentiles(self, *at: float) -> Floats:
+        """Of the speed-ups of all jobs."""
+        found: Floats = np.nanpercentile(self._speed_ups, at)
+        return found
 
     @property
     def slowed(self) -> float:
@@ -297,18 +308,92 @@ def study(jobs: Jobs, given: Given, learned: Learned) -> None:
     report.table(HEADS, rows)
     report.picture(picture(found))
     report.say(worst_and_total(found))
+    few = ("mmfs", "hived-nonpreemptive", "anticipatory", "anticipatory-vc (perfect fine)")
+    by_pools = with_more_pools(jobs, given, learned, {name: cases[name] for name in few}, found)
+    fewer = (
+        draw(jobs, seed, len(jobs.names), given.days, given.warm_up, without=2)
+        for seed in given.seeds[:DRAWS_OF_POOLS]
+    )
+    kept = given.keep and f"{given.keep}/without"
+    by_pools["6 less 2"] = measure(fewer, {name: cases[name] for name in few}, learned, kept=kept)
+    report.say(
+        "## Figure 14 and table 17: more pools, and fewer idle GPUs (Philly instead of Helios)"
+    )
+    report.say(
+        f"On the first {min(given.draws, DRAWS_OF_POOLS)} draws. All six pools share, as in table 17 all "
+        "of Helios'; in the last rows the two that have the most idle GPUs are left out. Loads are drawn "
+        "as everywhere here, which those of Helios are not."
+    )
+    say_of_pools(report, by_pools)
     report.say("## Figure 18: pools of other sizes (Philly instead of Helios)")
     sized, lines = {}, []
     for scale in SCALES:
         here = [draw(jobs, seed, 4, given.days, given.warm_up, scale) for seed in given.seeds[:4]]
-        few = {name: cases[name] for name in ("mmfs", "anticipatory")}
-        sized[scale] = measure(here, few, learned, kept=given.keep and f"{given.keep}/{scale:g}")
+        two = {name: cases[name] for name in ("mmfs", "anticipatory")}
+        sized[scale] = measure(here, two, learned, kept=given.keep and f"{given.keep}/{scale:g}")
         for name, one in sized[scale].items():
             lines.append((f"{scale:g}", *row_of(name, one)))
     report.table(("size", *HEADS), lines)
+    rows += runs_of_pools(by_pools)
     report.runs(("size", *HEADS), [("1", *row) for row in rows] + lines)
-    report.claims(_claims(found, sized))
+    report.claims(_claims(found, sized) + _claims_of_pools(by_pools))
     report.close()
+
+
+def with_more_pools(
+    jobs: Jobs,
+    given: Given,
+    learned: Learned,
+    cases: Mapping[str, Case],
+    found: Mapping[str, Found],
+) -> dict[str, Mapping[str, Found]]:
+    """The cases where so many pools share, on the first draws; those of four are ``found``."""
+    made: dict[str, Mapping[str, Found]] = {}
+    seeds = given.seeds[:DRAWS_OF_POOLS]
+    for pools in POOLS:
+        if pools == 4:
+            made["4"] = {name: Found(found[name].runs[: len(seeds)]) for name in cases}
+            continue
+        draws = (draw(jobs, seed, pools, given.days, given.warm_up) for seed in seeds)
+        kept = given.keep and f"{given.keep}/{pools}-pools"
+        made[str(pools)] = measure(draws, cases, learned, kept=kept)
+    return made
+
+
+def say_of_pools(report: Report, by_pools: Mapping[str, Mapping[str, Found]]) -> None:
+    """A table by pools that share, and the boxes of figure 14 as dots at their edges."""
+    heads = ("pools", HEADS[0], HEADS[1], "p5", "p25", "p50", "p75", "p95", *HEADS[3:])
+    rows = []
+    for pools, found in by_pools.items():
+        for name, one in found.items():
+            shown = [f"{value:.2f}" for value in one.percentiles(5.0, 25.0, 50.0, 75.0, 95.0)]
+            row = row_of(name, one)
+            rows.append((pools, *row[:2], *shown, *row[3:]))
+    report.table(heads, rows)
+    dots = []
+    for at, name in enumerate(by_pools[str(POOLS[0])]):
+        places = np.array([pools + 0.2 * (at - 1.5) for pools in POOLS])
+        edges = np.concatenate([by_pools[str(pools)][name].percentiles(*BOXES) for pools in POOLS])
+        dots.append(Dots(name, np.repeat(places, len(BOXES)), edges, series_color(at)))
+    percentiles = ", ".join(f"{at:g}" for at in BOXES)
+    drawing = scatter(
+        "Speed-ups by pools that share",
+        dots,
+        Axis("pools"),
+        Axis("speed-up", log=True),
+        subtitle=f"percentiles {percentiles} of all jobs, upwards",
+    )
+    report.picture(drawing, "pools")
+
+
+def runs_of_pools(by_pools: Mapping[str, Mapping[str, Found]]) -> list[tuple[str, ...]]:
+    """Rows for the CSV, without those of four pools."""
+    return [
+        row_of(f"{pools} pools: {name}", one)
+        for pools, found in by_pools.items()
+        for name, one in found.items()
+        if pools != "4"
+    ]
 
 
 HEADS = ("scheduler", "speed-up", "p95", "jobs slowed", "harm, total, h", "harm, worst, h")
@@ -486,6 +571,59 @@ def _claims(found: Mapping[str, Found], sized: Mapping[float, Mapping[str, Found
             f"{sized[SCALES[-1]]['anticipatory'].speed_up:.2f}; {small['anticipatory'].total:.1f} h of harm",
             small["anticipatory"].speed_up > sized[SCALES[-1]]["anticipatory"].speed_up
             and small["anticipatory"].total == 0.0,
+        ),
+    ]
+
+
+def _claims_of_pools(by_pools: Mapping[str, Mapping[str, Found]]) -> list[Claim]:
+    ours = {pools: found["anticipatory"] for pools, found in by_pools.items()}
+    fair = {pools: found["mmfs"] for pools, found in by_pools.items()}
+    rise = [ours[str(pools)].speed_up for pools in POOLS]
+    all_of_them, fewer = str(POOLS[-1]), list(by_pools)[-1]
+    best = max(one.speed_up for name, one in by_pools[all_of_them].items() if name in BASELINES)
+    times = [fair[pools].total / max(ours[pools].total, 1e-9) for pools in map(str, POOLS)]
+    found = [
+        Claim(
+            "More pools that share gain more (6.2, figure 14)",
+            ", ".join(f"{speed_up:.2f}" for speed_up in rise) + " with 2, 4, 6 pools",
+            rise == sorted(rise),
+        ),
+        Claim(
+            "With many pools the speed-ups are ahead of all others' (6.2, figure 14)",
+            f"{rise[-1]:.2f} against {best:.2f} with all six",
+            rise[-1] > best,
+        ),
+        Claim(
+            "Harm is less with any number of pools, sometimes by orders of magnitude (6.2, figure 14)",
+            "; ".join(
+                f"{ours[pools].total:.1f} h against {fair[pools].total:.1f} h"
+                for pools in map(str, POOLS)
+            ),
+            min(times) > 1.0 and max(times) >= 100.0,
+        ),
+    ]
+    for pools, where in ((all_of_them, "all pools"), (fewer, "without the two idlest")):
+        mine, other = ours[pools], fair[pools]
+        found += [
+            Claim(
+                f"No job is slowed, some are under max-min (6.5, table 17, {where})",
+                f"{mine.slowed:.2%} against {other.slowed:.2%}, "
+                f"{mine.total:.1f} h against {other.total:.1f} h",
+                mine.total == 0.0 < other.total,
+            ),
+            Claim(
+                f"The 95th percentile is about max-min's (6.5, table 17, {where}; here: 0.9 times)",
+                f"{mine.tail:.1f} against {other.tail:.1f}",
+                mine.tail >= 0.9 * other.tail,
+            ),
+        ]
+    few, less_of_it = ours[fewer], fair[fewer]
+    return [
+        *found,
+        Claim(
+            "Speed-ups are ahead of max-min's without the two idlest (6.5, table 17)",
+            f"{few.speed_up:.2f} against {less_of_it.speed_up:.2f}",
+            few.speed_up > less_of_it.speed_up,
         ),
     ]
 

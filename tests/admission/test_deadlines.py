@@ -200,6 +200,24 @@ def test_the_slack_of_later_finishes_learns_from_these_alone() -> None:
     assert [one.finish_by for one in told] == pytest.approx([21.0, 121.0, 200.0 + 20.0 * widened])
 
 
+@pytest.mark.parametrize(("believed", "finish_by"), [(15.0, 1120.0), (10.0, None)])
+def test_the_margin_is_no_less_than_the_usual_error(
+    believed: float, finish_by: float | None
+) -> None:
+    """Jobs that took half as long again as believed say so before any guarantee has come due."""
+
+    def job(number: int, submit: float, seconds: float, believed: float) -> Job:
+        made = linear_job(number, submit, 4.0, seconds)
+        spec = msgspec.structs.replace(made.spec, estimate_seconds=believed)
+        return msgspec.structs.replace(made, spec=spec)
+
+    jobs = [job(n, 20.0 * n, 15.0, believed) for n in range(20)]
+    jobs += [job(20, 1000.0, 100.0, 100.0), due_in(job(21, 1000.0, 10.0, 10.0), 120.0)]
+    scenario = Scenario.of(parse_cluster("1x4"), jobs, policy="fifo")
+    run = happen(scenario.under(estimator="declared", admission="deadlines"))
+    assert [one.finish_by for _, one in promises(run)] == [finish_by]
+
+
 def test_a_promise_that_only_a_grown_margin_doubts_is_not_given_up() -> None:
     """Job 1 is promised 135 s without a margin; after job 0 broke its own, nobody may delay job 1."""
     jobs = [

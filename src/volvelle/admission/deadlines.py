@@ -7,10 +7,12 @@ once: under a steady flow of guaranteed jobs one that would break their guarante
 true estimates and no failures every guarantee is kept. With wrong ones a guarantee may break; it is revoked
 then, and no job waits for the sake of a guarantee that would be broken without it. A ``margin`` adapts to
 guarantees broken and kept, as that of `volvelle.systems.chronus` does, so that in the long run at most the
-share ``broken`` of them is. A guarantee that only the margin doubts is protected: what comes may not delay
-its job. Finishes later than all deadlines (``accept_later``) have a slack of their own, which learns from
-guarantees of that kind alone: without slack one is broken by any delay, and deadlines have theirs from users.
-Both begin anew where the journal is followed and not replayed, and in snapshots.
+share ``broken`` of them is. Guarantees that break together, as those to all jobs of the first queue, are made
+before the margin knows of any: so it is never less than the usual error, by which half of the jobs that ended
+were off what was believed of them (decision 110). A guarantee that only the margin doubts is protected: what
+comes may not delay its job. Finishes later than all deadlines (``accept_later``) have a slack of their own,
+which learns from guarantees of that kind alone: without slack one is broken by any delay, and deadlines have
+theirs from users. Both begin anew where the journal is followed and not replayed, and in snapshots.
 
 Deadlines that no user needs cost other jobs their place (Chronus, SoCC'21, section 3.3.2), so what guaranteed
 jobs of one user or one pool request together can be limited to a share of the cluster's GPUs.
@@ -22,6 +24,7 @@ import math
 from enum import StrEnum
 from typing import Annotated, Any, ClassVar
 
+import numpy as np
 from pydantic import Field, PrivateAttr
 
 from volvelle.core.decision import Promise
@@ -30,11 +33,14 @@ from volvelle.core.forecast import LookAhead
 from volvelle.core.parts import Admission, Fate, Verdict, admissions
 from volvelle.core.promises import LEAST_SLACK, Margin, keeps, over_share
 from volvelle.core.view import View
+from volvelle.model.arrays import FloatColumn
 
 _MARGIN_STEP, _SLACK_STEP = 1.0, 2.0
 """How much a broken guarantee adds to the margin, and one later than all deadlines to the slack of such.
 
 Each unit of margin costs as many broken guarantees as steps go into it (decision 70)."""
+_ENOUGH, _LAST = 20, 1000
+"""From how many jobs on their error is the usual one, and of how many it is."""
 
 
 class Otherwise(StrEnum):
@@ -70,6 +76,8 @@ class Deadlines(Admission):
 
     _adapts: Margin = PrivateAttr()
     _slack: Margin = PrivateAttr()
+    _errors: FloatColumn = PrivateAttr(default_factory=lambda: np.zeros(0))
+    _usual: float = PrivateAttr(0.0)
 
     def model_post_init(self, _: Any, /) -> None:
         """Begin with the margin that is given."""
@@ -80,13 +88,23 @@ class Deadlines(Admission):
         """Adapt the margin, or the slack of finishes that are later than all deadlines."""
         (self._slack if promise.step < 0 else self._adapts).learn(kept=kept)
 
+    def learn_pace(self, pace: float) -> None:
+        """Know the usual error. Where more guarantees than half may be broken, it is a smaller one."""
+        self._errors = np.append(self._errors, abs(pace - 1.0))[-_LAST:]
+        if len(self._errors) >= _ENOUGH:
+            self._usual = float(np.quantile(self._errors, min(0.5, 1.0 - self.broken)))
+
+    @property
+    def _margin(self) -> float:
+        return max(self._adapts.now, self._usual)
+
     def judge(self, job: JobSubmitted, view: View, ahead: LookAhead) -> Verdict:
         """Admit it with what can be guaranteed to it, unless it would break another's guarantee."""
         promised = {number: given.finish_by for number, given in ahead.promises.items()}
         if not promised and not job.spec.rewards:
             return Verdict(Fate.ADMIT)
         finishes = ahead.admitting(job).until({job.number, *promised}).completed
-        at_risk = _late(promised, finishes, view.now, self._adapts.now)
+        at_risk = _late(promised, finishes, view.now, self._margin)
         if at_risk and _delayed(at_risk, finishes, ahead.until(at_risk).completed):
             return Verdict(Fate.WAIT, self._nothing(job, "would break guarantees to other jobs"))
         given = self._promise(job, view.now, finishes.get(job.number, math.inf) - view.now)
@@ -103,11 +121,11 @@ class Deadlines(Admission):
         """The best guarantee to a job that is to finish in ``takes`` seconds; None if it has no deadline."""
         if not job.spec.rewards:
             return None
-        finish = now + takes * (1.0 + self._adapts.now)
+        finish = now + takes * (1.0 + self._margin)
         for step, reward in enumerate(job.spec.rewards):
             if keeps(finish, finish_by := job.spec.submit_time + reward.deadline_seconds):
                 return Promise(job.number, finish_by, step)
-        later = now + takes * (1.0 + max(self._slack.now, self._adapts.now))
+        later = now + takes * (1.0 + max(self._slack.now, self._margin))
         if job.spec.accept_later and later < math.inf:
             return Promise(job.number, later, reason="accepted later than its deadlines")
         return self._nothing(job, "keeps none of its deadlines", later)

@@ -82,6 +82,10 @@ def complete(scheduler: SchedulerState, row: int, time: float) -> None:
     own = np.array([column[row] for column in jobs.floats[COLUMNS:]])
     if not (kernel and learn and learn(kernel.memory, service, spec.gpus, own)):
         policy.learn(spec, service)
+    left = float((jobs.total[row] - jobs.done[row]) * jobs.scale[row])
+    if held > 0.0 and left > 0.0:
+        passed = (time - float(jobs.progress_from[row])) * float(jobs.rate[row])
+        scheduler.composition.admission.learn_pace(passed / left)
     scheduler.remember()
     scheduler.admissions.note_end(spec.id, ok=True)
     drop(scheduler, row)

@@ -75,6 +75,9 @@ class Admission(JobPart):
     def learn(self, promise: Promise, *, kept: bool) -> None:
         """Adapt to a guarantee that was kept or broken: once for each, when it or a later one is due."""
 
+    def learn_pace(self, pace: float) -> None:
+        """Adapt to a job that is done: how long its last stretch took, as a multiple of what was believed."""
+
 
 class KnownJob(NamedTuple):
     """The scheduler's record of a job beside its columns."""

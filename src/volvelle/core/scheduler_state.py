@@ -229,7 +229,8 @@ class SchedulerState(ABC):
             "admits": parts.admission.limit(0.0) is None
             or not admissions.prepared
             or admissions.dependents.watched,
-            "learns": self.others_learn,
+            "learns": self.others_learn
+            or type(parts.admission).learn_pace is not Admission.learn_pace,
             "watches": type(parts.admission).learn is not Admission.learn,
         }
         before = self.rules._replace(**{**known, **changed})
