@@ -4,6 +4,7 @@ import math
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import time
@@ -268,6 +269,25 @@ def test_of_two_processes_that_need_the_same_one_compiles(tmp_path: Path) -> Non
     assert sorted(process.communicate()[0] for process in both) == ["False\n", "True\n"]
     (file,) = (tmp_path / "kept").iterdir()
     assert files.read(file) is not None
+
+
+def test_a_process_that_is_stopped_while_it_compiles_is_not_waited_for_for_ever(
+    compilations: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    locked, lock = os.pipe()
+    other = os.fork()
+    if other == 0:
+        with files.alone(loading.name_of(scaled, SIGNATURE)):
+            os.write(lock, b"locked")
+            signal.pause()
+    os.read(locked, 6)
+    monkeypatch.setattr(files, "PATIENCE_SECONDS", 0.1)
+    try:
+        assert called(scaled, SIGNATURE)(2.0, 5) == scaled(2.0, 5)
+    finally:
+        os.kill(other, signal.SIGKILL)
+        os.waitpid(other, 0)
+    assert compilations == ["scaled"]
 
 
 def test_a_key_beyond_the_compiler_is_tried_once(compilations: list[str]) -> None:

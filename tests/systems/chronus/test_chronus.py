@@ -18,6 +18,7 @@ from volvelle.core.forecast import LookAhead
 from volvelle.core.journal import Header, replay
 from volvelle.core.parts import Admission, Fate, Verdict, admissions
 from volvelle.core.policy import policies
+from volvelle.core.scheduler import Scheduler
 from volvelle.core.snapshot import Snapshot, read_snapshot
 from volvelle.core.view import View
 from volvelle.metrics.promises import broken, promised
@@ -423,35 +424,41 @@ def test_reservations_give_way_where_all_guarantees_have_room_together() -> None
     assert (run.outcomes.finish <= [18.0, 13.0]).all()
 
 
+def short_leases() -> Scheduler:
+    """Four GPUs, slots of 2 s."""
+    parts = WrittenComposition("chronus:lease=10,parts=5", "first-free", "accept-all", "declared")
+    cluster = parse_cluster("1x4")
+    return Header(volvelle="test", cluster=cluster, composition=parts).scheduler()
+
+
+def come(
+    scheduler: Scheduler, now: float, number: int, seconds: float, gpus: float, *steps: Reward
+) -> None:
+    spec = JobSpec(
+        id=str(number), submit_time=now, gpus=gpus, estimate_seconds=seconds, rewards=steps
+    )
+    scheduler.handle(now, [JobSubmitted(now, number, spec)])
+
+
+def begins(scheduler: Scheduler, number: int, slot: float) -> float:
+    """The slot, from this one on, at which a job is given GPUs."""
+    row = scheduler.row_of(number)
+    assert row is not None
+    while scheduler.state.jobs.held[row] == 0.0:
+        scheduler.handle(slot, [])
+        slot += 2.0
+    return slot - 2.0
+
+
 def test_a_start_that_takes_its_time_revokes_nothing_and_the_next_is_reserved_for() -> None:
     """Two jobs of 15 s are to start 0.166 s after their slots begin at the latest, and take 0.189 s to."""
-    composition = WrittenComposition(
-        "chronus:lease=10,parts=5", "first-free", "accept-all", "declared"
-    )
-    scheduler = Header(
-        volvelle="test", cluster=parse_cluster("1x4"), composition=composition
-    ).scheduler()
-
-    def come(now: float, number: int, seconds: float, gpus: float, *steps: Reward) -> None:
-        spec = JobSpec(
-            id=str(number), submit_time=now, gpus=gpus, estimate_seconds=seconds, rewards=steps
-        )
-        scheduler.handle(now, [JobSubmitted(now, number, spec)])
-
-    def begins(number: int, slot: float) -> float:
-        row = scheduler.row_of(number)
-        assert row is not None
-        while scheduler.state.jobs.held[row] == 0.0:
-            scheduler.handle(slot, [])
-            slot += 2.0
-        return slot - 2.0
-
+    scheduler = short_leases()
     for number in range(4):
-        come(0.0, number, 160.0, 1.0)
+        come(scheduler, 0.0, number, 160.0, 1.0)
     for number, came, start in ((4, 7.166, 32.0), (5, 57.166, 80.0)):
-        come(came, number, 15.0, 4.0, Reward(40.0, 1.0))
+        come(scheduler, came, number, 15.0, 4.0, Reward(40.0, 1.0))
         assert scheduler.promises[number].finish_by == came + 40.0
-        assert begins(number, came + 0.834) == start
+        assert begins(scheduler, number, came + 0.834) == start
         began = start + 0.189
         scheduler.handle(began, [JobStarted(began, number, 1, began)])
         for slot in np.arange(start + 2.0, start + 15.0, 2.0).tolist():
@@ -459,6 +466,16 @@ def test_a_start_that_takes_its_time_revokes_nothing_and_the_next_is_reserved_fo
             assert scheduler.promises[number].finish_by == came + 40.0
             assert scheduler.view().jobs.running[-1]
         scheduler.handle(began + 14.9, [JobFinished(began + 14.9, number, 1)])
+
+
+@pytest.mark.parametrize(("late", "start"), [(0.0, 26.0), (0.189, 24.0)])
+def test_a_late_start_is_reserved_for_before_its_lease_ends(late: float, start: float) -> None:
+    scheduler = short_leases()
+    for number in range(4):
+        come(scheduler, 0.0, number, 160.0, 1.0)
+    scheduler.handle(late, [JobStarted(late, number, 1, late) for number in range(4)])
+    come(scheduler, 1.166, 4, 15.0, 4.0, Reward(40.0, 1.0))
+    assert begins(scheduler, 4, 2.0) == start
 
 
 def test_reservations_keep_their_slots_as_time_passes() -> None:

@@ -29,6 +29,9 @@ FOLDER = "VOLVELLE_MACHINE_CODE"
 BUILT = Path(__file__).with_name("built")
 """Files made when the package is built (`setup.py`); nothing is written there later."""
 
+PATIENCE_SECONDS = 60.0
+"""So long a process waits for another that compiles the same, which may be one that is stopped."""
+
 _DIGEST = 32  # bytes
 _DAY = 86_400.0
 _UNUSED_DAYS = 30.0
@@ -115,7 +118,7 @@ def write(file: Path, content: bytes) -> bool:
 
 @contextmanager
 def alone(loop: str) -> Iterator[None]:
-    """Within, no other process of the user compiles ``loop``, as far as files can be locked.
+    """Within, no other process of the user compiles ``loop``, as far as files can be locked, or for a while.
 
     The file is beside the cache folder, and has a byte for each loop; a process that ends lets go of it.
     """
@@ -126,11 +129,20 @@ def alone(loop: str) -> Iterator[None]:
     try:
         folder.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         lock = folder.with_name(f"{folder.name}.lock").open("ab")
-        fcntl.lockf(lock, fcntl.LOCK_EX, 1, byte)
     except OSError:
         yield
         return
+    end = time.monotonic() + PATIENCE_SECONDS
     with lock:
+        while time.monotonic() < end:
+            try:
+                fcntl.lockf(lock, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, byte)
+            except BlockingIOError:
+                time.sleep(0.05)
+            except OSError:
+                break  # this file system has no locks
+            else:
+                break
         yield
 
 

@@ -57,6 +57,7 @@ class Cycle:
         new = np.flatnonzero(look.matrix[SEEN] == 0.0)
         if not len(new):
             return
+        self.kept.learn_starts()
         look.matrix[SEEN, new] = 1.0
         gpu_seconds = look.least_seconds[new] * look.matrix[GPUS, new]
         self.memory.recent.add(np.full(len(new), view.now), gpu_seconds)

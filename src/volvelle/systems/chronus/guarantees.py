@@ -97,11 +97,15 @@ class Guarantees:
                 self.book.free_all(rows)
                 self._reserve(rows)
 
+    def learn_starts(self) -> None:
+        """See how late jobs started that were given GPUs since the last lease."""
+        self.memory.learn_starts(self.look.lateness(self.memory.wait), self.policy.broken)
+
     def renew(self) -> None:
         """A lease ended: reserve what guaranteed jobs still need; see who can still be kept."""
         memory = self.memory
         memory.learn_paces(self.look.measure(), self.policy.broken)
-        memory.learn_starts(self.look.lateness(memory.wait), self.policy.broken)
+        self.learn_starts()
         self.look.matrix[GIVEN] = 0.0
         self.book.begin(self.look.slot)
         self._adapt_to_checkpoints()

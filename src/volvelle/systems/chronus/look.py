@@ -115,14 +115,16 @@ class Look(NamedTuple):
         return first
 
     def lateness(self, wait: float) -> FloatColumn:
-        """How many seconds later than ``wait`` after they were given GPUs jobs started, where later.
+        """How many seconds later than ``wait`` after they were given GPUs jobs started, each once.
 
         Simulated starts take what is declared; real ones take what is seen here.
         """
         running = np.flatnonzero(~self.waiting & (self.matrix[GIVEN] > 0.0))
         wait = max(wait, self.longest_checkpoint)
         late: FloatColumn = self.matrix[STARTED, running] - self.matrix[GIVEN, running] - wait
-        return late[late > SAME_MOMENT]
+        found = late > SAME_MOMENT
+        self.matrix[GIVEN, running[found]] = 0.0
+        return late[found]
 
     @property
     def longest_checkpoint(self) -> float:

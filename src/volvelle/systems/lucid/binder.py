@@ -30,42 +30,40 @@ class Binder:
     are served by their expected service, the least first.
     """
 
-    def __init__(self, view: View, scores: FloatColumn) -> None:
+    def __init__(self, view: View, scores: FloatColumn, limits: Limits) -> None:
         jobs = view.jobs
-        self._view, self._scores, self._width, self._pool = view, scores, jobs.gpus, jobs.pool
+        self._view, self._scores, self._limits = view, scores, limits
+        self._width, self._pool = jobs.gpus, jobs.pool
         self._types = jobs.column("types").astype(np.int64)
         seconds = jobs.column("total") * jobs.column("scale") / jobs.column("request_rate")
         self._service = seconds * self._width
         self._gpus, self._partner = jobs.held, jobs.column("partner")
         self._type, self._reason = jobs.column("type"), np.full(len(jobs), float(Reason.GPUS))
         self._part()
-        waiting = np.flatnonzero(self._gpus == 0.0)
+        waiting = self._waiting
         self._order = waiting[np.argsort(self._service[waiting], kind="stable")]
         running, began = np.flatnonzero(self._gpus > 0.0), jobs.first_start
-        self._running: list[int] = running[np.argsort(began[running], kind="stable")].tolist()
-        """In the order in which they started."""
+        self._served = running[np.argsort(began[running], kind="stable")]
+        """Jobs with GPUs, in the order in which they started."""
         self._free, self._left = view.capacity.copy(), view.quota.copy()
-        for row in self._running:
-            self._book(row)
+        self._book(running)
 
     def _part(self) -> None:
         """Give a job whose partner holds nothing any more all of their GPUs."""
-        there = set(self._view.jobs.number[self._gpus > 0.0].tolist())
-        for row in np.flatnonzero(self._partner >= 0.0).tolist():
-            if self._gpus[row] == 0.0:
-                self._partner[row] = -1.0
-            elif self._partner[row] not in there:
-                self._gpus[row], self._partner[row] = self._width[row], -1.0
+        self._partner[self._gpus == 0.0] = -1.0
+        there = self._view.jobs.number[self._gpus > 0.0]
+        gone = (self._partner >= 0.0) & ~np.isin(self._partner, there)
+        self._gpus[gone], self._partner[gone] = self._width[gone], -1.0
 
-    def _book(self, row: int) -> None:
-        self._free[int(self._type[row])] -= self._gpus[row]
-        if self._pool[row] >= 0:
-            self._left[self._pool[row]] -= self._gpus[row]
+    def _book(self, rows: IntColumn) -> None:
+        np.subtract.at(self._free, self._type[rows].astype(np.int64), self._gpus[rows])
+        pooled = rows[self._pool[rows] >= 0]
+        np.subtract.at(self._left, self._pool[pooled], self._gpus[pooled])
 
     @property
     def allocation(self) -> Allocation:
         """The GPUs of every job; starts are placed in the order in which jobs were served."""
-        order = np.concatenate([np.array(self._running, dtype=np.int64), self._waiting])
+        order = np.concatenate([self._served, self._waiting])
         return Allocation(self._gpus, self._type, self._reason, order, self._partner)
 
     @property
@@ -89,8 +87,8 @@ class Binder:
         enough = self._free >= self._width[row] - SAME_AMOUNT
         fits = enough & ((self._types[row] >> np.arange(len(enough))) & 1 == 1)
         self._gpus[row], self._type[row] = self._width[row], np.flatnonzero(fits)[0]
-        self._running.append(row)
-        self._book(row)
+        self._served = np.append(self._served, row)
+        self._book(self._served[-1:])
         return True
 
     def _may_start(self, rows: IntColumn) -> BoolColumn:
@@ -105,63 +103,61 @@ class Binder:
 
     # ------------------------------------------------------------------ where jobs share GPUs
 
-    def pack(self, limits: Limits) -> None:
+    def pack(self) -> None:
         """Let each job share the GPUs of a running one, or else start, or else wait."""
         rest = self._order
         while len(rest):
-            may = self._may_start(rest) | self._may_join(rest, limits)
+            may = self._may_start(rest) | self._may_join(rest)
             for place in np.flatnonzero(may).tolist():
                 row = int(rest[place])
-                if self._join(row, limits) or self._start(row):
+                if self._join(row) or self._start(row):
                     rest = rest[place + 1 :]
                     break
             else:
                 return
 
-    def _may_join(self, rows: IntColumn, limits: Limits) -> BoolColumn:
-        """Whether some running job may be the partner of each of these, memory aside."""
-        most: dict[tuple[float, int, float], float] = {}
-        for row in self._running:
-            if self._is_alone(row, limits):
-                alike = float(self._width[row]), int(self._pool[row]), float(self._scores[row])
-                most[alike] = max(most.get(alike, 0.0), float(self._service[row]))
+    def _may_join(self, rows: IntColumn) -> BoolColumn:
+        """Whether some job may be the partner of each of these, memory aside."""
+        alone = self._alone
+        alike = np.stack([self._width[alone], self._pool[alone], self._scores[alone]])
+        kinds, kind = np.unique(alike, axis=1, return_inverse=True)
+        most = np.zeros(kinds.shape[1])
+        np.maximum.at(most, kind.reshape(-1), self._service[alone])
         may = np.zeros(len(rows), dtype=np.bool_)
-        for (width, pool, score), service in most.items():
+        for (width, pool, score), service in zip(kinds.T.tolist(), most.tolist(), strict=True):
             fits = (self._width[rows] == width) & (self._pool[rows] == pool)
-            fits &= self._scores[rows] <= limits.capacity - score
-            may |= fits & (self._service[rows] <= limits.longer * service)
+            fits &= self._scores[rows] <= self._limits.capacity - score
+            may |= fits & (self._service[rows] <= self._limits.longer * service)
         return may
 
-    def _is_alone(self, row: int, limits: Limits) -> bool:
-        """Whether the running job in ``row`` may have a partner."""
-        return bool(
-            self._partner[row] < 0.0
-            and self._gpus[row] == self._width[row] <= limits.widest
-            and self._scores[row] <= limits.capacity
-        )
+    @property
+    def _alone(self) -> IntColumn:
+        """The jobs that may have a partner, in the order in which they started."""
+        rows, limits = self._served, self._limits
+        width = self._width[rows]
+        may = (self._partner[rows] < 0.0) & (self._gpus[rows] == width) & (width <= limits.widest)
+        found: IntColumn = rows[may & (self._scores[rows] <= limits.capacity)]
+        return found
 
-    def _join(self, row: int, limits: Limits) -> bool:
+    def _join(self, row: int) -> bool:
         """Let the job in ``row`` share the GPUs of the earliest started one with which it may."""
-        for other in self._running:
-            if (
-                self._is_alone(other, limits)
-                and self._width[other] == self._width[row]
-                and self._pool[other] == self._pool[row]
-                and self._scores[other] + self._scores[row] <= limits.capacity
-                and self._service[row] <= limits.longer * self._service[other]
-                and self._fit(row, other)
-            ):
-                number = self._view.jobs.number
+        alone, limits = self._alone, self._limits
+        may = (self._width[alone] == self._width[row]) & (self._pool[alone] == self._pool[row])
+        may &= self._scores[alone] + self._scores[row] <= limits.capacity
+        may &= self._service[row] <= limits.longer * self._service[alone]
+        number = self._view.jobs.number
+        for other in alone[may].tolist():
+            if self._fit(row, other):
                 self._partner[row], self._partner[other] = number[other], number[row]
                 self._gpus[row] = self._gpus[other] = self._width[row] / 2.0
                 self._type[row] = self._type[other]
-                self._running.append(row)
+                self._served = np.append(self._served, row)
                 return True
         return False
 
     def _fit(self, row: int, other: int) -> bool:
         """Whether it was measured how fast each of two is beside the other, on the GPUs of the second."""
-        kind, number = int(self._type[other]), self._view.jobs.number.astype(np.int64)
+        kind, number = int(self._type[other]), self._view.jobs.number
         if (self._types[row] >> kind) & 1 == 0:
             return False
         one, two = int(number[row]), int(number[other])

@@ -76,9 +76,10 @@ class Lucid(Policy):
 
     def allocate(self, view: View) -> Allocation:
         """Give jobs that wait, by their expected service, a partner or GPUs of their own."""
-        binder = Binder(view, self._scores(view))
+        limits = Limits(self.capacity, self.widest, self.longer)
+        binder = Binder(view, self._scores(view), limits)
         if self._is_busy(view):
-            binder.pack(Limits(self.capacity, self.widest, self.longer))
+            binder.pack()
         else:
             binder.serve_in_order()
         return binder.allocation
