@@ -109,7 +109,7 @@ def main() -> None:
         f"Lucid profiles on {PROFILING.nodes} for up to {PROFILING.seconds:g} s; job types drawn "
         f"{options.draws} times; a resume costs {RESTORE:g} s"
     )
-    report = Report("sharing", "Jobs that share GPUs", Given(options.out, setting))
+    report = Report("packing", "Jobs that share GPUs", Given(options.out, setting))
     runs = [
         run
         for nodes in options.nodes.split("/")
