@@ -386,7 +386,9 @@ def say_of_pools(report: Report, by_pools: Mapping[str, Mapping[str, Found]]) ->
     report.picture(drawing, "pools")
 
 
-def runs_of_pools(by_pools: Mapping[str, Mapping[str, Found]]) -> list[tuple[str, ...]]:
+def runs_of_pools(
+    by_pools: Mapping[str, Mapping[str, Found]],
+) -> list[tuple[str, str, str, str, str, str]]:
     """Rows for the CSV, without those of four pools."""
     return [
         row_of(f"{pools} pools: {name}", one)
