@@ -254,8 +254,8 @@ def _page_of(items: str, keys: tuple[str, ...]) -> Any:
 class _NotAnswered(Problem):
     """No answer, or 503.
 
-    seconds: until the next try. lost: the request was sent and may have had its effect. passes: whether it may soon
-    be answered.
+    seconds: until the next try. lost: the request was sent and may have had its effect.
+    passes: whether another try may soon be answered.
     """
 
     def __init__(
