@@ -245,7 +245,11 @@ def _columns() -> Iterator[str]:
     rows = ((f"`{name}`", meaning.replace("|", "\\|")) for name, meaning in COLUMNS.items())
     yield from _table(("column", "meaning"), rows)
     units = ", ".join(f"`{unit}`" for unit in UNITS)
-    yield from ("", f"Units after the last colon of a mapped column: {units}.")
+    yield from (
+        "",
+        f"Units after the last colon of a mapped column: {units}. A cell `1:30` of a length "
+        "of time is minutes and seconds; by `:h`, or under a header with `(h:mm)`, it is hours and minutes.",
+    )
 
 
 def _job(struct: type[JobSpec] | type[Truth]) -> Iterator[str]:

@@ -51,6 +51,10 @@ def submit(job: Job, number: int, time: float = 0.0) -> JobSubmitted:
             "wants GPUs of type h100, the cluster has a, b",
         ),
         (
+            linear_job(0, 0.0, 1.0, 1.0, gpu_types=("A",)),
+            "wants GPUs of type A, the cluster has a, b: only upper and lower case differ",
+        ),
+        (
             linear_job(0, 0.0, 3.0, 1.0, gpu_types=("a",)),
             "wants 3 GPUs, the cluster has 2",
         ),
@@ -60,7 +64,14 @@ def submit(job: Job, number: int, time: float = 0.0) -> JobSubmitted:
             "wants nodes with nvlink, the cluster's have no labels",
         ),
     ],
-    ids=["too wide", "no such type", "too wide for its type", "over its quota", "no such label"],
+    ids=[
+        "too wide",
+        "no such type",
+        "type in other case",
+        "too wide for its type",
+        "over its quota",
+        "no such label",
+    ],
 )
 def test_what_can_never_run_is_rejected_with_its_reason(job: Job, reason: str) -> None:
     cluster = Cluster((Node("x", 2, "a"), Node("y", 4, "b")), (Pool("red", 1.0),))

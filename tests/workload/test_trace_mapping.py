@@ -80,6 +80,39 @@ def test_hours_are_taken_as_hours_where_the_column_is_called_so_and_that_is_said
     assert told.report is not None and not told.report.assumed
 
 
+def test_cells_like_1_30_are_read_by_header_or_unit_and_that_is_said(tmp_path: Path) -> None:
+    path = tmp_path / "clock.csv"
+    path.write_text("when,n,Duration (h:mm),Run\n0,1,1:30,0:90\n0,1,26:10,1:00:00\n")
+    columns = {"submit_time": "when", "gpus": "n", "duration": "Duration (h:mm)"}
+    workload = read_trace(path, columns=columns)
+    assert workload.durations.tolist() == [5400.0, 94200.0]
+    assert workload.report is not None
+    assert workload.report.assumed[0].startswith("duration is taken in hours and minutes, as its")
+    bare = read_trace(path, columns=columns | {"duration": "Run"})
+    assert bare.durations.tolist() == [90.0, 3600.0]
+    assert bare.report is not None and bare.report.assumed == [
+        "duration is in minutes and seconds: 0:90 as 1m 30s; if it is in hours and minutes, "
+        "say --map duration=Run:h"
+    ]
+    told = read_trace(path, columns=columns | {"duration": "Run:h"})
+    assert told.durations.tolist() == [5400.0, 3600.0]
+    assert told.report is not None and not told.report.assumed
+
+
+def test_a_column_of_gpu_names_is_a_type_and_columns_left_out_are_said(tmp_path: Path) -> None:
+    path = tmp_path / "asked.csv"
+    path.write_text(
+        "Request ID,Submitted,GPUs requested,Length (h:mm),GPU,Requested By,Started On,Max Time,Cost\n"
+        "1,0,4,1:30,A100,ada,5,2h,3\n"
+    )
+    with pytest.raises(Problem, match=r"\(not used below: Cost\)") as problem:
+        read_trace(path)
+    assert problem.value.options == (
+        "--map 'id=Request ID,submit_time=Submitted,gpus=GPUs requested,duration=Length (h:mm):h,"
+        "start_time=Started On,user=Requested By,gpu_type=GPU,time_limit=Max Time'"
+    )
+
+
 def test_gpus_may_be_a_number_for_all_or_stand_with_their_type(tmp_path: Path) -> None:
     path = tmp_path / "typed.csv"
     path.write_text(

@@ -187,6 +187,7 @@ def submit(
     from volvelle.live.http import submission
     from volvelle.live.http.client import ApiClient
     from volvelle.live.uploads import digest_of, pack
+    from volvelle.model.problems import Problem
 
     packed = b"" if workdir is None else pack(workdir)
     checkpoint_options = {"path": checkpoint, "grace": grace}
@@ -222,12 +223,21 @@ def submit(
     for notice in answered["notices"]:
         remark(notice)
     numbers = answered["numbers"]
-    rejected = submission.rejected(client, numbers)
-    accepted = [number for number in numbers if number not in rejected]
+    rejected: dict[int, str] = {}
+    job: dict[str, Any] | None = None
+    try:
+        rejected = submission.rejected(client, numbers)
+        shown = [number for number in numbers if number not in rejected] or numbers
+        if output is not Form.CSV:
+            first = shown if output is Form.TABLE else numbers
+            job = submission.with_forecast(client, first[0])
+    except Problem as problem:
+        shown = numbers
+        remark(f"its forecast is not known: {problem}")
     if output is Form.TABLE:
-        _print_submitted(client, accepted or numbers, request, share)
+        _print_submitted(shown, job, request, share)
     else:
-        _print_numbers(client, numbers, output)
+        _print_numbers(numbers, job, output)
     if rejected and len(numbers) > 1:
         reasons = "; ".join(dict.fromkeys(rejected.values()))
         remark(f"{len(rejected)} of {len(numbers)} rejected: {reasons}")
@@ -281,29 +291,27 @@ def _variables(option: str, given: list[str]) -> dict[str, str]:
     return found
 
 
-def _print_numbers(client: "ApiClient", numbers: list[int], output: Form) -> None:
+def _print_numbers(numbers: list[int], first: dict[str, Any] | None, output: Form) -> None:
     import json
-
-    from volvelle.live.http.submission import with_forecast
 
     if output is Form.CSV:
         print("number", *numbers, sep="\n")
         return
-    job = with_forecast(client, numbers[0])
-    print(json.dumps({"numbers": numbers, "first": job}, indent=2, ensure_ascii=False))
+    print(json.dumps({"numbers": numbers, "first": first}, indent=2, ensure_ascii=False))
 
 
 def _print_submitted(
-    client: "ApiClient", numbers: list[int], request: "JobRequest", share: float | None
+    numbers: list[int], job: dict[str, Any] | None, request: "JobRequest", share: float | None
 ) -> None:
     from volvelle.cli import formatting
     from volvelle.cli.moments import local_now
-    from volvelle.live.http.submission import with_forecast
 
-    job = with_forecast(client, numbers[0])
     others = len(numbers) - 1
     in_a_row = numbers[-1] - numbers[0] == others
     last = (f" to {numbers[-1]}" if in_a_row else f" and {others} others") if others else ""
+    if job is None:
+        print(f"job {numbers[0]}{last}  accepted")
+        return
     if job["state"] in formatting.OVER:
         print(f"job {numbers[0]}{last}  {formatting.format_end(job)}")
         return

@@ -63,7 +63,9 @@ class Eligibility:
             )
         have = ", ".join(filter(None, dict.fromkeys(kind.gpu_type for kind in self._kinds)))
         wanted = " or ".join(spec.gpu_types)
-        return f"wants GPUs of type {wanted}, the cluster has {have or 'untyped GPUs'}"
+        alike = {*wanted.lower().split(" or ")} & {*have.lower().split(", ")}
+        hint = ": only upper and lower case differ" if alike else ""
+        return f"wants GPUs of type {wanted}, the cluster has {have or 'untyped GPUs'}{hint}"
 
     def _no_whole_nodes(self, spec: JobSpec, bits: int) -> str:
         """Why ``spec`` could not have whole nodes of one of these kinds; nothing if it could."""

@@ -299,6 +299,7 @@ def _check_types(workload: Workload, cluster: Cluster) -> None:
         f"{typed:,} of {len(workload):,} jobs name GPU types ({shown}), and the cluster's GPUs have no type: "
         "none of these could run",
         mend=f"say {line}, or --ignore-types" if line else "say --ignore-types",
+        options="--ignore-types",
         usage=True,
     )
 

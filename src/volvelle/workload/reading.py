@@ -21,12 +21,14 @@ from volvelle.workload.readers import Ledger, Sample, TraceFormat, known_formats
 from volvelle.workload.readers import formats as catalogue
 from volvelle.workload.readers.clusters import is_cluster_table
 from volvelle.workload.readers.json_lines import json_cells
+from volvelle.workload.readers.own import COLUMNS
 from volvelle.workload.readers.suggesting import (
     constant_hint,
     import_hint,
     rivals,
     suggested,
     suggested_dates,
+    unused,
 )
 from volvelle.workload.readers.text import SAMPLE_BYTES, open_binary
 from volvelle.workload.workload import ImportReport, Workload, earlier
@@ -165,9 +167,10 @@ def _guessed(
         dates = suggested_dates(_many_lines(sample.path))
         line = suggested(cells)
         hints = f"{rivals([*cells])}{constant_hint(line)}"
+        left = f" (not used below: {', '.join(no)})" if (no := unused(cells, COLUMNS)) else ""
         complete = " ".join(filter(None, (line, dates.partition(", or ")[0])))
         raise Problem(
-            f"{name}: no known trace format has these columns: {', '.join(cells)}",
+            f"{name}: no known trace format has these columns: {', '.join(cells)}{left}",
             mend=f"say which is which: {' '.join(filter(None, (line, dates)))}{hints}",
             options="" if "=?" in line else complete,
         )

@@ -194,6 +194,21 @@ def test_the_default_period_follows_what_arrives_and_misses_less_than_srsf() -> 
     assert finish["chronus"][10] <= 27600.0 < finish["srsf"][10]
 
 
+def test_a_job_larger_than_all_that_a_period_serves_hears_so() -> None:
+    large = due(linear_job(0, 0.0, 4.0, 14400.0), (28800.0, 10.0))
+    told = {
+        period: lasts(
+            happen(Scenario.of(parse_cluster("1x4"), [large], policy=f"chronus{period}"))
+        )[0]
+        for period in ("", ":period=18000")
+    }
+    assert told[":period=18000"].finish_by == 28800.0
+    assert (told[""].finish_by, told[""].earliest) == (None, None)
+    assert told[""].reason == (
+        "with the jobs no larger of the last 3h 00m it needs all GPUs for longer than that"
+    )
+
+
 def test_who_would_be_late_otherwise_starts_in_the_middle_of_a_lease() -> None:
     others = [linear_job(n, 0.0, 1.0, 500.0) for n in range(4)]
     job = due(linear_job(4, 10.0, 1.0, 60.0), (65.0, 10.0))

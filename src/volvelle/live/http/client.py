@@ -31,6 +31,9 @@ _APPEAR_SECONDS = 2.0
 _TRIES = 3
 _PAGE_JOBS = 5000
 _MAX_RETRY_SECONDS = 5.0
+_SECONDS_BETWEEN = 1.0
+_RESTART_SECONDS = 20.0
+"""How long a submission without an answer is repeated: its server may be started again."""
 
 
 @dataclass(frozen=True)
@@ -57,7 +60,8 @@ class ApiClient:
             if folder is None:
                 raise Problem(
                     "no server is known",
-                    mend="set VOLVELLE_SERVER to its URL or its folder, or go to where volvelle serve runs",
+                    mend="go to where its folder volvelle-serve is, or set VOLVELLE_SERVER to its URL or, "
+                    "where --folder or its config names another one, to its folder",
                 )
             folder.wait_for_start(_START_SECONDS)
             address = folder.read_address()
@@ -138,17 +142,25 @@ class ApiClient:
         key: str | None = None,
         kind: Any = Any,
     ) -> Any:
-        for tries_left in range(_TRIES - 1, -1, -1):
+        tries_left, until = _TRIES - 1, 0.0
+        while True:
             try:
                 with self._response(method, path, query, body, key) as response:
                     text = response.read()
                     return msgspec.json.decode(text, type=kind) if text else None
-            except _TryAgain as failure:
-                repeatable = method != "POST" or key is not None or failure.declined
-                if not tries_left or not repeatable:
+            except _NotAnswered as failure:
+                if failure.lost and key is not None:
+                    until = until or time.monotonic() + _RESTART_SECONDS
+                if until and time.monotonic() > until:
+                    raise Problem(
+                        f"no answer from {self.url}: the job may have been accepted",
+                        mend="look for it before you submit it again: volvelle queue",
+                    ) from None
+                repeatable = not failure.lost or method != "POST"
+                if not until and not (failure.passes and repeatable and tries_left):
                     raise
+                tries_left -= 1
                 time.sleep(failure.seconds)
-        raise AssertionError
 
     @contextmanager
     def _response(
@@ -170,8 +182,10 @@ class ApiClient:
             content, headers["Content-Type"] = json.dumps(body).encode(), "application/json"
         parameters = urlencode({k: v for k, v in query.items() if v is not None}, doseq=True)
         target = f"{path}?{parameters}" if parameters else path
-        connection = self._connection(timeout)
+        connection, sent = self._connection(timeout), False
         try:
+            connection.connect()
+            sent = True
             connection.request(method, target, content, headers)
             response = connection.getresponse()
             if response.status >= 400:
@@ -187,16 +201,15 @@ class ApiClient:
                 f"{self.url} does not use TLS", mend="write http:// in place of https://"
             ) from None
         except ConnectionRefusedError:
-            raise Problem(
-                f"nobody listens at {self.url}",
-                mend="start the server (volvelle serve), or mend VOLVELLE_SERVER",
-            ) from None
+            message = f"nobody listens at {self.url}"
+            hint = "start the server (volvelle serve), or mend VOLVELLE_SERVER"
+            raise _NotAnswered(message, hint, _SECONDS_BETWEEN, passes=False) from None
         except (OSError, http.client.HTTPException) as error:
             message = f"no answer from {self.url}: {str(error) or type(error).__name__}"
             plain = urlsplit(self.url).scheme == "http"
             tls = "; write https:// if it uses TLS" if plain else ""
             hint = f"check the network and the server{tls}"
-            raise _TryAgain(message, hint, 1.0, declined=False) from None
+            raise _NotAnswered(message, hint, _SECONDS_BETWEEN, lost=sent) from None
         finally:
             connection.close()
 
@@ -239,13 +252,20 @@ def _page_of(items: str, keys: tuple[str, ...]) -> Any:
     return make("page", {items: list[item], "next": Any, "problems": Any})
 
 
-class _TryAgain(Problem):
-    """No answer, or 503. ``declined``: the server said that the request had no effect."""
+class _NotAnswered(Problem):
+    """No answer, or 503.
 
-    def __init__(self, message: str, hint: str, seconds: float, *, declined: bool) -> None:
+    seconds: until the next try. lost: the request was sent and may have had its effect.
+    passes: whether another try may soon be answered.
+    """
+
+    def __init__(
+        self, message: str, hint: str, seconds: float, *, lost: bool = False, passes: bool = True
+    ) -> None:
         super().__init__(message, mend=hint)
         self.seconds = seconds
-        self.declined = declined
+        self.lost = lost
+        self.passes = passes
 
 
 def _problem_of(response: http.client.HTTPResponse) -> Problem:
@@ -259,5 +279,5 @@ def _problem_of(response: http.client.HTTPResponse) -> Problem:
     message = f"{place.removeprefix('header ')}: {message}" if place else message
     if response.status == 503:
         seconds = float(response.headers.get("Retry-After", "1"))
-        return _TryAgain(message, hint, min(seconds, _MAX_RETRY_SECONDS), declined=True)
+        return _NotAnswered(message, hint, min(seconds, _MAX_RETRY_SECONDS))
     return Problem(message, mend=hint)

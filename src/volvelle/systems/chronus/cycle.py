@@ -16,6 +16,7 @@ from volvelle.core.state import Reason
 from volvelle.model.arrays import BoolColumn, FloatColumn, IntColumn
 from volvelle.model.job import JobSpec
 from volvelle.model.tolerances import SAME_AMOUNT
+from volvelle.model.units import format_duration
 from volvelle.systems.chronus.guarantees import Guarantees, Memory
 from volvelle.systems.chronus.look import (
     BEHIND,
@@ -128,6 +129,11 @@ class Cycle:
     def _offer(self, at: int, spec: JobSpec) -> None:
         """Tell a job by when it could be through, or guarantee that if it accepts it."""
         look, book, number = self.look, self.book, self.look.number(at)
+        if look.matrix[SEEN, at] == TOO_LARGE:
+            period = format_duration(self.policy.period)
+            reason = f"with the jobs no larger of the last {period} it needs all GPUs for longer than that"
+            self.told.append(Promise(number, reason=reason))
+            return
         gap, gpus = float(self.kept.gap(np.array([at]))[0]), float(self.counted[at])
         earliest = np.inf
         for gpu_type in look.types(at):

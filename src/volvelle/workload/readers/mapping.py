@@ -38,6 +38,9 @@ TIMES = ("submit_time", "start_time", "end_time")
 _PROFILES = Path(__file__).parent.parent / "profiles"
 _NUMBER = re.compile(r"\d+(\.\d+)?")
 
+TWO_PARTS = re.compile(r"\s*(\d+):(\d{1,2})\s*")
+"""A cell like ``1:30``: minutes and seconds, or by the unit ``h`` hours and minutes."""
+
 
 def parse_map(entries: Iterable[str]) -> dict[str, str]:
     """``["gpus=num_gpu,duration=runtime:min"]`` as a mapping; ``aurora`` is a profile's. Raises `Problem`."""
@@ -130,7 +133,9 @@ def _wrong_pair(header: ColumnNames, ours: str, theirs: str, known: Sequence[str
 
 
 def _times(factor: float, text: str) -> str:
-    """The product as text; what is no number is left for its column to complain about."""
+    """The product as text, of ``1:30`` in hours and minutes too; other text as it is."""
+    if factor == UNITS["h"] and (parts := TWO_PARTS.fullmatch(text)):
+        return repr((int(parts[1]) + int(parts[2]) / 60.0) * factor)
     try:
         return repr(float(text) * factor)
     except ValueError:

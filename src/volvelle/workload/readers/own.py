@@ -23,14 +23,14 @@ from pydantic import Field, field_validator
 from volvelle.model.job import Job, JobClass, JobSpec, Reward, Truth
 from volvelle.model.job_schema import SECONDS, fields_of
 from volvelle.model.problems import Problem
-from volvelle.model.units import parse_duration
+from volvelle.model.units import format_duration, parse_duration
 from volvelle.workload.readers.base import ReaderOptions, TraceFormat, formats, rigid_jobs
 from volvelle.workload.readers.cells import codec_of, meaning_of, read_column
 from volvelle.workload.readers.columns import Columns, jobs_of
 from volvelle.workload.readers.dates import DateForm
 from volvelle.workload.readers.json_lines import flat_object, json_cells, json_columns
 from volvelle.workload.readers.ledger import Broken, Ledger
-from volvelle.workload.readers.mapping import mapped_header
+from volvelle.workload.readers.mapping import TWO_PARTS, mapped_header
 from volvelle.workload.readers.rows import (
     ABSENT,
     MOST_SECONDS,
@@ -162,20 +162,32 @@ def _with_units(columns: Mapping[str, str], block: Columns, ledger: Ledger) -> d
     found, header = dict(columns), block.header
     for ours in _LENGTHS:
         theirs = columns.get(ours, ours)
-        if theirs not in header or not (unit := unit_of(theirs)):
+        if theirs not in header:
             continue
-        example = next((one for one in block.texts(theirs) if one.lower() not in ABSENT), "")
-        if not _NUMBER.fullmatch(example):
-            continue
-        found[ours] = f"{theirs}:{unit}"
-        ledger.headings[ours] = theirs
-        ledger.taken(
-            f"{ours} is taken in {UNIT_WORDS[unit]}, as its column is called {theirs!r}; if it is in "
-            f"seconds, say --map {shlex.quote(f'{ours}={theirs}:s')}",
-            block.lines[0],
-            ours,
-            example,
+        cells, unit = block.texts(theirs), unit_of(theirs)
+        row, example = next(
+            ((r, c) for r, c in enumerate(cells) if c.lower() not in ABSENT), (0, "")
         )
+        if unit and (_NUMBER.fullmatch(example) or (unit == "h" and TWO_PARTS.fullmatch(example))):
+            found[ours] = f"{theirs}:{unit}"
+            clock = TWO_PARTS.fullmatch(example) is not None
+            said = (
+                f"{ours} is taken in {'hours and minutes' if clock else UNIT_WORDS[unit]}, as its column is "
+                f"called {theirs!r}; if it is in {'minutes and ' if clock else ''}seconds, say --map "
+                f"{shlex.quote(f'{ours}={theirs}:s')}"
+            )
+        elif (
+            row := next(filter(lambda r: TWO_PARTS.fullmatch(cells[r]), range(len(cells))), -1)
+        ) >= 0:
+            example = cells[row]
+            said = (
+                f"{ours} is in minutes and seconds: {example} as {format_duration(parse_duration(example))}; "
+                f"if it is in hours and minutes, say --map {shlex.quote(f'{ours}={theirs}:h')}"
+            )
+        else:
+            continue
+        ledger.headings[ours] = theirs
+        ledger.taken(said, block.lines[row], ours, example)
     return found
 
 

@@ -25,6 +25,9 @@ UNIT_WORDS = {
 }
 """Units of names, in words."""
 
+_HOURS_MINUTES = re.compile(
+    r"\b(?:hh?|hrs?|hours?|std|stunden):(?:mm?|mins?|minutes?|minuten)\b(?!:)", re.IGNORECASE
+)
 _NEAR, _SURE = 0.75, 0.9  # likeness from which a name is taken, and from which another fits too
 _DATE = re.compile(
     r"\b(?P<first>\d{1,2})(?P<mark>[/.-])(?P<second>\d{1,2})(?P=mark)(?P<year>\d{4}|\d{2})"
@@ -42,11 +45,14 @@ def suggested_names(cells: Mapping[str, Sequence[str]]) -> dict[str, str]:
 
     A column of GPUs in whose cells count and type stand together, as in ``2x A100``, is the number of GPUs.
     """
-    found = _paired([*cells])
+    found = _paired([name for name in cells if not _names_types(name, cells[name])])
+    for name in cells:
+        if _names_types(name, cells[name]) and name not in found.values():
+            found.setdefault("gpu_type", name)
     if not {"start_time", "end_time"} <= found.keys():
-        found = {
-            ours: name for ours, name in found.items() if ours not in ("start_time", "end_time")
-        }
+        found.pop("end_time", None)
+        if "duration" not in found:
+            found.pop("start_time", None)
         found.setdefault("duration", "?")
     if "gpus" not in found:
         of_gpus = (name for name in cells if {"gpu", "gpus"} & {*words_of(name)})
@@ -55,6 +61,12 @@ def suggested_names(cells: Mapping[str, Sequence[str]]) -> dict[str, str]:
         found["gpus"] = both
     found.setdefault("submit_time", "?")
     return {ours: found[ours] for ours in COLUMN_NAMES if ours in found}
+
+
+def unused(cells: Mapping[str, Sequence[str]], ours: Iterable[str]) -> list[str]:
+    """Names that neither a suggestion nor the table's reader, which knows ``ours``, makes use of."""
+    used = {*suggested_names(cells).values(), *ours}
+    return [name for name in cells if name not in used]
 
 
 def suggested(cells: Mapping[str, Sequence[str]]) -> str:
@@ -67,7 +79,7 @@ def written_map(found: Mapping[str, str]) -> str:
     parts = []
     for ours, name in found.items():
         if name and name != ours:
-            unit = unit_of(name)
+            unit = "" if ours in TIMES and _HOURS_MINUTES.search(name) else unit_of(name)
             parts.append(f"{ours}={name}" + (f":{unit}" if unit else ""))
     line = ",".join(parts)
     if not line:
@@ -115,6 +127,14 @@ def _paired(names: Sequence[str]) -> dict[str, str]:
     return found
 
 
+def _names_types(name: str, cells: Sequence[str]) -> bool:
+    """Whether a column of GPUs has names like ``A100`` in its cells, and no counts."""
+    filled = [cell for cell in map(str.strip, cells) if cell]
+    of_gpus = {"gpu", "gpus"} & {*words_of(name)} and _likeness(name, "gpus") >= _NEAR
+    counts = (cell.replace(".", "", 1).isdecimal() or count_and_type(cell) for cell in filled)
+    return bool(filled and of_gpus) and not any(counts)
+
+
 def _likeness(name: str, ours: str) -> float:
     """From 0 to 1, a unit that ``ours`` may have left aside; earlier synonyms win where two are as near."""
     plain = _plain(name, ours)
@@ -136,7 +156,12 @@ def _plain(name: str, ours: str) -> str:
 
 
 def unit_of(name: str) -> str:
-    """The unit in which a column of this name counts time, as in `UNITS`; "" for seconds and none."""
+    """The unit in which a column of this name counts time, as in `UNITS`; "" for seconds and none.
+
+    Hours where the name ends in ``(h:mm)`` or alike.
+    """
+    if _HOURS_MINUTES.search(name):
+        return "h"
     words = words_of(name)
     alone = len(words) == 1 and len(words[0]) < 4  # h or s alone is a name, not a unit
     return "" if not words or alone else _UNIT_SUFFIXES.get(words[-1], "")

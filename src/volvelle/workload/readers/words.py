@@ -10,7 +10,7 @@ COLUMN_NAMES: dict[str, tuple[str, ...]] = {
     ours: tuple(names.split())
     for ours, names in {
         "id": "id job_id jobid job job_number job_name app_id uuid task_id "
-        "experiment_id run_id experiment run nr no "
+        "experiment_id run_id experiment run nr no request_id "
         "auftrag auftrag_id auftragsnummer kennung identifiant id_tache travail trabajo id_trabajo",
         "submit_time": "submit_time submit submitted submitted_at submission_time arrival arrival_time "
         "created created_at creation_time queued_at requested_on requested_at request_time timestamp time "
@@ -30,12 +30,14 @@ COLUMN_NAMES: dict[str, tuple[str, ...]] = {
         "end_time": "end_time end ended ended_at finished finished_at finish_time completed completed_at "
         "completed_on completion_time "
         "beendet beendet_am ende endzeit fertig fin date_fin heure_fin termine fecha_fin hora_fin terminado",
-        "user": "user owner user_name username user_id submitted_by who "
+        "user": "user owner user_name username user_id submitted_by requested_by submitter who "
         "wer benutzer benutzername nutzer anwender utilisateur nom_utilisateur usager usuario nombre_usuario",
         "gpu_type": "gpu_type gpu_types gpu_model gpu_name gpu_kind accelerator accelerator_type "
         "gpu_typ gpu_modell type_gpu modele_gpu tipo_gpu modelo_gpu",
         "pool": "pool team account group project department virtual_cluster vc "
         "gruppe abteilung projekt konto groupe projet equipe grupo proyecto equipo",
+        "time_limit": "time_limit timelimit limit max_time max_runtime max_walltime requested_time "
+        "requested_walltime zeitlimit limite_temps limite_tiempo",
         "state": "state status job_state job_status final_state final_status outcome "
         "zustand etat statut estado",
     }.items()
