@@ -201,16 +201,14 @@ class ToldTimes(Generic[Key]):
         p50, p90 = self._seconds(predicted_seconds, self._all.told[:, slots])
         return p50, p90
 
-    def drift(self, *asked: float) -> float:
+    def drift(self, keys: Iterable[Key], *asked: float) -> float:
         """By which factor predicted times are to be stretched, one for all jobs.
 
-        The median over open jobs of P50 over predicted time, with those ``asked``; 1 while times are prior.
+        The median of P50 over predicted time, of these jobs and those ``asked``; 1 while times are prior.
         """
-        if self.prior:
-            return 1.0
-        last = [slots[-1] for slots in self._slots.values()]
+        last = [self._slots[key][-1] for key in keys]
         told = [*np.exp(self._all.told[0, last]).tolist(), *asked]
-        return float(np.median(told)) if told else 1.0
+        return float(np.median(told)) if told and not self.prior else 1.0
 
     def foresee(self, expected: Mapping[Key, float]) -> None:
         """Take these times as those at which the events of open jobs are expected now."""

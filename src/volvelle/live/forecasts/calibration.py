@@ -153,7 +153,8 @@ class ForecastCalibration:
         with self._lock:
             one = self._asked(scheduler, number, finish)
             told = self._told.ask(now, *one[1:])
-            drift = self._told.drift(told.p50 / max(one.predicted_seconds, SAME_MOMENT))
+            stretch = told.p50 / max(one.predicted_seconds, SAME_MOMENT)
+            drift = self._drift(stretch, waits=start is not None and start > now)
         return _drifted(now, drift, start, finish, now + told.p90, prior=told.prior)
 
     def again(
@@ -163,7 +164,7 @@ class ForecastCalibration:
         with self._lock:
             if finish is None or number not in self._told:
                 return start, finish
-            drift = self._told.drift()
+            drift = self._drift()
         times = _drifted(now, drift, start, finish, finish, prior=False)
         return start if times.start is None else times.start, times.p50
 
@@ -177,11 +178,21 @@ class ForecastCalibration:
         """Times of jobs that were told before, by the scores of then."""
         finish = np.array([finishes[n] for n in numbers])
         latest = now + self._told.again(numbers, finish - now)[1]
-        drift, prior = self._told.drift(), self._told.prior
+        drift, prior = self._drift(), self._told.prior
         return {
             n: _drifted(now, drift, starts.get(n), finishes[n], p90, prior=prior)
             for n, p90 in zip(numbers, latest.tolist(), strict=True)
         }
+
+    def _drift(self, stretch: float | None = None, *, waits: bool = False) -> float:
+        """The factor of all that lies ahead, by the jobs that wait, and only where none does by all.
+
+        stretch: P50 over predicted time of one job more. waits: it would not start at once.
+        """
+        queue = [number for number, running in self._running.items() if not running]
+        by_queue = waits or bool(queue)
+        more = () if stretch is None or by_queue is not waits else (stretch,)
+        return self._told.drift(queue if by_queue else list(self._running), *more)
 
     def share_within(
         self, scheduler: SchedulerState, number: int, finish: float, seconds: float

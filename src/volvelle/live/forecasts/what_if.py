@@ -120,7 +120,7 @@ def _deadline_share(
     finish: float | None,
     p50: float | None,
 ) -> float | None:
-    """Share of jobs like this one that finish by its last deadline: one half or more just if P50 is by then."""
+    """Share of jobs like this one that finish by its last deadline: one half or more if P50 is by then."""
     if request.deadline is None or finish is None or p50 is None:
         return None
     within = request.deadline.rewards[-1].deadline_seconds
