@@ -68,13 +68,20 @@ class ApiFixture:
 
 
 @contextmanager
-def open_api(folder: Path, body_bytes: int = 10_000, request: float = 0.5) -> Iterator[ApiFixture]:
+def open_api(
+    folder: Path,
+    body_bytes: int = 10_000,
+    request: float = 0.5,
+    nodes: str = "1x8",
+    placement: str = "first-free",
+) -> Iterator[ApiFixture]:
     """The API over a controller that keeps its store in ``folder``."""
     store = FragileStore.open(f"sqlite:///{folder}/store.db")
-    cluster = parse_cluster("1x8")
+    cluster = parse_cluster(nodes)
     context = ExecutorContext(cluster, folder, "secret")
     secrets = SecretBox(folder / "secrets.key")
-    controller = Controller(store, header_of(cluster), IdleExecutor(), context, secrets=secrets)
+    header = header_of(cluster, placement=placement)
+    controller = Controller(store, header, IdleExecutor(), context, secrets=secrets)
     controller.start()
     limits = Limits(body_bytes=body_bytes, request=request, jobs=50, jobs_of_a_user=40)
     app = create_app(controller, store, limits, folder, folder / "fronts")

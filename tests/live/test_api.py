@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from api_fixtures import ApiFixture
+from api_fixtures import ApiFixture, open_api
 from fake_cluster import wait_for
 from httpx import ASGITransport, AsyncClient, Response
 
@@ -143,7 +143,8 @@ def test_jobs_of_others_are_rows_without_details_and_cannot_be_changed(api: ApiF
         theirs = lee.request(how, f"/v1/jobs/0{where}")
         nobodys = lee.request(how, f"/v1/jobs/9{where}")
         assert theirs.status_code == nobodys.status_code == 404
-        assert theirs.text == nobodys.text.replace("9", "0")
+        assert theirs.json()["detail"] == "job 0 is not yours"
+        assert nobodys.json()["detail"] == "there is no job 9"
     assert api.client("root").get("/v1/jobs/0").json()["request"]["environment"] == {
         "KEY": "secret"
     }
@@ -310,6 +311,26 @@ def test_asking_says_what_submitting_would(api: ApiFixture) -> None:
     assert {(each.status_code, each.json()["detail"]) for each in answers} == {
         (answers[0].status_code, answers[0].json()["detail"])
     }
+
+
+def test_a_command_that_may_start_on_several_nodes_is_said_to(tmp_path: Path) -> None:
+    def notices(api: ApiFixture, command: str, **more: Any) -> list[str]:
+        job = {"command": command, "gpus": 4, **more}
+        said: list[str] = api.client("dana").post("/v1/forecast", json=job).json()["notices"]
+        return said
+
+    for placement, spreads in (("first-free", True), ("consolidated-strict", False)):
+        folder = tmp_path / placement
+        folder.mkdir()
+        with open_api(folder, nodes="2x4", placement=placement) as api:
+            said = notices(api, "python train.py")
+            assert len(said) == spreads
+            for each in said:
+                assert "once on each (placement 'first-free')" in each
+                assert each.endswith("--exclusive keeps it on one node")
+            assert notices(api, "torchrun train.py") == []
+            assert notices(api, "python train.py", exclusive=True) == []
+            assert notices(api, "python train.py", gpus=1) == []
 
 
 def test_a_change_answers_with_what_its_user_should_know(api: ApiFixture) -> None:

@@ -114,6 +114,10 @@ class Placement(JobPart):
             "it is taken to be as quick on several nodes"
         )
 
+    def may_spread(self, gpus: int, largest: int) -> bool:
+        """Whether a gang that a node of ``largest`` GPUs could hold may stand on several instead."""
+        return self.names_gpus
+
     @property
     def kernel(self) -> Callable[..., int] | None:
         """`choose` as a kernel that decides by free GPUs alone; None where there is more to it.

@@ -22,6 +22,10 @@ class ConsolidatedStrict(Placement):
     name: ClassVar[str] = "consolidated-strict"
     source: ClassVar[str] = "Blox (EuroSys'24) section 4.3; Philly (ATC'19)"
 
+    def may_spread(self, gpus: int, largest: int) -> bool:
+        """It waits."""
+        return False
+
     def choose(self, free: IntColumn, gpus: int, resources: Resources) -> IntColumn | None:
         """As `consolidate`, where that takes no node too many."""
         return consolidate_or_wait(free, gpus, resources)

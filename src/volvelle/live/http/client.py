@@ -60,7 +60,8 @@ class ApiClient:
             if folder is None:
                 raise Problem(
                     "no server is known",
-                    mend="set VOLVELLE_SERVER to its URL or its folder, or go to where volvelle serve runs",
+                    mend="go to where its folder volvelle-serve is, or set VOLVELLE_SERVER to its URL or, "
+                    "where --folder or its config names another one, to its folder",
                 )
             folder.wait_for_start(_START_SECONDS)
             address = folder.read_address()

@@ -44,11 +44,12 @@ class HttpError(Exception):
         self.headers = dict(headers or {})
 
 
-def no_such_job(number: int) -> HttpError:
-    """The same error for missing jobs and for jobs of other users."""
-    return HttpError(
-        404, f"there is no job {number}", place=f"job {number}", hint="see: volvelle queue"
-    )
+def no_such_job(number: int, user: str = "") -> HttpError:
+    """The error for missing jobs, and for jobs of other users: of a ``user`` whom the queue names."""
+    detail, hint = f"there is no job {number}", "see: volvelle queue"
+    if user:
+        detail, hint = f"job {number} is not yours", f"ask {user}, whose it is, or an operator"
+    return HttpError(404, detail, place=f"job {number}", hint=hint)
 
 
 def unavailable(detail: str) -> HttpError:

@@ -21,13 +21,13 @@ JobNumber = Annotated[int, Path(ge=0, le=MAX_NUMBER, description="the job's numb
 async def find_job(
     number: int, principal: Principal, cluster: ShownCluster, store: Store
 ) -> JobStatusView:
-    """A job of the principal. Raises the same `HttpError` for missing jobs and for jobs of others."""
+    """A job of the principal. Raises `HttpError`: of others' jobs it names those that the queue lists."""
     job = cluster.status.jobs.get(number)
     if job is None:
         record = await run_in_threadpool(store.jobs.find, number)
         job = cluster.status.jobs.get(number) if record is None else view_of_record(record)
     if job is None or not principal.owns(job):
-        raise no_such_job(number)
+        raise no_such_job(number, "" if job is None or job.state.over else job.user)
     return job
 
 

@@ -240,5 +240,10 @@ async def _execute(
     """The controller's answer to a request about a job that is not over."""
     job = await find_job(request.number, principal, controller, store)
     if job.state.over:
-        raise HttpError(409, f"job {job.number} is {job.state}", place=f"job {job.number}")
+        raise HttpError(
+            409,
+            f"job {job.number} is {job.state}",
+            place=f"job {job.number}",
+            hint="it is over: to run it again, submit it again",
+        )
     return await execute(controller, request)

@@ -39,6 +39,10 @@ class RoundUp(Placement, PlacesBatches):
         False, description="restart running jobs on other nodes where a gang would wait otherwise"
     )
 
+    def may_spread(self, gpus: int, largest: int) -> bool:
+        """Not where gangs wait."""
+        return not self.wait
+
     @property
     def moves(self) -> bool:
         """As the parameter ``move`` says."""

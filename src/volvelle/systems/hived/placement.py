@@ -41,6 +41,10 @@ class Buddy(Placement, PlacesByLane):
         False, description="jobs on borrowed GPUs stand apart from those on GPUs of their pool"
     )
 
+    def may_spread(self, gpus: int, largest: int) -> bool:
+        """Only where the cell is wider than the node."""
+        return 1 << level_of(gpus) > largest
+
     @property
     def by_lane(self) -> bool:
         """As the parameter ``lanes`` says."""
