@@ -1,6 +1,7 @@
 """P50 and P90 of live forecasts: told from the first job on, and learned from jobs in such a state."""
 
 import math
+import random
 
 import pytest
 
@@ -8,6 +9,7 @@ from volvelle.core.composition import WrittenComposition
 from volvelle.core.decision import Promise
 from volvelle.core.events import Event, JobFinished, JobSubmitted
 from volvelle.core.forecast import Forecast
+from volvelle.core.fork import Fork
 from volvelle.core.journal import Header
 from volvelle.core.scheduler import Scheduler
 from volvelle.live.forecasts.calibration import ForecastCalibration, PastForecast
@@ -48,8 +50,6 @@ def past(ratio: float, jobs: int = 60) -> list[PastForecast]:
             width=1.0,
             service=100.0,
             ended=1e3 * n + 100.0 * ratio,
-            start=1e3 * n + 90.0,
-            started=1e3 * n + 90.0 * ratio,
         )
         for n in range(-jobs, 0)
     ]
@@ -90,10 +90,9 @@ def test_a_start_leaves_the_run_before_a_guarantee() -> None:
     assert told.p50 == 210.0
 
 
-@pytest.mark.parametrize("jobs", [3, 60])
-def test_start_p50_and_share_agree_where_jobs_are_shorter_than_their_estimates(jobs: int) -> None:
+def test_start_p50_and_share_agree_where_jobs_are_shorter_than_their_estimates() -> None:
     calibration, now, epoch = ForecastCalibration(), 1e-3, 1_000.0
-    calibration.replay(past(0.1, jobs))
+    calibration.replay(past(0.1))
     scheduler = scheduler_of(None, None, None)
     waiting = forecast_jobs(scheduler.fork(), now, calibration, epoch).times[2]
     assert waiting.start is not None
@@ -157,23 +156,33 @@ def test_a_job_that_is_cancelled_is_not_learned_from() -> None:
     assert calibration.ask(scheduler, 0, 90.0, 100.0) == before
 
 
-@pytest.mark.parametrize(("started", "told_start"), [(0.3, 100.0), (89.0, 150.0)])
-def test_a_start_follows_the_end_that_lets_it_in_and_leaves_room_for_the_run(
-    started: float, told_start: float
+@pytest.mark.parametrize(("jobs", "policy"), [(19, "fifo"), (60, "fifo"), (60, "srsf")])
+def test_told_times_of_a_queue_are_its_forecast_stretched_by_one_factor(
+    jobs: int, policy: str
 ) -> None:
-    """Ends came as forecast; starts that were forecast after 3 s came a tenth or thirty times as late."""
-    scheduler, calibration = scheduler_of(None, None), ForecastCalibration()
-    calibration.replay(
-        each._replace(
-            ended=each.finish, start=each.submitted + 3.0, started=each.submitted + started
+    """Starts stay at the ends that let them in, and jobs alike take alike; 1 until twenty jobs are over."""
+    rng = random.Random(jobs)
+    composition = WrittenComposition(policy, "first-free", "accept-all", "declared")
+    header = Header(volvelle="test", cluster=parse_cluster("1x4"), composition=composition)
+    scheduler, calibration = header.scheduler(), ForecastCalibration()
+    calibration.replay(each for n in range(jobs) for each in past(rng.uniform(0.3, 3.0), n + 1)[:1])
+    for now in range(40):
+        spec = JobSpec(
+            id=str(now),
+            submit_time=now,
+            gpus=rng.choice((1.0, 2.0, 4.0)),
+            estimate_seconds=rng.choice((10.0, 40.0, 600.0)),
         )
-        for each in past(1.0)
-    )
-    both = Forecast(finish={0: 100.0, 1: 200.0}, upcoming={0: 0.0, 1: 100.0})
-    told, _ = calibration.tell(scheduler, {0: 0.0, 1: 0.0}, both)
-    assert told[0].p50 == pytest.approx(100.0, rel=0.05)
-    assert told[1].p50 == pytest.approx(200.0, rel=0.05)
-    assert told[1].start == pytest.approx(told_start, rel=0.05)
+        scheduler.handle(now, [JobSubmitted(now, now, spec)])
+        told = forecast_jobs(scheduler.fork(), now, calibration, 0.0).times
+    forecast, factors = Fork(scheduler).until(), set[float]()
+    for number, each in told.items():
+        assert each.start is not None and each.p50 is not None and each.p90 is not None
+        pairs = ((each.p50, forecast.finish[number]), (each.start, forecast.upcoming[number]))
+        factors.update((then - now) / (at - now) for then, at in pairs if at > now)
+        assert now <= each.p50 <= each.p90
+    assert max(factors) == pytest.approx(min(factors))
+    assert (min(factors) == pytest.approx(1.0)) is (jobs < 20)
 
 
 def test_starts_are_learned_from_when_jobs_start() -> None:

@@ -61,9 +61,6 @@ class Asking(NamedTuple, Generic[Key]):
     limit_seconds: float | None = None
 
 
-AT_ONCE_SECONDS = 1.0
-"""A wait that is as good as none: `ToldTimes` of starts begin with it."""
-
 _NEAREST = 250
 _WINDOW = 2000
 """Tellings whose event came that are remembered, and those of all whose scores count for a job."""
@@ -203,6 +200,15 @@ class ToldTimes(Generic[Key]):
         slots = [self._slots[key][-1] for key in keys]
         p50, p90 = self._seconds(predicted_seconds, self._all.told[:, slots])
         return p50, p90
+
+    def drift(self, keys: Iterable[Key], *asked: float) -> float:
+        """By which factor predicted times are to be stretched, one for all jobs.
+
+        The median of P50 over predicted time, of these jobs and those ``asked``; 1 while times are prior.
+        """
+        last = [self._slots[key][-1] for key in keys]
+        told = [*np.exp(self._all.told[0, last]).tolist(), *asked]
+        return float(np.median(told)) if told and not self.prior else 1.0
 
     def foresee(self, expected: Mapping[Key, float]) -> None:
         """Take these times as those at which the events of open jobs are expected now."""

@@ -80,18 +80,12 @@ def restore_calibration(store: Store, state: ControllerState) -> ForecastCalibra
                 finish=finish - epoch,
                 width=gpus or 1.0,
                 service=estimate or finish - record.submitted,
-                start=_since(epoch, record.forecast_start),
-                started=_since(epoch, (record.status or {}).get("first_started")),
-                ended=_since(epoch, record.ended),
+                ended=None if record.ended is None else record.ended - epoch,
             )
         )
     calibration = ForecastCalibration()
     calibration.replay(past)
     return calibration
-
-
-def _since(epoch: float, date: float | None) -> float | None:
-    return None if date is None else date - epoch
 
 
 def first_batch(state: ControllerState) -> CycleBatch:

@@ -1,12 +1,12 @@
 """Calibration of forecasts: P50 and P90 of a finish, and P50 of a start, from the errors of past forecasts.
 
-Both are calibrated by `volvelle.estimate.told.ToldTimes` at a job's first forecast, and anew when the job
-starts or is stopped. In between what remains counts as often as then. P50 of a finish is no later than a
-guarantee that the forecast keeps. A start is no earlier than P50 of the end that lets the job in, and leaves
-half of its run before P50 of its finish: medians that are learned apart contradict each other without that.
+P90 is told by `volvelle.estimate.told.ToldTimes` at a job's first forecast, and anew when the job starts or
+is stopped. In between what remains counts as often as then. P50 of starts and finishes stretches the time
+from now to the forecast by one factor for all jobs: medians that are learned apart contradict each other
+(decision 113). While times are prior P50 is the forecast. P50 of a finish is no later than a guarantee that
+the forecast keeps.
 """
 
-import math
 import threading
 from bisect import bisect_left, insort
 from collections.abc import Iterable, Mapping, Sequence
@@ -19,9 +19,8 @@ from volvelle.core.forecast import Forecast
 from volvelle.core.promises import keeps
 from volvelle.core.scheduler_state import SchedulerState
 from volvelle.estimate.likeness import ARRIVALS_SECONDS, Observed, believed_service
-from volvelle.estimate.told import AT_ONCE_SECONDS, Asking, ToldTimes
+from volvelle.estimate.told import Asking, ToldTimes
 from volvelle.live.scheduler_queries import declarations, holds_gpus, unheld_job_numbers
-from volvelle.model.arrays import FloatColumn
 from volvelle.model.job import JobSpec
 from volvelle.model.tolerances import SAME_MOMENT
 
@@ -29,8 +28,7 @@ from volvelle.model.tolerances import SAME_MOMENT
 class PastForecast(NamedTuple):
     """The first forecast of a job. Times on the journal's clock.
 
-    width: GPUs. service: seconds that the job was believed to run. start: as forecast; None where it ran.
-    started, ended: None where that has not happened, or is not known.
+    width: GPUs. service: seconds that the job was believed to run. ended: None where it goes on.
     """
 
     number: int
@@ -39,8 +37,6 @@ class PastForecast(NamedTuple):
     width: float
     service: float
     ended: float | None = None
-    start: float | None = None
-    started: float | None = None
 
 
 class CalibratedTimes(NamedTuple):
@@ -74,8 +70,6 @@ class CalibratedTimes(NamedTuple):
         return self._replace(p50=p50, start=start)
 
 
-_LEAST_RUN = 0.5
-"""Share of its run that a start leaves before P50 of the finish."""
 UNKNOWN = CalibratedTimes(None, None, prior=False)
 """Times of a job that is not forecast to finish."""
 
@@ -85,7 +79,6 @@ class ForecastCalibration:
 
     def __init__(self) -> None:
         self._told = ToldTimes[int](own_runs=True)
-        self._starts = ToldTimes[int](offset_seconds=AT_ONCE_SECONDS)
         self._running: dict[int, bool] = {}
         """Whether a job held GPUs when it was calibrated."""
         self._arrivals: list[float] = []
@@ -95,37 +88,25 @@ class ForecastCalibration:
     def replay(self, past: Iterable[PastForecast]) -> None:
         """Learn from stored first forecasts of jobs that finished or go on."""
         forecasts = sorted(past, key=lambda each: each.submitted)
-        news = sorted(
-            (time, over, each.number)
-            for each in forecasts
-            for over, time in enumerate((each.started, each.ended))
-            if time is not None
-        )
-        learned = ended = 0
+        ends = sorted((each.ended, each.number) for each in forecasts if each.ended is not None)
+        ended = 0
         for come, each in enumerate(forecasts, 1):
-            while learned < len(news) and news[learned][0] <= each.submitted:
-                ended += news[learned][1]
-                self._learn(*news[learned])
-                learned += 1
+            while ended < len(ends) and ends[ended][0] <= each.submitted:
+                self._learn(*ends[ended])
+                ended += 1
             arrivals = self._arrived(each.submitted, each.submitted)
             state = come - ended, arrivals, each.service, each.width
             observed = Observed(*state, _kinds(running=False))
             self._told.tell(each.number, each.submitted, observed, each.finish - each.submitted)
-            if each.start is not None:
-                wait = each.start - each.submitted
-                self._starts.tell(each.number, each.submitted, observed, wait)
             self._running[each.number] = False
-        for one in news[learned:]:
+        for one in ends[ended:]:
             self._learn(*one)
 
-    def _learn(self, time: float, over: int, number: int) -> None:
-        """Learn from the start of a job, or from its end."""
-        told = self._told if over else self._starts
-        if number in told:
-            told.came(number, time)
-        if over:
-            self._starts.withdraw(number)
-            self._running.pop(number, None)
+    def _learn(self, time: float, number: int) -> None:
+        """Learn from the end of a job."""
+        if number in self._told:
+            self._told.came(number, time)
+        self._running.pop(number, None)
 
     def tell(
         self, scheduler: SchedulerState, submitted: Mapping[int, float], forecast: Forecast
@@ -134,32 +115,22 @@ class ForecastCalibration:
 
         submitted: when jobs were submitted that are not held.
         """
-        now, finishes, starts = scheduler.now, forecast.finish, forecast.upcoming
+        now, finishes = scheduler.now, forecast.finish
         with self._lock:
             waited_for = [number for number in submitted if number in finishes]
             first = [number for number in waited_for if number not in self._told]
             for number in first:
                 self._arrived(now, submitted[number])
             self._told.foresee(finishes)
-            self._starts.foresee(starts)
             crowd = _Crowd(len(submitted), self._arrived(now), declarations(scheduler))
             ends: list[Asking[int]] = []
-            begins: list[Asking[int]] = []
             for number in waited_for:
                 running = holds_gpus(scheduler, number)
                 if self._running.get(number) is running:
                     continue
                 self._running[number] = running
-                one = _asked(scheduler, number, finishes[number], crowd)
-                ends.append(one)
-                if running and number in self._starts:
-                    self._starts.tell_all(now, begins)
-                    self._learn(starts.get(number, now), 0, number)
-                    begins = []
-                elif not running and number in starts:
-                    begins.append(Asking(number, one.observed, starts[number] - now))
+                ends.append(_asked(scheduler, number, finishes[number], crowd))
             self._told.tell_all(now, ends)
-            self._starts.tell_all(now, begins)
         return self.told(scheduler, forecast), first
 
     def told(self, scheduler: SchedulerState, forecast: Forecast) -> dict[int, CalibratedTimes]:
@@ -182,11 +153,9 @@ class ForecastCalibration:
         with self._lock:
             one = self._asked(scheduler, number, finish)
             told = self._told.ask(now, *one[1:])
-            if start is not None and start > now:
-                begins = now + self._starts.ask(now, one.observed, start - now).p50
-                times = (np.array([each]) for each in (start, finish, begins, now + told.p50))
-                start = float(_in_order(now, *times)[0])
-        return CalibratedTimes(now + told.p50, now + told.p90, told.prior, start)
+            stretch = told.p50 / max(one.predicted_seconds, SAME_MOMENT)
+            drift = self._drift(stretch, waits=start is not None and start > now)
+        return _drifted(now, drift, start, finish, now + told.p90, prior=told.prior)
 
     def again(
         self, number: int, now: float, start: float, finish: float | None
@@ -195,9 +164,9 @@ class ForecastCalibration:
         with self._lock:
             if finish is None or number not in self._told:
                 return start, finish
-            times = self._again(now, [number], {number: start}, {number: finish})[number]
-        p50 = times.p50
-        return (start if p50 is None or times.start is None else min(times.start, p50)), p50
+            drift = self._drift()
+        times = _drifted(now, drift, start, finish, finish, prior=False)
+        return start if times.start is None else times.start, times.p50
 
     def _again(
         self,
@@ -207,22 +176,23 @@ class ForecastCalibration:
         finishes: Mapping[int, float],
     ) -> dict[int, CalibratedTimes]:
         """Times of jobs that were told before, by the scores of then."""
-        if not numbers:
-            return {}
         finish = np.array([finishes[n] for n in numbers])
-        start = np.array([starts.get(n, math.nan) for n in numbers])
-        p50, p90 = self._told.again(numbers, finish - now)
-        wait = [at for at, n in enumerate(numbers) if n in self._starts and n in starts]
-        begins = start.copy()
-        begins[wait] = now + self._starts.again([numbers[at] for at in wait], start[wait] - now)[0]
-        begins = _in_order(now, start, finish, begins, now + p50)
-        times = zip(
-            numbers, (now + p50).tolist(), (now + p90).tolist(), begins.tolist(), strict=True
-        )
+        latest = now + self._told.again(numbers, finish - now)[1]
+        drift, prior = self._drift(), self._told.prior
         return {
-            n: CalibratedTimes(half, most, self._told.prior, begin if n in starts else None)
-            for n, half, most, begin in times
+            n: _drifted(now, drift, starts.get(n), finishes[n], p90, prior=prior)
+            for n, p90 in zip(numbers, latest.tolist(), strict=True)
         }
+
+    def _drift(self, stretch: float | None = None, *, waits: bool = False) -> float:
+        """The factor of all that lies ahead, by the jobs that wait, and only where none does by all.
+
+        stretch: P50 over predicted time of one job more. waits: it would not start at once.
+        """
+        queue = [number for number, running in self._running.items() if not running]
+        by_queue = waits or bool(queue)
+        more = () if stretch is None or by_queue is not waits else (stretch,)
+        return self._told.drift(queue if by_queue else list(self._running), *more)
 
     def share_within(
         self, scheduler: SchedulerState, number: int, finish: float, seconds: float
@@ -237,7 +207,7 @@ class ForecastCalibration:
         with self._lock:
             if not finished:
                 self._told.withdraw(number)
-            self._learn(time, 1, number)
+            self._learn(time, number)
 
     def _asked(self, scheduler: SchedulerState, number: int, finish: float) -> Asking[int]:
         """As `_asked`, of a job that may be new."""
@@ -253,21 +223,14 @@ class ForecastCalibration:
         return len(self._arrivals)
 
 
-def _in_order(
-    now: float, start: FloatColumn, finish: FloatColumn, told: FloatColumn, p50: FloatColumn
-) -> FloatColumn:
-    """Starts as they are told, after P50 of an end at the forecast start and in time for the run.
-
-    start, finish: as forecast, of all jobs; NaN for an unknown start. The run is as much shorter than
-    forecast as P50 is sooner than the finish.
-    """
-    order = np.lexsort((p50, finish))
-    at = np.minimum(np.searchsorted(finish[order], start), len(order) - 1)
-    let_in = np.where(finish[order[at]] == start, p50[order[at]], -np.inf)
-    ahead = np.maximum(finish - now, SAME_MOMENT)
-    run = (finish - start) * np.minimum(1.0, (p50 - now) / ahead)
-    found = np.minimum(np.maximum(told, let_in), p50 - _LEAST_RUN * run)
-    return np.where(start > now, found, told)
+def _drifted(
+    now: float, drift: float, start: float | None, finish: float, p90: float, *, prior: bool
+) -> CalibratedTimes:
+    """Times of a job with this forecast, where what lies ahead takes ``drift`` times as long."""
+    p50 = now + drift * max(finish - now, 0.0)
+    if start is not None and start > now:
+        start = now + drift * (start - now)
+    return CalibratedTimes(p50, max(p50, p90), prior, start)
 
 
 class _Crowd(NamedTuple):

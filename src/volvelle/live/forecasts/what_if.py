@@ -120,12 +120,12 @@ def _deadline_share(
     finish: float | None,
     p50: float | None,
 ) -> float | None:
-    """Share of jobs like this one that finish by its last deadline: one half at least if P50 is by then."""
+    """Share of jobs like this one that finish by its last deadline: one half or more if P50 is by then."""
     if request.deadline is None or finish is None or p50 is None:
         return None
     within = request.deadline.rewards[-1].deadline_seconds
     share = calibration.share_within(fork, number, finish, within)
-    return max(share, 0.5) if p50 - fork.now <= within else share  # a guarantee moves P50 alone
+    return max(share, 0.5) if p50 - fork.now <= within else min(share, 0.5)  # P50 is of the queue
 
 
 @dataclass(frozen=True)
