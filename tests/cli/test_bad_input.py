@@ -51,6 +51,8 @@ def test_what_is_missing_is_named(volvelle: Volvelle, trace: Path) -> None:
             ["compare", trace, "-c", "1x8", "-m", "jtc"],
             "unknown metric 'jtc' (did you mean 'jct'?)",
         ),
+        (["compare", trace, "-c", "1x8", "-m", "wait"], "(did you mean 'responsiveness'?)"),
+        (["simulate", trace, "--format", "slrum", "-c", "1x8"], "(did you mean 'sacct'?)"),
         (["compare", trace, "-c", "1x8", "--price", "cheap"], "'cheap' is no price"),
         (["simulate", trace, "-c", "8y8"], "cannot read '8y8' as a cluster"),
         (["compare", trace, "-c", "8y8", "-p", "srff"], "as a cluster; unknown policy 'srff'"),
@@ -67,10 +69,24 @@ def test_bad_files_end_with_1(volvelle: Volvelle, trace: Path) -> None:
     Path("empty.csv").write_text("")
     Path("head.csv").write_text("id,submit_time,gpus,duration\n")
     Path("bad.toml").write_text("nodes = [{count = 1, gpus = 8}]\npools = [{name='a', quota=9}]\n")
+    Path("node.toml").write_text("[[node]]\ngpus = 4\n")
+    Path("four.toml").write_text("[[nodes]]\ngpus = 'four'\n")
+    Path("missing.py").write_text("import volvelle\nimport no_such_module\n")
     for arguments, said in (
+        (["simulate", trace, "-c", "node.toml"], "unknown key 'node' (did you mean 'nodes'?)"),
+        (["simulate", trace, "-c", "four.toml"], "'four': it has to be a whole number."),
+        (
+            ["compare", "node.toml", "-c", "1x8"],
+            "If it describes an experiment: --config node.toml",
+        ),
+        (
+            ["simulate", trace, "-c", "1x8", "-p", "missing.py"],
+            "missing.py cannot be loaded at line 2",
+        ),
+        (["simulate", "swal.cvs", "-c", "1x8"], "there is no file swal.cvs. Check"),
         (["simulate", "smal.csv", "-c", "1x8"], "there is no file smal.csv (did you mean"),
-        (["simulate", "empty.csv", "-c", "1x8"], "empty.csv is empty"),
-        (["simulate", "head.csv", "-c", "1x8"], "head.csv (volvelle) has no jobs"),
+        (["simulate", "empty.csv", "-c", "1x8"], "empty.csv is empty. Give a table"),
+        (["simulate", "head.csv", "-c", "1x8"], "0 jobs kept. It needs a row for each job."),
         (["simulate", trace, "-c", "bad.toml"], "the pools' quotas add up to 9 GPUs"),
         (["report", "nowhere"], "nowhere is not a run directory"),
     ):

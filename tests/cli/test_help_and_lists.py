@@ -104,6 +104,12 @@ def test_without_a_kind_all_names_are_listed(volvelle: Volvelle) -> None:
 
 
 def test_one_part_is_shown_with_defaults_and_source(volvelle: Volvelle) -> None:
+    Path("mine.py").write_text(
+        "from volvelle import policy\n\n\n@policy.order('mine')\ndef mine(job, now, factor=2.0):\n"
+        "    return factor * job.gpus\n"
+    )
+    mine = volvelle("list", "policies", "mine.py").out
+    assert "\nfactor " in mine and "Written: mine.py:round=10m" in mine
     out = volvelle("list", "policies", "las").out
     assert "Tiresias (NSDI'19)" in out
     assert "gpu-seconds | seconds" in out

@@ -135,7 +135,11 @@ def test_an_admission_s_mistake_is_a_sentence(own: Path, old: str, new: str, sai
     ("old", "new", "said"),
     [
         ("def key", "def keys", r"line 5 lacks key.* Define key\(self, jobs, now\)"),
-        ("return jobs.gpus", "jobs.gpus", "line 10, in key: .* gave keys of None: is `return` mi"),
+        (
+            "return jobs.gpus",
+            "jobs.gpus",
+            r"line 10, in key: .* gave keys of None .is `return` missing..\. A",
+        ),
         ("return jobs.gpus", "return ['a'] * 3", "line 10, in key: .* gave keys of type <U1"),
     ],
 )

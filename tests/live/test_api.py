@@ -282,10 +282,10 @@ def test_the_records_say_who_asked_for_what(api: ApiFixture) -> None:
         (
             {"priority": 1001},
             422,
-            "key 'priority' is 1001: input should be less than or equal to 1000",
+            "key 'priority' is 1001: it has to be less than or equal to 1000",
         ),
-        ({"weight": 0}, 422, "key 'weight' is 0: input should be greater than 0"),
-        ({"weight": None}, 422, "key 'weight' is None: input should be a valid number"),
+        ({"weight": 0}, 422, "key 'weight' is 0: it has to be greater than 0"),
+        ({"weight": None}, 422, "key 'weight' is None: it has to be a number"),
         ({"gpus": 2}, 422, "gpus"),
         ({}, 422, "say what changes: weight, retries, estimate, priority, time_limit"),
     ],

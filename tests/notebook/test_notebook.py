@@ -322,25 +322,25 @@ def test_a_description_is_shown_in_a_sentence(trace: Path) -> None:
         (lambda jobs: vv.read(jobs).describe(cluster=8), "8 is no cluster. A cluster is written"),
         (
             lambda jobs: vv.tune(jobs, "1x8", candidates="many"),
-            "candidates: 'many': input should be",
+            "candidates: 'many': it has to be",
         ),
         (
             lambda jobs: vv.tune(jobs, "1x8", objectives="jct:mean"),
             "a trade-off needs two objectives",
         ),
-        (lambda jobs: vv.generate("demo", seed="a"), "seed: 'a': input should be a valid integer"),
-        (lambda jobs: vv.generate(5), "generator: 5: input should be a valid string"),
+        (lambda jobs: vv.generate("demo", seed="a"), "seed: 'a': it has to be a whole number"),
+        (lambda jobs: vv.generate(5), "generator: 5: it has to be text"),
         (lambda jobs: vv.read(jobs, map="x"), "cannot read 'x' as a column mapping. Write map "),
         (lambda jobs: vv.simulate(jobs, "1x8").figure(5), "5 is no metric. Write NAME"),
-        (lambda jobs: vv.simulate(jobs, "1x8", seed="a"), "seed: 'a': input should be a valid int"),
+        (lambda jobs: vv.simulate(jobs, "1x8", seed="a"), "seed: 'a': it has to be a whole number"),
         (lambda jobs: vv.simulate(jobs, "1x8", tick="a"), "tick: 'a': cannot read 'a' as a dur"),
         (
             lambda jobs: vv.compare(jobs, "1x8", policies=5),
-            "policy: 5: input should be a valid str",
+            "policy: 5: it has to be text",
         ),
         (
             lambda jobs: vv.compare(jobs, "1x8", workers="x"),
-            "workers: 'x': input should be a valid",
+            "workers: 'x': it has to be",
         ),
         (
             lambda jobs: vv.read(jobs, format="swf", map={"gpus": "gpus"}),

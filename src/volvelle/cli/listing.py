@@ -1,7 +1,7 @@
 """``volvelle list``: what can be named on the command line, with parameters and sources."""
 
 import json
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -91,6 +91,7 @@ def list_parts(
 
     volvelle list las
     """
+    from volvelle.core.written import WrittenPart
     from volvelle.model.problems import Problem, nearest
 
     if kind is None:
@@ -105,7 +106,10 @@ def list_parts(
             mend=f"kinds are {', '.join(Kind)}",
             usage=True,
         )
-    found = list(_listed(meant))
+    if name is not None and WrittenPart.read(name).in_a_file:
+        found = [replace(_described(meant, _registry(meant).written(name)), name=name)]
+    else:
+        found = list(_listed(meant))
     if name is not None:
         names = [one.name for one in found]
         if name not in names:
@@ -148,26 +152,34 @@ def _print_names(output: Form) -> None:
 
 
 def _listed(kind: Kind) -> "Iterable[Listed]":
+    return (_described(kind, part) for part in _registry(kind).all().values())
+
+
+def _described(kind: Kind, part: Any) -> Listed:
+    facts: dict[str, Any] = {}
     if kind is Kind.METRICS:
-        return _metrics()
+        facts = {
+            "title": part.title,
+            "unit": part.unit,
+            "better": part.better,
+            "of": part.kind,
+        }
+        return Listed(part.name, part.description, "", [], facts)
     if kind is Kind.FORMATS:
-        return _formats()
-    return _parts(kind)
+        from volvelle.workload.writing import WRITERS
 
-
-def _parts(kind: Kind) -> "Iterable[Listed]":
-    for part in _registry(kind).all().values():
-        facts: dict[str, Any] = {}
-        if kind is Kind.POLICIES:
-            facts = {
-                "kind": part.kind,
-                "optimises": part.optimises,
-                "needs_durations": part.needs_durations,
-                "starvation_free": part.starvation_free,
-                "work_conserving": part.work_conserving,
-                "heeds_priority": part.heeds_priority,
-            }
-        yield Listed(part.name, part.summary(), part.source, _parameters(part), facts)
+        facts = {"written": part.name in WRITERS}
+        return Listed(part.name, part.title, "", _parameters(part.options_type), facts)
+    if kind is Kind.POLICIES:
+        facts = {
+            "kind": part.kind,
+            "optimises": part.optimises,
+            "needs_durations": part.needs_durations,
+            "starvation_free": part.starvation_free,
+            "work_conserving": part.work_conserving,
+            "heeds_priority": part.heeds_priority,
+        }
+    return Listed(part.name, part.summary(), part.source, _parameters(part), facts)
 
 
 def _registry(kind: Kind) -> Any:
@@ -183,6 +195,14 @@ def _registry(kind: Kind) -> Any:
         from volvelle.workload.generators import generators
 
         return generators
+    if kind is Kind.FORMATS:
+        from volvelle.workload.readers import formats
+
+        return formats
+    if kind is Kind.METRICS:
+        from volvelle.metrics.catalogue import metrics
+
+        return metrics
     from volvelle.core.parts import admissions, estimators, placements, terminations
 
     return {
@@ -191,28 +211,6 @@ def _registry(kind: Kind) -> Any:
         Kind.ESTIMATORS: estimators,
         Kind.TERMINATIONS: terminations,
     }[kind]
-
-
-def _formats() -> "Iterable[Listed]":
-    from volvelle.workload.readers import known_formats
-    from volvelle.workload.writing import WRITERS
-
-    for name, one in known_formats().items():
-        facts = {"written": name in WRITERS}
-        yield Listed(name, one.title, "", _parameters(one.options_type), facts)
-
-
-def _metrics() -> "Iterable[Listed]":
-    from volvelle.metrics.catalogue import metrics
-
-    for name, metric in metrics.all().items():
-        facts = {
-            "title": metric.title,
-            "unit": metric.unit,
-            "better": metric.better,
-            "of": metric.kind,
-        }
-        yield Listed(name, metric.description, "", [], facts)
 
 
 def _parameters(model: "type[BaseModel]") -> list[Parameter]:

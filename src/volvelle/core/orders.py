@@ -174,7 +174,7 @@ def numbers(key: Callable[..., Any], given: Any, whose: str) -> NDArray[np.float
             return np.asarray(given, dtype=np.float64)
     except (TypeError, ValueError):
         pass
-    kind = "None: is `return` missing?" if given is None else f"type {np.asarray(given).dtype}"
+    kind = "None (is `return` missing?)" if given is None else f"type {np.asarray(given).dtype}"
     raise wrong_keys(key, f"{whose} gave keys of {kind}")
 
 

@@ -19,6 +19,7 @@ from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from importlib.metadata import entry_points
 from pathlib import Path
+from traceback import extract_tb
 from types import ModuleType
 from typing import Any, ClassVar, Generic, Protocol, Self, TypeVar
 from weakref import WeakSet
@@ -291,7 +292,10 @@ def load_file(path: Path) -> ModuleType:
         raise
     except Exception as error:
         del sys.modules[module_name]
-        raise Problem(f"{path} cannot be loaded: {type(error).__name__}: {error}") from error
+        whole = str(path.absolute())
+        lines = [one.lineno for one in extract_tb(error.__traceback__) if one.filename == whole]
+        place = f" at line {lines[-1]}" if lines else ""
+        raise Problem(f"{path} cannot be loaded{place}: {type(error).__name__}: {error}") from error
     return module
 
 

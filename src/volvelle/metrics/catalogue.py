@@ -108,12 +108,15 @@ class _Metrics(Catalogue[Metric]):
         return {name: known[name] for name in self._known}
 
     def near(self, name: str) -> str:
-        """Also of a metric and its measure as other programs join them: ``mean_jct`` is ``jct:mean``."""
+        """Also by its heading in tables, or with its measure as other programs join them: ``mean_jct``."""
         words = re.findall("[a-z0-9]+", name.lower())
         for measure, rest in ((words[:1], words[1:]), (words[-1:], words[:-1])):
             if (metric := "_".join(rest)) in self.names():
                 with suppress(Problem):
                     return f" (did you mean '{metric}:{measures.read_measure(measure[0])}'?)"
+        headings = {one.title: one.name for one in self.all().values()}
+        if (headed := headings.get(name.lower())) is not None:
+            return f" (did you mean {headed!r}?)"
         return super().near(name)
 
     @property

@@ -38,7 +38,7 @@ def queueing_delay(outcomes: Outcomes) -> FloatColumn:
 
 
 def responsiveness(outcomes: Outcomes) -> FloatColumn:
-    """Seconds from submission to the first GPU (Blox, EuroSys'24, section 4.2).
+    """The wait: seconds from submission to the first GPU (Blox, EuroSys'24, section 4.2).
 
     Counts every job that ever started, finished or not; NaN for the others.
     """

@@ -16,7 +16,10 @@ def read_toml(path: Path, what: str = "file") -> dict[str, Any]:
     except FileNotFoundError:
         raise Problem(f"there is no {what} {path}", mend="check the path", usage=True) from None
     except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        raise Problem(f"{path} is not a TOML file: {error}") from None
+        raise Problem(
+            f"{path} is not a TOML file: {error}",
+            mend='correct it there; lines are like gpus = 4 and policy = "fifo", with text in quotes',
+        ) from None
     except OSError as error:
         raise Problem(f"cannot read {path}: {error.strerror}") from None
 

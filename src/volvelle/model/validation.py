@@ -4,6 +4,7 @@ Apart from `volvelle.model.units` and `volvelle.model.problems`: commands that a
 pydantic, and are quicker so.
 """
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Annotated, Any
 
@@ -17,6 +18,17 @@ Seconds = Annotated[float, BeforeValidator(parse_duration)]
 
 _LONGEST = 120
 """Characters of a wrong value that a message shows, before it says what is wrong."""
+
+_WORDS = {
+    "Input should be": "it has to be",
+    "a valid integer": "a whole number",
+    "a valid number": "a number",
+    "a valid string": "text",
+    "a valid boolean": "true or false",
+    "a valid dictionary": "a table",
+    "a valid list": "a list",
+}
+"""Words of pydantic's messages, and ours."""
 
 _UNKNOWN = ("extra_forbidden", "unexpected_keyword_argument")
 """How pydantic calls a key that a model, or a dataclass, does not have."""
@@ -36,10 +48,15 @@ def describe_error(first: Mapping[str, Any], known: Iterable[str]) -> str:
     """One of pydantic's errors in one line, with the nearest of the ``known`` keys."""
     where = ".".join(str(part) for part in first["loc"])
     if first["type"] in _UNKNOWN:
-        return f"unknown key {where!r}{nearest(str(first['loc'][-1]), known)}"
+        word = str(first["loc"][-1])  # which may be a key elsewhere in the file
+        return f"unknown key {where!r}{nearest(word, (key for key in known if key != word))}"
     if first["type"] == "missing":
         return f"key {where!r} is missing"
     message = first["msg"].removeprefix("Value error, ")
+    if message.startswith("Input should be"):
+        message = re.split(", unable to parse|, got a number| or instance of", message)[0]
+        for theirs, ours in _WORDS.items():
+            message = message.replace(theirs, ours)
     if not where:  # a check that spans several keys speaks for itself
         return str(message)
     given = repr(first.get("input"))

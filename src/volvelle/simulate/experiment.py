@@ -123,6 +123,8 @@ class Experiment(ExperimentFile):
                 with suppress(Problem):  # where its options do not do either
                     line = proposed_cluster(seen_types(self._read(problem.options).workload))
         if unread is not None:
+            if self.trace is not None and self.trace.suffix.lower() == ".toml":
+                return unread  # which names the cluster itself, if it is an experiment
             like = f"A cluster like the trace's own: {line}" if line else ""
             return Problem(
                 f"{unread.args[0]}; and no cluster is given",

@@ -14,7 +14,13 @@ watched by an `Audit`.
 
 from pkgutil import iter_modules
 
-import pytest
+try:
+    import hypothesis  # noqa: F401 - so that the one that is missing is named here
+    import pytest
+except ImportError as missing:
+    raise ImportError(
+        f"volvelle.testing needs {missing.name}, of the extra testing: pip install -e '.[testing]'"
+    ) from None
 
 pytest.register_assert_rewrite(*(f"{__name__}.{one.name}" for one in iter_modules(__path__)))
 

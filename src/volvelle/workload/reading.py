@@ -4,6 +4,7 @@ Everything a person can get wrong ends in a `Problem`; everything that is wrong 
 the workload's `ImportReport`, or in a `Problem` too where ``strict``.
 """
 
+import difflib
 import re
 import shlex
 from collections.abc import Callable, Mapping
@@ -92,7 +93,8 @@ def read_trace(
     if not jobs:
         raise Problem(
             f"{path.name} ({chosen.name}) has no jobs: {report}{_first_examples(report)}",
-            mend=import_hint(report) if chosen.name in MAPPED else "",
+            mend=(import_hint(report) if chosen.name in MAPPED else "")
+            or ("correct the cells named here" if report.rows else "it needs a row for each job"),
         )
     if dates:
         _check_ends(jobs, path.name, dates)
@@ -112,7 +114,8 @@ def named_format(name: str, formats: Mapping[str, TraceFormat] | None = None) ->
         return catalogue.written(name)()
     if name in formats:
         return formats[name]
-    meant = _ALSO.get(name.lower(), name)
+    also = difflib.get_close_matches(name.lower(), _ALSO, 1, cutoff=0.75)
+    meant = _ALSO[also[0]] if also else name
     near = f" (did you mean {meant!r}?)" if meant in formats else nearest(name, formats)
     raise Problem(
         f"unknown trace format {name!r}{near}",
@@ -142,6 +145,11 @@ def _guessed(
         raise Problem(
             f"{name} is a table of nodes, not of jobs",
             mend=f"give it as the cluster, beside the trace of the jobs: --cluster {sample.path}",
+        )
+    if sample.path.suffix.lower() == ".toml":
+        raise Problem(
+            f"{name} is a TOML file, not a table of jobs",
+            mend=f"if it describes an experiment: --config {sample.path}; a cluster: --cluster {sample.path}",
         )
     if sample.binary:
         raise Problem(f"{name} is no text file", mend="give a CSV, JSON, .gz or Parquet file")

@@ -43,7 +43,7 @@ def open_binary(path: Path) -> Iterator[BinaryIO]:
     except FileNotFoundError:
         siblings = [p.name for p in path.parent.iterdir()] if path.parent.is_dir() else []
         raise Problem(
-            f"there is no file {path}{nearest(path.name, siblings)}", mend="check the path"
+            f"there is no file {path}{nearest(path.name, siblings, 0.75)}", mend="check the path"
         ) from None
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
         raise Problem(
@@ -112,7 +112,9 @@ class Sample:
         with open_binary(path) as stream:
             head = stream.read(SAMPLE_BYTES)
         if not head.strip():
-            raise Problem(f"{path.name} is empty")
+            raise Problem(
+                f"{path.name} is empty", mend="give a table with a header and a row for each job"
+            )
         if head[:2] in (b"\xff\xfe", b"\xfe\xff"):
             raise Problem(
                 f"{path.name} is UTF-16", mend="save it as UTF-8: iconv -f utf-16 -t utf-8"
