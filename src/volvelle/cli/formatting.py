@@ -69,11 +69,17 @@ def format_attached(attached: Job, titles: Mapping[str, str], now: datetime) -> 
 
 
 def format_finish(job: Job, now: datetime) -> str:
-    """When it ended, or the predicted P50 and P90, with what is guaranteed and whether that is at risk."""
+    """When it ended, or the predicted P50 and P90, with what is guaranteed and whether that is at risk.
+
+    Predictions that have passed are now: the job takes longer than expected.
+    """
     if job["ended"] is not None:
         return format_moment(job["ended"], now)
-    finish = format_interval(job["predicted_p50"], job["predicted_p90"], now)
+    p50, p90, since = job["predicted_p50"], job["predicted_p90"], seconds_of(now)
+    late = p50 is not None and p50 < since
+    finish = format_interval(*(each and max(each, since) for each in (p50, p90)), now)
     finish += " (a guess)" if job["guessed"] else ""
+    finish += ", longer than expected" if late else ""
     guarantee = job["guarantee"]
     if guarantee is not None and guarantee["finish_by"] is not None:
         finish += f", {format_guarantee(guarantee, now)}"
