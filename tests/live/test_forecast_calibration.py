@@ -4,6 +4,7 @@ import math
 import random
 
 import pytest
+from waiting import until
 
 from volvelle.core.composition import WrittenComposition
 from volvelle.core.decision import Promise
@@ -13,7 +14,8 @@ from volvelle.core.fork import Fork
 from volvelle.core.journal import Header
 from volvelle.core.scheduler import Scheduler
 from volvelle.live.forecasts.calibration import ForecastCalibration, PastForecast
-from volvelle.live.forecasts.forecast_update import forecast_jobs
+from volvelle.live.forecasts.forecast_update import ForecastUpdate, forecast_jobs
+from volvelle.live.forecasts.forecaster import Forecaster
 from volvelle.live.forecasts.what_if import forecast_cluster, forecast_request, new_nodes
 from volvelle.live.job_request import JobRequest
 from volvelle.live.measured_rates import MeasuredRates
@@ -185,9 +187,13 @@ def test_told_times_of_a_queue_are_its_forecast_stretched_by_one_factor(
     assert (min(factors) == pytest.approx(1.0)) is (jobs < 20)
 
 
-def test_starts_are_learned_from_when_jobs_start() -> None:
+def test_starts_are_learned_from_and_a_restored_calibration_tells_the_same() -> None:
     """Jobs that say 100 s and run for 10 wait a tenth of what is forecast, of one or two before them."""
-    calibration, scheduler = ForecastCalibration(), scheduler_of(None)
+    calibration, scheduler, past = (
+        ForecastCalibration(),
+        scheduler_of(None),
+        dict[int, PastForecast](),
+    )
     for number in range(1, 60):
         scheduler.now = now = 10.0 * number
         spec = JobSpec(id=str(number), submit_time=now, gpus=1.0, estimate_seconds=100.0)
@@ -197,6 +203,30 @@ def test_starts_are_learned_from_when_jobs_start() -> None:
             assert attempt is not None
             events.insert(0, JobFinished(now, number - 2, attempt))
             calibration.job_ended(number - 2, now, finished=True)
+            past[number - 2] = past[number - 2]._replace(ended=now)
+            past[number - 1] = past[number - 1]._replace(started=now)
         scheduler.handle(now, events)
-        waiting = forecast_jobs(scheduler.fork(), now, calibration, 0.0).times[number]
-    assert waiting.start == pytest.approx(now + 10.0, abs=2.0)
+        update = forecast_jobs(scheduler.fork(), now, calibration, 0.0)
+        for one in update.first:
+            submitted = 10.0 * one.number
+            past[one.number] = PastForecast(
+                one.number, submitted, one.finish, 1.0, 100.0, start=one.start
+            )
+    assert update.times[number].start == pytest.approx(now + 10.0, abs=2.0)
+    restored = ForecastCalibration()
+    restored.replay(past.values())
+    told = forecast_jobs(scheduler.fork(), now, restored, 0.0).times
+    for job, times in update.times.items():
+        assert told[job].p50 == pytest.approx(times.p50, rel=0.01)
+        assert told[job].p90 == pytest.approx(times.p90, rel=0.05)
+
+
+def test_a_forecaster_that_is_hurried_takes_the_next_scheduler_without_a_pause() -> None:
+    sent: list[ForecastUpdate] = []
+    forecaster = Forecaster(ForecastCalibration(), sent.append)
+    forecaster.start()
+    forecaster.submit(scheduler_of(None, 5_000.0), 0.0, 0.0)
+    forecaster.hurry()
+    until(lambda: bool(sent))
+    assert forecaster.seconds_until_ready() == 0.0
+    forecaster.close()

@@ -160,6 +160,10 @@ def test_a_server_that_promises_nothing_says_so_at_once_and_what_was_missed(tmp_
     assert formatting.format_missed(ended | {"state": "failed"}) == "missed: it failed"
     assert formatting.format_missed(ended | {"state": "rejected"}) == "missed: it was rejected"
     assert formatting.format_missed(ended | {"due": None}) == ""
+    both = ended | {"guarantee": {"finish_by": ended["ended"] + 2.0}, "due": ended["ended"] - 39.0}
+    assert formatting.format_promises(both) == "guarantee kept, deadline missed by 39s"
+    both["guarantee"] = {"finish_by": None, "revoked": 1.0}
+    assert formatting.format_promises(both) == "guarantee revoked, deadline missed by 39s"
 
 
 @pytest.mark.parametrize(

@@ -69,11 +69,17 @@ def format_attached(attached: Job, titles: Mapping[str, str], now: datetime) -> 
 
 
 def format_finish(job: Job, now: datetime) -> str:
-    """When it ended, or the predicted P50 and P90, with what is guaranteed and whether that is at risk."""
+    """When it ended, or the predicted P50 and P90, with what is guaranteed and whether that is at risk.
+
+    Predictions that have passed are now: the job takes longer than expected.
+    """
     if job["ended"] is not None:
         return format_moment(job["ended"], now)
-    finish = format_interval(job["predicted_p50"], job["predicted_p90"], now)
+    p50, p90, since = job["predicted_p50"], job["predicted_p90"], seconds_of(now)
+    late = p50 is not None and p50 < since
+    finish = format_interval(*(each and max(each, since) for each in (p50, p90)), now)
     finish += " (a guess)" if job["guessed"] else ""
+    finish += ", longer than expected" if late else ""
     guarantee = job["guarantee"]
     if guarantee is not None and guarantee["finish_by"] is not None:
         finish += f", {format_guarantee(guarantee, now)}"
@@ -184,10 +190,7 @@ def format_missed(job: Job) -> str:
     """``missed by 1m 18s`` or ``kept``, of a job that is over; empty if it had no deadline."""
     if job.get("due") is None or job["state"] == "cancelled":
         return ""
-    if job["state"] != "finished":
-        return f"missed: it {'was ' * (job['state'] == 'rejected')}{job['state']}"
-    late = job["ended"] - job["due"]
-    return f"missed by {format_duration(late)}" if late > SAME_END else "kept"
+    return _kept(job, job["due"], "missed")
 
 
 def format_kept(job: Job, now: datetime) -> str:
@@ -195,12 +198,28 @@ def format_kept(job: Job, now: datetime) -> str:
     text, finish_by = format_guarantee(job["guarantee"], now), job["guarantee"]["finish_by"]
     if finish_by is None:
         return text.replace("no finish is", "no finish was")
+    return text if job["state"] == "cancelled" else f"{text}: {_kept(job, finish_by, 'broken')}"
+
+
+def format_promises(job: Job) -> str:
+    """``guarantee kept, deadline missed by 39s``, of a job that is over; history.js says the same."""
+    guarantee = job["guarantee"] or {}
     if job["state"] == "cancelled":
-        return text
-    late = job["ended"] - finish_by
+        return ""
+    if guarantee.get("finish_by") is not None:
+        said = f"guarantee {_kept(job, guarantee['finish_by'], 'broken')}"
+    else:
+        said = "" if guarantee.get("revoked") is None else "guarantee revoked"
+    missed = format_missed(job)
+    return ", ".join(filter(None, (said, f"deadline {missed}" if missed else "")))
+
+
+def _kept(job: Job, needed: float, missed: str) -> str:
+    """Whether a job that is over ended by ``needed``, else how it was ``missed``."""
     if job["state"] != "finished":
-        return f"{text}: broken"
-    return f"{text}: {f'broken by {format_duration(late)}' if late > SAME_END else 'kept'}"
+        return f"{missed}: it {'was ' * (job['state'] == 'rejected')}{job['state']}"
+    late = job["ended"] - needed
+    return f"{missed} by {format_duration(round(late))}" if late > SAME_END else "kept"
 
 
 def format_end(job: Job) -> str:

@@ -136,7 +136,7 @@ def _history_heads(now: "datetime", rows: list[Row]) -> list[Head]:
         Head("wait", lambda job: _format_period(job, "submitted", "first_started"), right=True),
         Head("JCT", lambda job: _format_period(job, "submitted", "ended"), right=True),
         Head("told", lambda job: _format_period(job, "submitted", "first_p50"), right=True),
-        Head("deadline", formatting.format_missed),
+        Head("kept or missed", formatting.format_promises),
         Head("preempted", lambda job: str(job["preemptions"] or ""), right=True),
         Head("reason", formatting.format_reason),
     ]

@@ -51,7 +51,7 @@ export function gpuMap(root, cluster, go) {
 export const gpuColumns = (nodes) => [...nodes].reduce((sum, node) => sum + Math.ceil(node.gpus / TALL), 0);
 
 // The colours of the users who hold most GPUs, where there are several; the others have that of use.
-function colorsOf(jobs) {
+export function colorsOf(jobs) {
   const held = new Map();
   for (const job of jobs) if (job.grants.length) held.set(job.user, (held.get(job.user) ?? 0) + job.gpus);
   if (held.size < 2) return new Map();

@@ -14,14 +14,26 @@ const measured = ({ name, title, unit }) => ({
   text: ({ metrics: { [name]: value } }) => (value === null ? "" : unit === "s" ? duration(value) : `${number(value)}${unit === "%" ? " %" : ""}`),
 });
 
-// By how many seconds it ended too late for its guarantee, or without one for its deadline; null where it had neither.
-const lateFor = (job) => (neededBy(job) && (job.state === "finished" || job.ended > neededBy(job)) ? job.ended - neededBy(job) : null);
-const isLate = (job) => lateFor(job) > 1;
+// Whether a job ended by `needed`, else how that was `missed`; the command line says the same (format_promises).
+function kept(job, needed, missed) {
+  if (job.state !== "finished") return `${missed}: it ${job.state === "rejected" ? "was " : ""}${job.state}`;
+  return job.ended - needed > 1 ? `${missed} by ${duration(job.ended - needed)}` : "kept";
+}
 
 function keptText(job) {
-  const late = lateFor(job), what = guaranteeOf(job) ? "" : job.guarantee?.revoked ? "revoked; deadline: " : "deadline: ";
-  return late === null ? (job.guarantee?.revoked ? "revoked" : "") : `${what}${duration(Math.abs(late))} ${isLate(job) ? "late" : "early"}`;
+  const by = guaranteeOf(job), said = [];
+  if (job.state === "cancelled") return "";
+  if (by) said.push(`guarantee ${kept(job, by, "broken")}`);
+  else if (job.guarantee?.revoked) said.push("guarantee revoked");
+  if (job.due) said.push(`deadline ${kept(job, job.due, "missed")}`);
+  return said.join(", ");
 }
+
+// By how many seconds it ended too late for the earlier of the two.
+const lateFor = (job) => (keptText(job) && neededBy(job) ? job.ended - Math.min(...[guaranteeOf(job), job.due].filter(Boolean)) : null);
+
+// How long it was to take, as it was told when it was submitted.
+const told = (job) => (job.first_p50 ? job.first_p50 - job.submitted : null);
 
 export function history(root, { session, go }) {
   const table = new Table({
@@ -31,8 +43,8 @@ export function history(root, { session, go }) {
       { name: "waited", title: "Waited", value: (job) => (job.first_started ? job.first_started - job.submitted : null), text: (job) => duration(job.first_started ? job.first_started - job.submitted : null), number: true },
       { name: "ended", time: true, title: "Ended", value: (job) => job.ended, text: (job) => moment(job.ended) },
       { name: "took", title: "Took", value: (job) => (job.ended ? job.ended - job.submitted : null), text: (job) => duration(job.ended ? job.ended - job.submitted : null), number: true },
-      { name: "told", time: true, line: true, optional: true, title: "Told", value: (job) => job.first_p50, text: (job) => moment(job.first_p50) },
-      { name: "kept", title: "Guarantee", value: lateFor, text: keptText, line: true, optional: true, number: true, late: isLate },
+      { name: "told", optional: true, title: "Told", value: told, text: (job) => duration(told(job)), number: true },
+      { name: "kept", title: "Kept or missed", value: lateFor, text: keptText, wide: true, line: true, optional: true, late: (job) => /broken|missed/.test(keptText(job)) },
       { name: "preemptions", title: "Preempted", value: (job) => job.preemptions, number: true },
       ...(session.metrics ?? []).map(measured),
       { name: "reason", title: "Reason", value: reasonOf, wide: true, line: true, optional: true },

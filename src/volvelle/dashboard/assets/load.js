@@ -36,7 +36,7 @@ export function outlook(jobs, gpus, time) {
   const last = axisEnd(p90.map(([at]) => at), time);
   const step = Math.max(1, (last - time) / 400); // an end and the start that it lets in are one change
   for (const changes of [p50, p90, starts]) for (const change of changes) change[0] = time + Math.round((change[0] - time) / step) * step;
-  return { p50: summed(held, p50, time, gpus), p90: summed(held, p90, time, gpus), waiting: summed(waiting, starts, time), unknown, last };
+  return { p50: summed(held, p50, time, gpus), p90: summed(held, p90, time, gpus), waiting: summed(waiting, starts, time), now: { held, waiting }, unknown, last };
 }
 
 const valueAt = (steps, time) => {
@@ -54,13 +54,13 @@ export function loadChart(past, cluster, width) {
   const height = TOP + PANEL + BETWEEN + SMALL + FOOT, second = TOP + PANEL + BETWEEN;
   const before = (column) => { const rows = past.filter((row) => row.time <= time).map((row) => [row.time, row[column]]); return [...rows.filter(([at]) => at < from).slice(-1), ...rows.filter(([at]) => at >= from)]; };
   const held = before("held"), waited = before("waiting");
-  const most = 2 * Math.ceil(Math.max(1, ...waited.map(([, value]) => value), ...coming.waiting.map(([, value]) => value)) / 2); // its half is a number of jobs
+  const most = 2 * Math.ceil(Math.max(1, coming.now.waiting, ...waited.map(([, value]) => value), ...coming.waiting.map(([, value]) => value)) / 2); // its half is a number of jobs
   const chart = svg("svg", { viewBox: `0 0 ${width} ${height}`, class: "chart load", role: "img" });
   const text = (content, at, up, style = "") => svg("text", { x: at, y: up, class: style }, content);
   const path = (d, style) => chart.append(svg("path", { d, class: style }));
   const stepped = (steps, y, end) => steps.map(([at, value], place) => `${place ? "H" : "M"}${x(at).toFixed(1)}${place ? "V" : " "}${y(value).toFixed(1)}`).join("") + `H${x(end).toFixed(1)}`;
   chart.append(svg("rect", { x: x(time), y: TOP, width: Math.max(0, width - RIGHT - x(time)), height: height - TOP - FOOT, class: "future" }));
-  const panel = (top, tall, high, title, was, after, band, kind = "") => {
+  const panel = (top, tall, high, title, was, value, after, band, kind = "") => {
     const y = (value) => top + tall - value / Math.max(1, high) * tall;
     for (const value of high > 1 ? [0, high / 2, high] : [0, high]) {
       path(`M${LEFT} ${y(value)}H${width - RIGHT}`, "grid");
@@ -73,12 +73,12 @@ export function loadChart(past, cluster, width) {
     }
     if (band) path(`${stepped(band, y, to)}V${y(0)}H${x(time)}ZM${x(time)} ${y(0)}${stepped(after, y, to).replace("M", "L")}V${y(0)}Z`, "band");
     path(stepped(after, y, to), `ahead ${kind}`);
-    const value = valueAt(after, time); // its name on the side that has room
+    // The name of the value now, before what starts and ends at once, on the side that has room.
     chart.append(svg("circle", { cx: x(time), cy: y(value), r: 3.5, class: `dot ${kind}` }),
       text(number(value), x(time) + (x(time) > LEFT + 60 ? -8 : 8), y(value) + (y(value) < top + 20 ? 16 : -7), x(time) > LEFT + 60 ? "end strong" : "strong"));
   };
-  panel(TOP, PANEL, gpus, "GPUs in use", held, coming.p50, coming.p90);
-  panel(second, SMALL, most, "Jobs waiting", waited, coming.waiting, null, "waits");
+  panel(TOP, PANEL, gpus, "GPUs in use", held, Math.min(gpus, coming.now.held), coming.p50, coming.p90);
+  panel(second, SMALL, most, "Jobs waiting", waited, coming.now.waiting, coming.waiting, null, "waits");
   for (const at of ticks(from, to, (width - LEFT) / 90)) {
     path(`M${x(at)} ${TOP}V${TOP + PANEL}M${x(at)} ${second}V${second + SMALL}`, "grid");
     chart.append(text(tickLabel(at), x(at), height - 6, "middle"));
@@ -96,6 +96,6 @@ export function loadChart(past, cluster, width) {
     return showTip(`${moment(at)}${at > time ? ", predicted" : ""}\n${low === high ? number(low) : `${number(Math.min(low, high))} to ${number(Math.max(low, high))}`} of ${number(gpus)} GPUs in use\n${number(waiting)} waiting`, event);
   });
   chart.addEventListener("pointerleave", () => { hideTip(); rule.removeAttribute("d"); });
-  chart.setAttribute("aria-label", `GPUs in use and jobs waiting from ${moment(from)} to ${moment(to)}: now ${number(valueAt(coming.p50, time))} of ${number(gpus)} GPUs, ${number(valueAt(coming.waiting, time))} waiting.`);
+  chart.setAttribute("aria-label", `GPUs in use and jobs waiting from ${moment(from)} to ${moment(to)}: now ${number(coming.now.held)} of ${number(gpus)} GPUs, ${number(coming.now.waiting)} waiting.`);
   return [chart, h("p", { class: "note" }, `The jobs that are here, without later ones.${coming.unknown ? ` ${number(coming.unknown)} without a forecast stay as they are.` : ""}`)];
 }

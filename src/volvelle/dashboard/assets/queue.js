@@ -10,12 +10,12 @@ import { Table } from "./table.js";
 // A start that was foreseen and has not come is still to come.
 export const startOf = (job) => moment(job.started ?? (job.predicted_start && Math.max(job.predicted_start, now())));
 
-// "16:30–16:50": P50 to P90.
+// "16:30–16:50": P50 to P90; no earlier than now.
 export function finishText(job) {
   if (!job.predicted_p50) return "not known yet";
-  const p50 = moment(job.predicted_p50), p90 = moment(job.predicted_p90);
-  if (!p90) return `${p50} (P50)`;
-  return p90 === p50 ? p50 : span(job.predicted_p50, job.predicted_p90);
+  const from = Math.max(job.predicted_p50, now()), to = job.predicted_p90 && Math.max(job.predicted_p90, now());
+  const p50 = moment(from), late = job.predicted_p50 < now() ? ", longer than expected" : "";
+  return (!to ? `${p50} (P50)` : moment(to) === p50 ? p50 : span(from, to)) + late;
 }
 
 // What a job is held to: its P90, but while that is a guess its P50, as in notifications.

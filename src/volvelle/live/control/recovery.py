@@ -73,6 +73,8 @@ def restore_calibration(store: Store, state: ControllerState) -> ForecastCalibra
         if (finish := record.forecast_finish) is None:
             continue
         gpus, estimate = (record.request.get(name) for name in ("gpus", "estimate"))
+        live = state.jobs.get(record.number)
+        started = live.first_started if live else (record.status or {}).get("first_started")
         past.append(
             PastForecast(
                 record.number,
@@ -80,12 +82,18 @@ def restore_calibration(store: Store, state: ControllerState) -> ForecastCalibra
                 finish=finish - epoch,
                 width=gpus or 1.0,
                 service=estimate or finish - record.submitted,
-                ended=None if record.ended is None else record.ended - epoch,
+                start=_since(epoch, record.forecast_start),
+                started=_since(epoch, started),
+                ended=_since(epoch, record.ended),
             )
         )
     calibration = ForecastCalibration()
     calibration.replay(past)
     return calibration
+
+
+def _since(epoch: float, date: float | None) -> float | None:
+    return None if date is None else date - epoch
 
 
 def first_batch(state: ControllerState) -> CycleBatch:

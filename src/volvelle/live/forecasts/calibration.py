@@ -28,7 +28,8 @@ from volvelle.model.tolerances import SAME_MOMENT
 class PastForecast(NamedTuple):
     """The first forecast of a job. Times on the journal's clock.
 
-    width: GPUs. service: seconds that the job was believed to run. ended: None where it goes on.
+    width: GPUs. service: seconds that the job was believed to run. start: as forecast; None where it ran.
+    started, ended: None where that has not happened, or is not known.
     """
 
     number: int
@@ -37,6 +38,8 @@ class PastForecast(NamedTuple):
     width: float
     service: float
     ended: float | None = None
+    start: float | None = None
+    started: float | None = None
 
 
 class CalibratedTimes(NamedTuple):
@@ -88,19 +91,40 @@ class ForecastCalibration:
     def replay(self, past: Iterable[PastForecast]) -> None:
         """Learn from stored first forecasts of jobs that finished or go on."""
         forecasts = sorted(past, key=lambda each: each.submitted)
-        ends = sorted((each.ended, each.number) for each in forecasts if each.ended is not None)
-        ended = 0
-        for come, each in enumerate(forecasts, 1):
-            while ended < len(ends) and ends[ended][0] <= each.submitted:
-                self._learn(*ends[ended])
-                ended += 1
-            arrivals = self._arrived(each.submitted, each.submitted)
-            state = come - ended, arrivals, each.service, each.width
-            observed = Observed(*state, _kinds(running=False))
-            self._told.tell(each.number, each.submitted, observed, each.finish - each.submitted)
-            self._running[each.number] = False
-        for one in ends[ended:]:
-            self._learn(*one)
+        news = sorted(
+            (time, over, each)
+            for each in forecasts
+            for over, time in enumerate((each.started, each.ended))
+            if time is not None
+        )
+        learned = load = 0
+        for each in forecasts:
+            while learned < len(news) and news[learned][0] <= each.submitted:
+                load -= self._recall(*news[learned], load)
+                learned += 1
+            load += 1
+            self._arrived(each.submitted, each.submitted)
+            ran = each.start is None
+            self._tell_again(each, each.submitted, each.finish - each.submitted, load, runs=ran)
+        for one in news[learned:]:
+            load -= self._recall(*one, load)
+
+    def _recall(self, time: float, over: int, past: PastForecast, load: int) -> int:
+        """Learn from the end of a job, or tell it again as it starts; how many jobs fewer there are."""
+        if over:
+            self._learn(time, past.number)
+        elif past.start is not None and past.number in self._told:
+            self._tell_again(past, time, past.finish - past.start, load, runs=True)
+        return over
+
+    def _tell_again(
+        self, past: PastForecast, time: float, seconds: float, load: int, *, runs: bool
+    ) -> None:
+        """Tell a job at a time that has passed as it was told then."""
+        kinds = _kinds(running=runs)
+        observed = Observed(load, self._arrived(time), past.service, past.width, kinds)
+        self._told.tell(past.number, time, observed, seconds)
+        self._running[past.number] = runs
 
     def _learn(self, time: float, number: int) -> None:
         """Learn from the end of a job."""

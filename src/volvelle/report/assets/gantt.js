@@ -7,7 +7,8 @@
 // else a read-out says); and bars.from and jobs.submitted for the running sums of bars.start and jobs.submit.
 // `open`: what a click on the job in a row does. `laneName(lane, each)`: what a lane is called where each has its name, or
 // where there is no room for that; empty: it has none.
-function ganttChart(root, data, { open = null, laneName = null } = {}) {
+// `userColors()`: series that users have elsewhere.
+function ganttChart(root, data, { open = null, laneName = null, userColors = () => new Map() } = {}) {
   const canvas = root.querySelector("canvas"), pen = canvas.getContext("2d");
   const rowsChoice = root.querySelector("[name=rows]"), colorChoice = root.querySelector("[name=color]");
   const legend = root.querySelector(".legend");
@@ -56,7 +57,9 @@ function ganttChart(root, data, { open = null, laneName = null } = {}) {
     const place = new Map(groups.map((name, at) => [name, at]));
     if (tally.size > 8) groups.push(`${tally.size - 7} others`);
     for (let i = 0; i < count; i++) colorOf[i] = place.get(of(bars.job[i])) ?? 7;
-    roles = groups.map((name, at) => (colorChoice.value === "status" && place.has(name) ? `state-${name}` : `series-${at + 1}`));
+    const given = new Map(colorChoice.value === "user" ? [...userColors()].filter(([name]) => place.has(name)) : []), taken = [...given.values()];
+    const left = [1, 2, 3, 4, 5, 6, 7, 8].map((at) => `series-${at}`).filter((role) => !taken.includes(role));
+    roles = groups.map((name) => (colorChoice.value === "status" && place.has(name) ? `state-${name}` : given.get(name) ?? left.shift()));
     legend.replaceChildren(...groups.map((name, at) => {
       const item = document.createElement("li"), swatch = document.createElement("i");
       swatch.style.background = `var(--${roles[at]})`;
