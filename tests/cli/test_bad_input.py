@@ -146,6 +146,8 @@ def test_dropped_rows_are_told(volvelle: Volvelle) -> None:
     assert ran.status == 0
     assert "1 job kept, 1 dropped" in ran.err
     assert "'four'" in ran.err
+    compared = volvelle("compare", "t.csv", "-c", "1x8", "-p", "fifo", "--out", "compared")
+    assert compared.out.startswith("t.csv (volvelle), 1 job; 8 GPUs")
     strict = volvelle("simulate", "t.csv", "-c", "1x8", "--strict", "--out", "other")
     assert strict.status == 1
     assert "t.csv line 3" in strict.err

@@ -55,6 +55,21 @@ def test_a_log_gets_a_line_now_and_then(
     assert capsys.readouterr().err == "simulating  250/1,000 jobs  8/s  about 90 s left\n"
 
 
+def test_the_start_up_is_no_part_of_the_rate(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    now = 0.0
+    monkeypatch.setattr("volvelle.cli.output.time.monotonic", lambda: now)
+    with output.progress("searching") as update:
+        now = 300.0
+        update(1, 5)
+        now = 320.0
+        update(2, 5)
+    first, second = capsys.readouterr().err.splitlines()
+    assert "left" not in first
+    assert second.endswith("about 60 s left")
+
+
 def test_the_time_left_is_told_by_the_rate_of_late(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

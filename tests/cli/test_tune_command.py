@@ -30,7 +30,7 @@ def test_a_search_leaves_a_front_that_can_be_used(volvelle: Volvelle) -> None:
     assert "12 configurations of pcs tried" in ran.out
     assert "--policy pcs:volvelle-tune/front.json#balanced" in ran.out
     page = Path("volvelle-tune/front.html").read_text()
-    assert "falls from" in page
+    assert "falls from" in page and "pred_error:p99 (eta_error:p99)" in page
     assert "<title>" in page
     assert Path("volvelle-tune/front.png").read_bytes().startswith(b"\x89PNG")
     picked = "pcs:volvelle-tune/front.json#balanced"

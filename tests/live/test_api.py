@@ -333,6 +333,16 @@ def test_a_command_that_may_start_on_several_nodes_is_said_to(tmp_path: Path) ->
             assert notices(api, "python train.py", gpus=1) == []
 
 
+def test_the_schema_is_named_where_a_key_is_wrong_and_not_a_value(api: ApiFixture) -> None:
+    dana = api.client("dana")
+    dana.post("/v1/jobs", json=TRAIN)
+    value = dana.patch("/v1/jobs/0", json={"estimate": -3}).json()
+    assert value["detail"].startswith("key 'estimate' is -3")
+    assert value["hint"] == ""
+    key = dana.post("/v1/jobs", json=TRAIN | {"gpu": 3}).json()
+    assert key["hint"] == "see: /openapi.json of this server"
+
+
 def test_a_change_answers_with_what_its_user_should_know(api: ApiFixture) -> None:
     dana = api.client("dana")
     dana.post("/v1/jobs", json=TRAIN | {"gpus": 8, "array": 2})

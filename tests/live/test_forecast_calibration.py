@@ -4,6 +4,7 @@ import math
 import random
 
 import pytest
+from waiting import until
 
 from volvelle.core.composition import WrittenComposition
 from volvelle.core.decision import Promise
@@ -13,7 +14,8 @@ from volvelle.core.fork import Fork
 from volvelle.core.journal import Header
 from volvelle.core.scheduler import Scheduler
 from volvelle.live.forecasts.calibration import ForecastCalibration, PastForecast
-from volvelle.live.forecasts.forecast_update import forecast_jobs
+from volvelle.live.forecasts.forecast_update import ForecastUpdate, forecast_jobs
+from volvelle.live.forecasts.forecaster import Forecaster
 from volvelle.live.forecasts.what_if import forecast_cluster, forecast_request, new_nodes
 from volvelle.live.job_request import JobRequest
 from volvelle.live.measured_rates import MeasuredRates
@@ -217,3 +219,14 @@ def test_starts_are_learned_from_and_a_restored_calibration_tells_the_same() -> 
     for job, times in update.times.items():
         assert told[job].p50 == pytest.approx(times.p50, rel=0.01)
         assert told[job].p90 == pytest.approx(times.p90, rel=0.05)
+
+
+def test_a_forecaster_that_is_hurried_takes_the_next_scheduler_without_a_pause() -> None:
+    sent: list[ForecastUpdate] = []
+    forecaster = Forecaster(ForecastCalibration(), sent.append)
+    forecaster.start()
+    forecaster.submit(scheduler_of(None, 5_000.0), 0.0, 0.0)
+    forecaster.hurry()
+    until(lambda: bool(sent))
+    assert forecaster.seconds_until_ready() == 0.0
+    forecaster.close()

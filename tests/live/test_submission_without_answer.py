@@ -1,40 +1,44 @@
-"""Submissions whose server went away before it answered."""
+"""Submissions whose server went away before it answered, or right after."""
 
 import socket
+from collections.abc import Iterable
 from threading import Thread
 
 import pytest
 
+from volvelle.cli.main import app
 from volvelle.live.http import client as api
 from volvelle.live.http.client import ApiClient
 from volvelle.model.problems import Problem
 
-ANSWER = b'HTTP/1.1 201 Created\r\nContent-Length: 15\r\n\r\n{"numbers":[7]}'
+GONE = b""
+ACCEPTED = b'HTTP/1.1 201 Created\r\nContent-Length: 28\r\n\r\n{"numbers":[7],"notices":[]}'
 
 
 class Server(Thread):
-    """A server that takes a request, is gone without an answer, and comes back if ``again``."""
+    """A server that is gone after each request, which it answers with the next of ``answers``."""
 
-    def __init__(self, *, again: bool) -> None:
+    def __init__(self, *answers: bytes) -> None:
         super().__init__()
-        self.again = again
+        self.answers: Iterable[bytes] = answers
         self.listener = socket.create_server(("127.0.0.1", 0))
-        self.port = self.listener.getsockname()[1]
+        self.address = self.listener.getsockname()
         self.requests: list[bytes] = []
         self.start()
 
-    def _take(self, answer: bytes) -> None:
-        connection, _ = self.listener.accept()
-        self.listener.close()
-        with connection:
-            self.requests.append(connection.recv(1 << 16))
-            connection.sendall(answer)
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.address[1]}"
 
     def run(self) -> None:
-        self._take(b"")
-        if self.again:
-            self.listener = socket.create_server(("127.0.0.1", self.port))
-            self._take(ANSWER)
+        for at, answer in enumerate(self.answers):
+            if at:
+                self.listener = socket.create_server(self.address)
+            connection, _ = self.listener.accept()
+            self.listener.close()
+            with connection:
+                self.requests.append(connection.recv(1 << 16))
+                connection.sendall(answer)
 
 
 @pytest.mark.parametrize("again", [True, False])
@@ -43,10 +47,10 @@ def test_it_is_repeated_for_a_while_and_else_said_to_be_uncertain(
 ) -> None:
     monkeypatch.setattr(api, "_SECONDS_BETWEEN", 0.05)
     monkeypatch.setattr(api, "_RESTART_SECONDS", 10.0 if again else 0.1)
-    server = Server(again=again)
-    client = ApiClient(f"http://127.0.0.1:{server.port}", "token")
+    server = Server(GONE, ACCEPTED) if again else Server(GONE)
+    client = ApiClient(server.url, "token")
     if again:
-        assert client.post("/v1/jobs", key="one") == {"numbers": [7]}
+        assert client.post("/v1/jobs", key="one")["numbers"] == [7]
         first, second = server.requests
         assert first == second
         assert b"Idempotency-Key: one" in first
@@ -54,4 +58,16 @@ def test_it_is_repeated_for_a_while_and_else_said_to_be_uncertain(
         with pytest.raises(Problem, match=r"may have been accepted\. Look for it .*volvelle queue"):
             client.post("/v1/jobs", key="one")
     server.join()
-    server.listener.close()
+
+
+def test_a_job_that_was_accepted_is_named_where_its_forecast_cannot_be_had(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    server = Server(ACCEPTED)
+    monkeypatch.setenv("VOLVELLE_SERVER", server.url)
+    monkeypatch.setenv("VOLVELLE_TOKEN", "token")
+    app(["submit", "--", "true"], standalone_mode=False)
+    server.join()
+    said = capsys.readouterr()
+    assert said.out == "job 7  accepted\n"
+    assert said.err.startswith("its forecast is not known: nobody listens at ")

@@ -37,8 +37,8 @@ def test_finished_jobs_are_judged_by_what_they_were_told_first(tmp_path: Path) -
     assert classes["all jobs"].p90 == pytest.approx(200.0 / 3.0)
     assert classes["jobs in the system: to 4"].jobs == 3
     assert told_sentence(found) == (
-        "P90 held for 67 % of 3 jobs, P50 for 33 %. P90 is 2.00 times as far away as the time predicted "
-        "(median)."
+        "Of 3 jobs 67 % finished by their P90 (90 % should), 33 % by their P50 (50 % should). P90 is 2.00 "
+        "times as far away as the time predicted (median)."
     )
 
 

@@ -44,9 +44,10 @@ def test_a_sentence_names_the_class_that_is_furthest_off_and_how_sharp_p90_is() 
     found = outcomes()
     assert told_by(found).sharpness == pytest.approx(1.25)
     assert told_sentence(told_by(found)) == (
-        "P90 held for 50 % of 500 jobs, P50 for 25 %; P90 for 85 to 95 % in 0 of 5 classes of observable "
-        "state (the furthest off: GPUs: to 2, 0 %). P90 is 1.25 times as far away as the time predicted "
-        "(median)."
+        "Of 500 jobs 50 % finished by their P90 (90 % should), 25 % by their P50 (50 % should). P90 is 1.25 "
+        "times as far away as the time predicted (median). Of 5 groups, of jobs alike at submission in GPUs, "
+        "predicted time or jobs before them, 0 have 85 to 95 % that finished by their P90; furthest off: "
+        "GPUs up to 2, 0 %."
     )
     assert told_sentence(Told.of(replace(found, predicted_p90=None))) == ""
 

@@ -10,7 +10,7 @@ from systems_here import needs
 
 import volvelle as vv
 from volvelle.report.describe_report import write_describe_report
-from volvelle.tune.picture import write_pictures
+from volvelle.tune.picture import PAGE, write_pictures
 
 pytestmark = [needs_chromium, needs("pcs")]
 
@@ -55,6 +55,9 @@ def test_pages_are_accessible_fit_and_complain_of_nothing(
         assert not (found := violations(page)), f"{path}: {found}"
         assert overflow(page) <= 0, f"{path} is wider than the window"
         assert not out_of_reach(page), path
+        if path.name == PAGE:
+            figure = page.locator("#points tbody td.number").first.bounding_box()
+            assert figure["x"] + figure["width"] <= settings["viewport"]["width"]
         assert page.locator("main, body").last.inner_text().count("Drag over a span") <= 1, path
     assert not errors
 

@@ -197,10 +197,13 @@ class _QuickFirst:
 
 
 def _headline(cluster: "Cluster", sources: "dict[WorkloadKey, Source]", demo: bool) -> str:
+    from volvelle.cli.reading import remarkable
     from volvelle.notebook.facts import cluster_line, several, workload_line
 
     source = next(iter(sources.values()))
     origin = source.origin | {"jobs": len(source.workload)}
+    if source.workload.report is not None and remarkable(source.workload.report):
+        origin.pop("rows", None)  # which the note on the import says
     if demo and "generator" in origin:
         load, seed = origin["parameters"]["load"], origin["seed"]
         return (

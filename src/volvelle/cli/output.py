@@ -175,22 +175,22 @@ class _TimeLeft:
 
     def __init__(self) -> None:
         self.began = time.monotonic()
-        self._progress = deque([(self.began, 0)])
-        """When more was done, and how much in all."""
+        self._progress: deque[tuple[float, int]] = deque()
+        """When more was done, and how much in all; the time to the first counts as the start's."""
 
     def text(self, now: float, done: int, total: int | None) -> str:
         """``about 90 s left``; ``finishing`` when all is done; empty where it is not known."""
         progress = self._progress
-        if done > progress[-1][1]:
+        if done > (progress[-1][1] if progress else 0):
             progress.append((now, done))
         late = now - max(_LATE_SECONDS, _LATE_SHARE * (now - self.began))
         while len(progress) > 1 and progress[1][0] < late:
             progress.popleft()
-        since, before = progress[0]
         if total and done >= total:
             return "finishing"
-        if not total or done == before:
+        if not total or not progress or done == progress[0][1]:
             return ""
+        since, before = progress[0]
         left = (now - since) * (total - done) / (done - before)
         return f"about {f'{left:,.0f} s' if left < _MINUTES_FROM else f'{left / 60:,.0f} min'} left"
 

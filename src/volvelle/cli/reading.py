@@ -7,7 +7,7 @@ if TYPE_CHECKING:
     from volvelle.model.cluster import Cluster
     from volvelle.simulate.experiment import Experiment, WorkloadKey
     from volvelle.simulate.sources import Source
-    from volvelle.workload.workload import Workload
+    from volvelle.workload.workload import ImportReport, Workload
 
 
 def read_workloads(experiment: "Experiment", cluster: "Cluster") -> "dict[WorkloadKey, Source]":
@@ -68,7 +68,7 @@ def remark_on_import(workload: "Workload", *, counts: bool = True) -> None:
         return
     if report.contradiction:
         remark(f"note: {report.contradiction}")
-    if not (report.dropped or report.repaired or report.odd or report.assumed):
+    if not remarkable(report):
         return
     remark(f"note: {report.source} ({report.format}):{f' {report}' if counts else ''}")
     for reason, places in report.examples.items():
@@ -76,6 +76,11 @@ def remark_on_import(workload: "Workload", *, counts: bool = True) -> None:
             remark(f"      {reason}: for example {places[0]}")
     if report.format in MAPPED and (hint := import_hint(report)):
         remark(f"      {hint}")
+
+
+def remarkable(report: "ImportReport") -> bool:
+    """Whether a note on the import has anything to say, with the rows' counts."""
+    return bool(report.dropped or report.repaired or report.odd or report.assumed)
 
 
 def remark_on_cluster(workload: "Workload", cluster: "Cluster") -> None:

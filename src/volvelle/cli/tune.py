@@ -12,7 +12,10 @@ from volvelle.cli import options
 from volvelle.cli.options import Form
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from volvelle.cli.tune_live import LiveServer
+    from volvelle.metrics.catalogue import Objective
     from volvelle.model.cluster import Cluster
     from volvelle.simulate.experiment import Experiment
     from volvelle.simulate.sources import Source
@@ -244,7 +247,9 @@ def _tune(
         remark("interrupted before anything was found")
         raise typer.Exit(130)
     path = directory / FRONT
-    page = write_pictures(front, directory, facts=_facts(cluster, source, front), png=png)
+    page = write_pictures(
+        front, directory, facts=_facts(cluster, source, front, search.objectives), png=png
+    )
     if output is Form.JSON:
         print(json.dumps(front.as_json(), indent=2, ensure_ascii=False, allow_nan=False))
     elif output is Form.CSV:
@@ -282,14 +287,19 @@ def _say(front: "Front", source: "Source", cluster: "Cluster", path: Path, page:
     print(f"Pictures: {page}")
 
 
-def _facts(cluster: "Cluster", source: "Source", front: "Front") -> dict[str, str]:
+def _facts(
+    cluster: "Cluster", source: "Source", front: "Front", objectives: "Iterable[Objective]"
+) -> dict[str, str]:
     from volvelle.notebook.facts import cluster_line, workload_line
 
     search = front.search
     return {
         "History": _origin(source, workload_line),
         "Cluster": cluster_line(cluster),
-        "Objectives": ", ".join(search["objectives"]),
+        "Objectives": ", ".join(
+            f"{one.asked} ({one})" if one.asked and one.asked != str(one) else str(one)
+            for one in objectives
+        ),
         "Search": f"{search['algorithm']}, {len(front.evaluated)} configurations, seed {search['seed']}",
         "Samples": f"{search['samples']} of {search['jobs']:,} jobs"
         if search["samples"]

@@ -7,7 +7,7 @@ A metric of kind ``job`` has a number for each job, one of kind ``time`` is a se
 import re
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -281,10 +281,14 @@ _ALSO = {"pred_error": "eta_error"}
 
 @dataclass(frozen=True)
 class Objective:
-    """A metric and a measure of it, written ``jct:p99``; no measure for one of kind run."""
+    """A metric and a measure of it, written ``jct:p99``; no measure for one of kind run.
+
+    asked: how it was asked for, as ``pred_error:p99`` for ``eta_error:p99``.
+    """
 
     metric: Metric
     measure: str
+    asked: str = field(default="", compare=False)
 
     def __str__(self) -> str:
         """The form `read_objective` reads."""
@@ -318,8 +322,9 @@ def read_objective(text: str) -> Objective:
                 mend=f"write {found.part}",
                 usage=True,
             )
-        return Objective(metric, "")
-    return Objective(metric, measures.read_measure("mean" if found.part == text else found.rest))
+        return Objective(metric, "", text)
+    measured = measures.read_measure("mean" if found.part == text else found.rest)
+    return Objective(metric, measured, text)
 
 
 def measure(outcomes: Outcomes, text: str) -> float:

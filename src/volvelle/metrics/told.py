@@ -141,10 +141,17 @@ def told_sentence(told: Told | None) -> str:
         return ""
     whole, worst = times.all, times.worst
     judged = f"{whole.jobs:,} job{'' if whole.jobs == 1 else 's'}"
-    said = f"P90 held for {whole.p90:.0f} % of {judged}, P50 for {whole.p50:.0f} %"
+    said = (
+        f"Of {judged} {whole.p90:.0f} % finished by their P90 (90 % should), {whole.p50:.0f} % by their P50 "
+        f"(50 % should). P90 is {times.sharpness:.2f} times as far away as the time predicted (median)."
+    )
     if times.judged:
-        within = f"{times.within} of {len(times.judged)}"
-        said += f"; P90 for 85 to 95 % in {within} classes of observable state"
-    if worst is not None:
-        said += f" (the furthest off: {worst.name}, {worst.p90:.0f} %)"
-    return f"{said}. P90 is {times.sharpness:.2f} times as far away as the time predicted (median)."
+        said += (
+            f" Of {len(times.judged)} groups, of jobs alike at submission in GPUs, predicted time or jobs "
+            f"before them, {times.within} have 85 to 95 % that finished by their P90"
+        )
+        if worst is not None:
+            span = worst.name.replace(": to ", " up to ").replace(": ", " ")
+            said += f"; furthest off: {span}, {worst.p90:.0f} %"
+        said += "."
+    return said

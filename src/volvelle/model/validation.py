@@ -30,7 +30,7 @@ _WORDS = {
 }
 """Words of pydantic's messages, and ours."""
 
-_UNKNOWN = ("extra_forbidden", "unexpected_keyword_argument")
+UNKNOWN = ("extra_forbidden", "unexpected_keyword_argument")
 """How pydantic calls a key that a model, or a dataclass, does not have."""
 
 
@@ -41,13 +41,13 @@ def describe_validation(error: ValidationError, model: type[BaseModel]) -> str:
 
 def telling(errors: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
     """The one of pydantic's errors to tell: an unknown key is often why another is missing."""
-    return next((one for one in errors if one["type"] in _UNKNOWN), errors[0])
+    return next((one for one in errors if one["type"] in UNKNOWN), errors[0])
 
 
 def describe_error(first: Mapping[str, Any], known: Iterable[str]) -> str:
     """One of pydantic's errors in one line, with the nearest of the ``known`` keys."""
     where = ".".join(str(part) for part in first["loc"])
-    if first["type"] in _UNKNOWN:
+    if first["type"] in UNKNOWN:
         word = str(first["loc"][-1])  # which may be a key elsewhere in the file
         return f"unknown key {where!r}{nearest(word, (key for key in known if key != word))}"
     if first["type"] == "missing":

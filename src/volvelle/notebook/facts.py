@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 def workload_line(workload: dict[str, Any]) -> str:
     """Where the jobs come from and how many there are."""
-    jobs = f"{workload.get('jobs', 0):,} jobs"
+    jobs = f"{(number := workload.get('jobs', 0)):,} job{'s' * (number != 1)}"
     if "generator" in workload:
         load = _load(workload)
         return f"generator {workload['generator']}, {jobs}{load}, seed {workload.get('seed')}"

@@ -51,17 +51,24 @@ def gpus_are_distinct_of_the_type_and_on_nodes_that_take_jobs(placement: str) ->
 
 @placement_promises.promise(_names_gpus)
 def a_gang_that_fits_gets_exactly_its_count_of_free_gpus(placement: str) -> None:
-    """`Placement.choose` takes what is free, as much as is asked for, and changes nothing."""
+    """`Placement.choose` takes what is free, as much as is asked for, and changes nothing.
+
+    Where a gang that fits on a node `may_spread` not, it takes one node.
+    """
 
     def check(resources: Resources, data: st.DataObject) -> None:
         free = resources.free.copy()
         assume(free.sum())
         gpus = data.draw(st.integers(1, int(free.sum())))
-        taken = placements.make(placement).choose(free, gpus, resources)
+        made = placements.make(placement)
+        taken = made.choose(free, gpus, resources)
         assert np.array_equal(free, resources.free), "what is free is only looked at"
         if taken is not None:
             assert taken.sum() == gpus
             assert np.all((taken >= 0) & (taken <= free))
+            largest = int(np.max(resources.node_gpus, where=resources.schedulable, initial=0))
+            if gpus <= largest and not made.may_spread(gpus, largest):
+                assert np.count_nonzero(taken) == 1
 
     on_random(60, check, resources=clusters_in_use(), data=st.data())
 

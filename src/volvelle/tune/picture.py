@@ -164,7 +164,11 @@ def _picks(front: Front) -> str:
 def _about(front: Front) -> str:
     samples, test = front.search.get("samples"), front.search.get("test")
     part = "the earlier part of the history" if test else "the history"
-    tried = f"Means over {samples} samples of {part}" if samples else f"Figures on {part}"
+    tried = (
+        f"Means over {samples} sample{'s' * (samples > 1)} of {part}"
+        if samples
+        else f"Figures on {part}"
+    )
     text = f"{tried}, by which the front was chosen from {len(front.evaluated)} configurations."
     if test:
         same = "samples of the later part" if samples else "the later part"

@@ -438,7 +438,9 @@ class Controller:
             self._store_retry.run(partial(self.store.outbox.add, prepared.notifications))
         self._delivery.add(prepared.notifications)
         orders = self._cycle.publish(prepared)
-        self.awaits_nodes = bool(self._cycle.state.settling.awaited)
+        awaited, self.awaits_nodes = self.awaits_nodes, bool(self._cycle.state.settling.awaited)
+        if awaited and not self.awaits_nodes:
+            self._forecaster.hurry()  # the forecast before counted no GPU of theirs as free
         self._send(orders)
         for fit in prepared.fits:
             self._fitter.submit(fit)

@@ -34,7 +34,7 @@ class Forecaster:
         self._input: tuple[Scheduler, float, float] | None = None
         self._ended: list[tuple[int, float, bool]] = []
         self._ready_at = 0.0
-        self._busy = False
+        self._busy = self._hurried = False
         self._closing = False
         self._changed = threading.Condition()
         self._thread = threading.Thread(target=self._run, name="forecaster", daemon=True)
@@ -55,6 +55,11 @@ class Forecaster:
             if self._busy or self._input is not None:
                 return None
             return max(self._ready_at - time.monotonic(), 0.0)
+
+    def hurry(self) -> None:
+        """Take the next scheduler without a pause, as soon as no forecast is in progress."""
+        with self._changed:
+            self._ready_at, self._hurried = 0.0, self._busy or self._input is not None
 
     def job_ended(self, number: int, time: float, *, finished: bool) -> None:
         """A job is over."""
@@ -91,7 +96,8 @@ class Forecaster:
             with self._changed:
                 self._busy = False
                 pause = max(_MIN_PAUSE_SECONDS, _PAUSE_PER_SECOND * self.last_seconds)
-                self._ready_at = time.monotonic() + pause
+                self._ready_at = 0.0 if self._hurried else time.monotonic() + pause
+                self._hurried = False
             for part in parts:
                 self._send(part)
                 time.sleep(_BETWEEN_PARTS_SECONDS)

@@ -13,7 +13,7 @@ from volvelle.live.control.requests import KeyUsedBefore
 from volvelle.live.job_request import JobRequest
 from volvelle.live.store import StoreFailed
 from volvelle.model.problems import Problem
-from volvelle.model.validation import describe_error, known_keys, telling
+from volvelle.model.validation import UNKNOWN, describe_error, known_keys, telling
 
 RETRY_AFTER_SECONDS = 5
 
@@ -104,15 +104,18 @@ async def _on_invalid_request(_: Request, error: Exception) -> Response:
         return error_response(422, problem)
     place, *first["loc"] = first["loc"]
     detail = shorten(describe_error(first, _KEYS))
-    hint = "see: /openapi.json of this server"
+    hint = schema_hint(first["type"])
     return error_response(422, ProblemDetails(detail=detail, place=str(place), hint=hint))
+
+
+def schema_hint(kind: str) -> str:
+    """The place of the schema, for errors about keys; empty for one about a value. kind: pydantic's."""
+    return _SCHEMA if kind in ("missing", *UNKNOWN) else ""
 
 
 async def _on_framework_error(_: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
-    problem = ProblemDetails(
-        detail=str(error.detail).lower(), hint="see: /openapi.json of this server"
-    )
+    problem = ProblemDetails(detail=str(error.detail).lower(), hint=_SCHEMA)
     return error_response(error.status_code, problem, error.headers)
 
 
@@ -129,5 +132,6 @@ def shorten(text: str) -> str:
     return text if len(text) <= _MAX_LENGTH else f"{text[:_MAX_LENGTH]} ..."
 
 
+_SCHEMA = "see: /openapi.json of this server"
 _KEYS = known_keys(JobRequest)
 _MAX_LENGTH = 500

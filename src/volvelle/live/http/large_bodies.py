@@ -17,10 +17,10 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from volvelle.live.http.authentication import Principal
 from volvelle.live.http.dependencies import authenticate
-from volvelle.live.http.errors import HttpError, error_response, handle, shorten
+from volvelle.live.http.errors import HttpError, error_response, handle, schema_hint, shorten
 from volvelle.live.http.request_limits import replay
 from volvelle.live.job_request import JobRequest
-from volvelle.model.validation import describe_validation
+from volvelle.model.validation import describe_validation, telling
 
 SMALL_BYTES = 4096
 """Bodies up to this size are read where they arrive."""
@@ -111,7 +111,8 @@ def _read(principal: Principal, scope: Scope, body: bytes) -> JobRequest | None:
         return JobRequest.model_validate(document)
     except ValidationError as error:
         detail = shorten(describe_validation(error, JobRequest))
-        raise _refused(detail, "see: /openapi.json of this server") from None
+        hint = schema_hint(telling(error.errors())["type"])
+        raise _refused(detail, hint) from None
 
 
 def _check_lengths(document: Any) -> None:
