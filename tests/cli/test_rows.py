@@ -60,6 +60,9 @@ def test_an_end_says_its_state_once_and_a_start_to_come_is_not_past() -> None:
     assert formatting.format_finish(over, now) == "02:00:00, longer than expected"
     late = formatting.format_finish(over | {"predicted_p90": 7500.0}, now)
     assert late == "02:00:00-02:05:00, longer than expected"
+    forecast = {"start": None, "p50": 3600.0, "p90": 7500.0, "guessed": False}
+    said = formatting.format_forecast(forecast, now)
+    assert said == "finishes 02:00:00 (P50) to 02:05:00 (P90), longer than expected"
 
 
 def test_a_forecast_without_an_estimate_says_that_all_of_it_is_a_guess() -> None:

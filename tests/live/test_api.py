@@ -444,7 +444,7 @@ def test_a_body_that_is_too_large_is_refused_before_it_is_read(api: ApiFixture) 
         ),
         ({"command": "a", "checkpoint": {"signal": "BANG"}}, "name a signal"),
         ({"command": "a", "array": 10**9}, "key 'array'"),
-        ([1], "valid dictionary"),
+        ([1], "it has to be a table"),
     ],
 )
 def test_a_malformed_job_is_refused_with_what_is_wrong_where_and_the_nearest_name(

@@ -75,15 +75,21 @@ def format_finish(job: Job, now: datetime) -> str:
     """
     if job["ended"] is not None:
         return format_moment(job["ended"], now)
-    p50, p90, since = job["predicted_p50"], job["predicted_p90"], seconds_of(now)
-    late = p50 is not None and p50 < since
-    finish = format_interval(*(each and max(each, since) for each in (p50, p90)), now)
-    finish += " (a guess)" if job["guessed"] else ""
-    finish += ", longer than expected" if late else ""
+    p50, p90, late = _to_come(job["predicted_p50"], job["predicted_p90"], now)
+    finish = format_interval(p50, p90, now) + (" (a guess)" if job["guessed"] else "") + late
     guarantee = job["guarantee"]
     if guarantee is not None and guarantee["finish_by"] is not None:
         finish += f", {format_guarantee(guarantee, now)}"
     return finish + format_risk(job)
+
+
+def _to_come(
+    p50: float | None, p90: float | None, now: datetime
+) -> tuple[float | None, float | None, str]:
+    """P50 and P90, of those that have passed now, and what is to be said of that."""
+    since = seconds_of(now)
+    late = ", longer than expected" if p50 is not None and p50 < since else ""
+    return p50 and max(p50, since), p90 and max(p90, since), late
 
 
 def format_interval(p50: float | None, p90: float | None, now: datetime) -> str:
@@ -109,7 +115,8 @@ def format_forecast(forecast: dict[str, Any], now: datetime, *, estimated: bool 
 
     estimated: whether the job's user declared an estimate.
     """
-    start, p50, p90 = forecast["start"], forecast["p50"], forecast["p90"]
+    start = forecast["start"]
+    p50, p90, late = _to_come(forecast["p50"], forecast["p90"], now)
     if start is None and p50 is None:
         return "it is not known when it starts"
     parts = []
@@ -120,6 +127,7 @@ def format_forecast(forecast: dict[str, Any], now: datetime, *, estimated: bool 
         parts.append(f"finishes {format_moment(p50, now)} (P50)")
         if format_moment(p90, now) != format_moment(p50, now):
             parts[-1] += f" to {format_moment(p90, now)} (P90)"
+        parts[-1] += late
     guess = "P90 is a guess" if estimated else "guesses without --estimate"
     return ", ".join(parts) + (f"; {guess}" if forecast["guessed"] else "")
 

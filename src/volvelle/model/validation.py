@@ -52,17 +52,23 @@ def describe_error(first: Mapping[str, Any], known: Iterable[str]) -> str:
         return f"unknown key {where!r}{nearest(word, (key for key in known if key != word))}"
     if first["type"] == "missing":
         return f"key {where!r} is missing"
-    message = first["msg"].removeprefix("Value error, ")
-    if message.startswith("Input should be"):
-        message = re.split(", unable to parse|, got a number| or instance of", message)[0]
-        for theirs, ours in _WORDS.items():
-            message = message.replace(theirs, ours)
+    message = in_our_words(first["msg"])
     if not where:  # a check that spans several keys speaks for itself
-        return str(message)
+        return message
     given = repr(first.get("input"))
     if len(given) > _LONGEST:
         given = f"{given[:_LONGEST]}..."
     return f"key {where!r} is {given}: {message[0].lower()}{message[1:]}"
+
+
+def in_our_words(message: str) -> str:
+    """A message of pydantic's."""
+    message = message.removeprefix("Value error, ")
+    if message.startswith("Input should be"):
+        message = re.split(", unable to parse|, got a number| or (?:instance|object)", message)[0]
+        for theirs, ours in _WORDS.items():
+            message = message.replace(theirs, ours)
+    return message
 
 
 def known_keys(model: type[BaseModel]) -> set[str]:

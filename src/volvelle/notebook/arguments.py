@@ -9,6 +9,7 @@ from typing import ParamSpec, TypeVar, get_args, get_type_hints
 from pydantic import TypeAdapter, ValidationError
 
 from volvelle.model.problems import Problem
+from volvelle.model.validation import in_our_words
 
 Given = ParamSpec("Given")
 Result = TypeVar("Result")
@@ -47,7 +48,7 @@ def in_python(function: Callable[Given, Result]) -> Callable[Given, Result]:
             try:
                 given[name] = kinds[name].validate_python(given[name])
             except ValidationError as error:
-                message = error.errors(include_url=False)[0]["msg"]
+                message = in_our_words(error.errors(include_url=False)[0]["msg"])
                 raise Problem(
                     f"{name}: {given[name]!r}: {message[0].lower()}{message[1:]}"
                 ) from None
