@@ -27,6 +27,7 @@ export const setNow = (seconds) => { shownMoment = seconds; };
 export const now = () => shownMoment ?? Date.now() / 1000;
 
 const clock = new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-digit", hourCycle: "h23" });
+const clockSeconds = new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-digit", second: "2-digit", hourCycle: "h23" });
 const dayClock = new Intl.DateTimeFormat(undefined, { weekday: "short", hour: "2-digit", minute: "2-digit", hourCycle: "h23" });
 const dayName = new Intl.DateTimeFormat(undefined, { weekday: "short", day: "numeric" });
 const date = new Intl.DateTimeFormat(undefined, { day: "numeric", month: "short", hour: "2-digit", minute: "2-digit", hourCycle: "h23" });
@@ -40,6 +41,9 @@ export function moment(seconds) {
   const days = Math.abs(dayOf(seconds) - dayOf(now()));
   return (days === 0 ? clock : days < 7 ? dayClock : date).format(seconds * 1000);
 }
+
+// A moment with its seconds where it is within ten minutes, as of jobs that start one after another.
+export const exact = (seconds) => (shownMoment === null && Math.abs(seconds - now()) < 600 ? clockSeconds.format(seconds * 1000) : moment(seconds));
 
 // "Tue 14:20–15:10": the day once, where it is the same.
 export function span(from, to) {

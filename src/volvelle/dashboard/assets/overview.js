@@ -1,7 +1,7 @@
 // The cluster at a glance: a sentence first, then what it goes by.
 
 import { get, named } from "./api.js";
-import { counted, duration, h, jobId, moment, nameOf, now, number, reasonOf, sentence, svg } from "./dom.js";
+import { counted, duration, exact, h, jobId, moment, nameOf, now, number, reasonOf, sentence, svg } from "./dom.js";
 import { gpuColumns, gpuMap, gpusByType } from "./gpus.js";
 import { loadChart } from "./load.js";
 import { atRisk, expectedText, finishText, lateBy, neededBy, neededByText, queueLink } from "./queue.js";
@@ -105,7 +105,7 @@ function idle(jobs, cluster) {
 }
 
 const list = (jobs, time, rest, none) => (jobs.length
-  ? h("ul", { class: "jobs" }, jobs.map((job) => h("li", {}, h("b", {}, moment(time(job))), h("span", { class: "name" }, jobLink(job)), h("span", { class: "quiet" }, rest(job)))))
+  ? h("ul", { class: "jobs" }, jobs.map((job) => h("li", {}, h("b", {}, exact(time(job))), h("span", { class: "name" }, jobLink(job)), h("span", { class: "quiet" }, rest(job)))))
   : h("p", { class: "note" }, none));
 
 const runsLate = (job) => job.grants.length && job.predicted_p90 && job.predicted_p90 < now() - 60;
