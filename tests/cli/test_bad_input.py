@@ -83,7 +83,7 @@ def test_bad_files_end_with_1(volvelle: Volvelle, trace: Path) -> None:
             ["simulate", trace, "-c", "1x8", "-p", "missing.py"],
             "missing.py cannot be loaded at line 2",
         ),
-        (["simulate", "swal.cvs", "-c", "1x8"], "there is no file swal.cvs. Check"),
+        (["simulate", "nil.csv", "-c", "1x8"], "there is no file nil.csv. Check"),
         (["simulate", "smal.csv", "-c", "1x8"], "there is no file smal.csv (did you mean"),
         (["simulate", "empty.csv", "-c", "1x8"], "empty.csv is empty. Give a table"),
         (["simulate", "head.csv", "-c", "1x8"], "0 jobs kept. It needs a row for each job."),

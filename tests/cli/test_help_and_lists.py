@@ -109,6 +109,7 @@ def test_one_part_is_shown_with_defaults_and_source(volvelle: Volvelle) -> None:
         "    return factor * job.gpus\n"
     )
     mine = volvelle("list", "policies", "mine.py").out
+    assert volvelle("list", "mine.py").out == mine
     assert "\nfactor " in mine and "Written: mine.py:round=10m" in mine
     out = volvelle("list", "policies", "las").out
     assert "Tiresias (NSDI'19)" in out

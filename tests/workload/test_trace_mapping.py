@@ -82,20 +82,20 @@ def test_hours_are_taken_as_hours_where_the_column_is_called_so_and_that_is_said
 
 def test_cells_like_1_30_are_read_by_header_or_unit_and_that_is_said(tmp_path: Path) -> None:
     path = tmp_path / "clock.csv"
-    path.write_text("when,n,Duration (h:mm),Run\n0,1,1:30,0:90\n0,1,26:10,1:00:00\n")
+    path.write_text("when,n,Duration (h:mm),Run\n0,1,1:00:00,5\n0,1,1:30,0:90\n0,1,26:10,1:00:00\n")
     columns = {"submit_time": "when", "gpus": "n", "duration": "Duration (h:mm)"}
     workload = read_trace(path, columns=columns)
-    assert workload.durations.tolist() == [5400.0, 94200.0]
+    assert workload.durations.tolist() == [3600.0, 5400.0, 94200.0]
     assert workload.report is not None
     assert workload.report.assumed[0].startswith("duration is taken in hours and minutes, as its")
     bare = read_trace(path, columns=columns | {"duration": "Run"})
-    assert bare.durations.tolist() == [90.0, 3600.0]
+    assert bare.durations.tolist() == [5.0, 90.0, 3600.0]
     assert bare.report is not None and bare.report.assumed == [
         "duration is in minutes and seconds: 0:90 as 1m 30s; if it is in hours and minutes, "
         "say --map duration=Run:h"
     ]
     told = read_trace(path, columns=columns | {"duration": "Run:h"})
-    assert told.durations.tolist() == [5400.0, 3600.0]
+    assert told.durations.tolist() == [18000.0, 5400.0, 3600.0]
     assert told.report is not None and not told.report.assumed
 
 

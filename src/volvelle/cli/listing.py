@@ -97,6 +97,8 @@ def list_parts(
     if kind is None:
         return _print_names(output)
     meant = _KINDS.get(kind)
+    if name is None and WrittenPart.read(kind).in_a_file:
+        meant, name = Kind.POLICIES, kind
     if meant is None and name is None:  # a name alone will do
         meant = next((one for one in Kind if kind in (each.name for each in _listed(one))), None)
         name = kind

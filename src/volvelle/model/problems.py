@@ -48,6 +48,8 @@ _ALSO_CALLED = {
     "fair": ("max-min",),
     "fair-share": ("max-min",),
     "completion-time": ("jct",),
+    "waiting": ("responsiveness",),
+    "wait-time": ("responsiveness",),
 }
 """Names by which things are looked for, in lower case, and our own."""
 

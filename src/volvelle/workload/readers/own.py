@@ -165,24 +165,26 @@ def _with_units(columns: Mapping[str, str], block: Columns, ledger: Ledger) -> d
         if theirs not in header:
             continue
         cells, unit = block.texts(theirs), unit_of(theirs)
-        row, example = next(
-            ((r, c) for r, c in enumerate(cells) if c.lower() not in ABSENT), (0, "")
-        )
-        if unit and (_NUMBER.fullmatch(example) or (unit == "h" and TWO_PARTS.fullmatch(example))):
-            found[ours] = f"{theirs}:{unit}"
-            clock = TWO_PARTS.fullmatch(example) is not None
+        filled = [row for row, cell in enumerate(cells) if cell.lower() not in ABSENT]
+        two_parts = (row for row in filled if TWO_PARTS.fullmatch(cells[row]))
+        clock = next(two_parts, None) if unit in ("", "h") else None
+        row = filled[0] if clock is None and filled else clock or 0
+        example, name = cells[row], shlex.quote(f"{ours}={theirs}:{'s' if unit else 'h'}")
+        if clock is not None:
+            if unit:
+                found[ours] = f"{theirs}:{unit}"
             said = (
-                f"{ours} is taken in {'hours and minutes' if clock else UNIT_WORDS[unit]}, as its column is "
-                f"called {theirs!r}; if it is in {'minutes and ' if clock else ''}seconds, say --map "
-                f"{shlex.quote(f'{ours}={theirs}:s')}"
+                f"{ours} is taken in hours and minutes, as its column is called {theirs!r}; if it is in "
+                f"minutes and seconds, say --map {name}"
+                if unit
+                else f"{ours} is in minutes and seconds: {example} as "
+                f"{format_duration(parse_duration(example))}; if it is in hours and minutes, say --map {name}"
             )
-        elif (
-            row := next(filter(lambda r: TWO_PARTS.fullmatch(cells[r]), range(len(cells))), -1)
-        ) >= 0:
-            example = cells[row]
+        elif unit and _NUMBER.fullmatch(example):
+            found[ours] = f"{theirs}:{unit}"
             said = (
-                f"{ours} is in minutes and seconds: {example} as {format_duration(parse_duration(example))}; "
-                f"if it is in hours and minutes, say --map {shlex.quote(f'{ours}={theirs}:h')}"
+                f"{ours} is taken in {UNIT_WORDS[unit]}, as its column is called {theirs!r}; if it is in "
+                f"seconds, say --map {name}"
             )
         else:
             continue

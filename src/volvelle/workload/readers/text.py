@@ -11,6 +11,7 @@ from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from difflib import get_close_matches
 from itertools import chain, islice
 from pathlib import Path
 from typing import BinaryIO, TextIO, cast
@@ -41,9 +42,10 @@ def open_binary(path: Path) -> Iterator[BinaryIO]:
             else:
                 yield raw
     except FileNotFoundError:
-        siblings = [p.name for p in path.parent.iterdir()] if path.parent.is_dir() else []
+        beside = path.parent.iterdir() if path.parent.is_dir() else ()
+        siblings = [one.name for one in beside if get_close_matches(path.stem, [one.stem])]
         raise Problem(
-            f"there is no file {path}{nearest(path.name, siblings, 0.75)}", mend="check the path"
+            f"there is no file {path}{nearest(path.name, siblings)}", mend="check the path"
         ) from None
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
         raise Problem(
