@@ -195,15 +195,17 @@ def test_a_preempted_job_stops_before_the_next_starts_and_resumes(tmp_path: Path
     assert harness.fake_cluster.runs[long].start.saved_iterations == 11
 
 
-def test_a_job_that_is_stopped_before_it_gets_anywhere_says_so(harness: ControllerHarness) -> None:
+def test_a_job_that_rounds_stop_before_it_gets_anywhere_says_so(tmp_path: Path) -> None:
+    harness = ControllerHarness.at(tmp_path, policy="srtf:round=1")
     number = submit(harness, sleeping(50, 2))
     for _ in range(3):
         assert not harness.controller.health.problems
-        harness.step(0.1)
+        harness.step(0.2)
         execute(harness, Hold(number))
         harness.step(0.1)
+        harness.step(0.7)
         execute(harness, Release(number))
-    said = "its last 3 runs, of 0.2s at most, were stopped before it reported an iteration"
+    said = "its last 3 runs, of 0.3s at most, were stopped before it reported an iteration"
     assert harness.controller.status.jobs[number].reason == said
     harness.crash(snapshot=False)
     (problem,) = harness.controller.health.problems

@@ -334,10 +334,10 @@ class Controller:
         policy = self._cycle.state.scheduler.composition.policy
         named = f"job{'s' if len(jobs) > 1 else ''} {', '.join(map(str, jobs[:_NAMED]))}"
         more = f" and {len(jobs) - _NAMED:,} more" if len(jobs) > _NAMED else ""
-        helps = "" if policy.round is None else f"; more than a round of {policy.round:g} s helps"
+        rounds = "rounds" if policy.round is None else f"rounds of {policy.round:g} s"
         return (
-            f"{named}{more}: stopped again and again before an iteration is reported, as starts take longer "
-            f"than policy {policy.label} lets them run{helps}"
+            f"{named}{more}: stopped again and again before an iteration is reported: {rounds} of policy "
+            f"{policy.label} may be shorter than their starts take"
         )
 
     def _is_down(self, name: str) -> bool:

@@ -20,8 +20,8 @@ _MIN_CHANGE_SECONDS = 0.5
 """Predictions that changed by less are not published."""
 
 
-_SHORT_RUN_SECONDS, _MANY_RUNS = 60.0, 3
-"""A run that is stopped sooner may have been too short for its start; so many in a row were."""
+_MANY_RUNS = 3
+"""So many short runs in a row say that a job gets nowhere."""
 
 
 @dataclass(slots=True)
@@ -150,12 +150,15 @@ class LiveJob:
         self.metrics = merge_metrics(self.metrics, report.metrics)
         self.training = report.training or self.training
 
-    def run_ended(self, attempt: Attempt, end: AttemptEnded, seconds: float) -> None:
-        """Count a run of ``seconds`` that was stopped before an iteration; other ends clear the count."""
+    def run_ended(self, attempt: Attempt, end: AttemptEnded, seconds: float, most: float) -> None:
+        """Count a run of at ``most`` so many seconds that was stopped before an iteration.
+
+        Other ends clear the count.
+        """
         ordered = attempt.phase is AttemptPhase.STOPPING and not attempt.killed
         if attempt.profiles:
             return
-        if not ordered or end.iterations > attempt.iterations or seconds > _SHORT_RUN_SECONDS:
+        if not ordered or end.iterations > attempt.iterations or seconds > most:
             self.short_runs, self.short_run_seconds = 0, 0.0
             return
         self.short_runs += 1

@@ -85,6 +85,10 @@ MAX_HOLDINGS = 20_000
 """Past holdings of GPUs that are kept, the latest."""
 
 
+_SHORT_RUN_ROUNDS = 1.5
+"""Up to so many rounds of its policy a run may be too short to get anywhere."""
+
+
 @dataclass
 class CycleEffects:
     """The effects of one cycle. ``touched``: numbers of the jobs that changed."""
@@ -204,7 +208,8 @@ class ControllerState:
             return
         job = self.jobs.get(record.number)
         if isinstance(record, AttemptEnded) and job is not None:
-            job.run_ended(attempt, record, time - (record.ago or 0.0) - attempt.since)
+            rounds = _SHORT_RUN_ROUNDS * (self.scheduler.composition.policy.round or 0.0)
+            job.run_ended(attempt, record, time - (record.ago or 0.0) - attempt.since, rounds)
             job.iterations = record.saved_iterations
             job.saved_iterations = max(record.saved_iterations, job.saved_iterations)
         starting, occupied = attempt.phase is AttemptPhase.STARTING, attempt.slots
