@@ -34,7 +34,7 @@ export function timeline(root, { cluster, session, go }) {
       chart = ganttChart(gantt, data, { laneName: laneNames(cluster.nodes), userColors: () => colorsOf(cluster.jobs.values()), open: (row) => { if (past.numbers[row] >= 0) go(`#/job/${past.numbers[row]}`); } });
       if (!session.run) chart.show(Math.max(0, data.now - 6 * 3600), Math.min(data.span, data.usual, data.now + 12 * 3600));
     }
-    note.textContent = `${data.bars.job.length ? "" : "No job held a GPU yet, and none is expected to. "}Solid: held. Pale: predicted, from P50 of each job's start to P50 of its end, each learned by itself, on the GPUs that come free first. A wedge: stopped, or expected to be, before its end; a mark at the right edge: expected to go on. `
+    note.textContent = `${data.bars.job.length ? "" : "No job held a GPU yet, and none is expected to. "}Solid: held. Pale: predicted, from P50 of each job's start to P50 of its end, on the GPUs that come free first. A wedge: stopped, or expected to be, before its end; a mark at the right edge: expected to go on. `
       + "Wheel or pinch zooms, dragging moves, a click opens the job, with Shift it takes it in hand."
       + (left ? ` ${counted(left, "later start")} ${left === 1 ? "is" : "are"} left out.` : "");
   };
