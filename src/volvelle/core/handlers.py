@@ -70,6 +70,16 @@ def current_row(scheduler: SchedulerState, number: int, attempt: int) -> int | N
     return row
 
 
+def _learned_by_kernel(scheduler: SchedulerState, row: int, service: float) -> bool:
+    """Whether the policy's kernel learned from the job in ``row`` that it has ended."""
+    jobs = scheduler.state.jobs
+    kernel = scheduler.composition.policy.kernel(named=scheduler.resources.named)
+    if kernel is None or kernel.learn is None:
+        return False
+    own = np.array([column[row] for column in jobs.floats[COLUMNS:]])
+    return kernel.learn(kernel.memory, service, jobs.gpus[row], own)
+
+
 def complete(scheduler: SchedulerState, row: int, time: float) -> None:
     """Learn from a job that is done, and let it go."""
     jobs, number = scheduler.state.jobs, int(scheduler.state.jobs.number[row])
@@ -77,11 +87,8 @@ def complete(scheduler: SchedulerState, row: int, time: float) -> None:
     last_run = time - float(jobs.started[row]) if held > 0.0 else 0.0
     scheduler.composition.estimator.learn(spec, float(jobs.attained[row]) + last_run)
     service = float(jobs.attained_gpu[row]) + last_run * held
-    policy = scheduler.composition.policy
-    learn = (kernel := policy.kernel(named=scheduler.resources.named)) and kernel.learn
-    own = np.array([column[row] for column in jobs.floats[COLUMNS:]])
-    if not (kernel and learn and learn(kernel.memory, service, spec.gpus, own)):
-        policy.learn(spec, service)
+    if not _learned_by_kernel(scheduler, row, service):
+        scheduler.composition.policy.learn(spec, service)
     left = float((jobs.total[row] - jobs.done[row]) * jobs.scale[row])
     if held > 0.0 and left > 0.0:
         passed = (time - float(jobs.progress_from[row])) * float(jobs.rate[row])
