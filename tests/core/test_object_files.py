@@ -290,6 +290,35 @@ def test_a_process_that_is_stopped_while_it_compiles_is_not_waited_for_for_ever(
     assert compilations == ["scaled"]
 
 
+FAR_APART = """
+import ctypes, sys
+from pathlib import Path
+from volvelle.core.machine_code.loading import _load
+libc, page = ctypes.CDLL(None), 4096
+libc.mmap.restype = ctypes.c_void_p
+libc.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, *[ctypes.c_int] * 3, ctypes.c_long]
+libc.munmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t]
+taken = lambda size: libc.mmap(None, size, 0, 0x4022, -1, 0)
+lowest = min(taken(3 << 30) for _ in range(100))
+for size in (1 << power for power in range(30, 11, -1)):
+    while (there := taken(size)) > lowest:
+        pass
+    libc.munmap(there, size)
+for place in range(100):
+    libc.munmap(lowest + place * (3 << 30), page)
+for _ in range(10):
+    assert _load(Path(sys.argv[1]).read_bytes()).entry
+"""
+"""Loads an object file where free memory is in single pages, 3 GB apart."""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="memory is arranged as Linux arranges it")
+def test_parts_of_an_object_file_may_lie_far_apart(tmp_path: Path) -> None:
+    file = tmp_path / "looked_up.o"
+    file.write_bytes(compiling.object_of(looked_up, (float, int)))
+    subprocess.run([sys.executable, "-c", FAR_APART, str(file)], check=True)
+
+
 def test_a_key_beyond_the_compiler_is_tried_once(compilations: list[str]) -> None:
     def beyond(value: float) -> float:
         return float(str(value))

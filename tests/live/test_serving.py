@@ -155,7 +155,7 @@ def test_a_waiting_job_is_changed_and_a_running_one_put_back(
     some = volvelle(server, "cancel", second, "99999", "rest")
     assert (some.stdout, some.returncode) == (f"job {first} cancelled\n", 1)
     assert some.stderr.splitlines() == [
-        f"error: job {second} is cancelled.",
+        f"error: job {second} is cancelled. It is over: to run it again, submit it again.",
         "error: there is no job 99999. See: volvelle queue.",
     ]
 

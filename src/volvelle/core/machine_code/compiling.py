@@ -10,6 +10,7 @@ files need nothing of Numba: what allocates arrays is linked in (`_ALLOCATION`).
 """
 
 import gc
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from functools import cache
@@ -124,6 +125,12 @@ class _Generator(codegen.AOTCPUCodegen):
     """Makes code for the oldest processors of the platform: as fast here, with the same bits everywhere."""
 
     _library_class = _Library
+
+    def _customize_tm_options(self, options: dict[str, Any]) -> None:
+        """Let parts of a file lie out of 32 bits' reach of each other, at which LLVM aborts the process."""
+        super()._customize_tm_options(options)
+        if str(llvm.get_process_triple()).startswith("x86_64") and sys.platform == "linux":
+            options.update(codemodel="large", reloc="static")
 
     def _customize_tm_features(self) -> str:
         return ""

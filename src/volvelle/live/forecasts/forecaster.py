@@ -27,7 +27,7 @@ class Forecaster:
     ) -> None:
         self.calibration = calibration
         self.last_seconds = 0.0
-        """Seconds that the last forecast took."""
+        """Seconds of a processor that the last forecast took: a busy machine makes it no longer."""
         self.problem = ""
         """Why there was no forecast the last time; empty: there was one."""
         self._send = send
@@ -83,7 +83,7 @@ class Forecaster:
                 self._busy = True
             assert given is not None
             scheduler, now, epoch = given
-            began = time.perf_counter()
+            began = time.thread_time()
             parts: Iterable[ForecastUpdate] = ()
             try:
                 for number, when, finished in ended:
@@ -92,7 +92,7 @@ class Forecaster:
                 self.problem = ""
             except Exception as error:  # the next one may succeed; meanwhile jobs run as ever
                 self.problem = f"there are no forecasts: {type(error).__name__}: {error}"
-            self.last_seconds = time.perf_counter() - began
+            self.last_seconds = time.thread_time() - began
             with self._changed:
                 self._busy = False
                 pause = max(_MIN_PAUSE_SECONDS, _PAUSE_PER_SECOND * self.last_seconds)
