@@ -7,8 +7,8 @@
 from itertools import pairwise
 
 import numpy as np
+from lenders import Case, Given, Learned, measure, run
 from philly import Claim, Jobs, Report, draw
-from sharing import Case, Given, Learned, measure, run
 
 from volvelle.report.charts import Axis, Dots, scatter
 from volvelle.report.charts.palette import series_color

@@ -6,8 +6,9 @@ on servers of its own. What ``anticipatory`` keeps are GPUs of servers (``locali
 them, guests stand on cells of their own (``buddy:lanes=true``, 5.5).
 """
 
+from lenders import Case, Given, Learned, measure, run
 from philly import Claim, Jobs, Report, draw
-from sharing import HEADS, Case, Given, Learned, less, measure, picture, row_of, run
+from sharing import HEADS, less, picture, row_of
 
 SERVER = 8
 

@@ -17,7 +17,7 @@ def test_a_terminal_sees_a_bar_with_rate_and_time_left(tmp_path: Path) -> None:
     ours, theirs = os.openpty()
     process = subprocess.Popen(
         command(
-            "compare", "--generate", "lognormal:jobs=12000", "-c", "8x8", "-p", "las:round=60",
+            "compare", "--generate", "lognormal:jobs=40000", "-c", "8x8", "-p", "las:round=60",
             "-m", "jct:mean",
         ),
         cwd=tmp_path,
@@ -36,7 +36,7 @@ def test_a_terminal_sees_a_bar_with_rate_and_time_left(tmp_path: Path) -> None:
     assert process.wait(timeout=60) == 0
     text = shown.decode()
     assert "simulating 1 run" in text
-    assert "/12,000 jobs" in text
+    assert "/40,000 jobs" in text
     assert "/s" in text
     assert re.search(r"about \d+ s left", text)
 

@@ -162,10 +162,8 @@ class ToldTimes(Generic[Key]):
             p50, p90 = self.again([key], np.array([predicted_seconds]))
             return Told(float(p50[0]), float(p90[0]), self.prior)
         told = self.ask(now, observed, predicted_seconds, limit_seconds)
-        terms, attributes = (
-            self._corrections.terms(observed),
-            self._described(observed, predicted_seconds),
-        )
+        terms = self._corrections.terms(observed)
+        attributes = self._described(observed, predicted_seconds)
         seconds = np.array([told.p50, told.p90])
         self._note(self._slot_for(key), now, predicted_seconds, seconds, terms, attributes)
         return told

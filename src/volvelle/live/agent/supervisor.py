@@ -262,12 +262,12 @@ def _output_is_too_large(size: int, most: int) -> bool:
 def _shutdown_follows(code: int, environment: dict[str, str]) -> bool:
     """Whether the SIGTERM that ended the command, or may have, is sent to us too."""
     patience = 0.0
-    if os.path.exists("stop.json"):
-        pass  # it was asked to end
-    elif code in (-signal.SIGTERM, 128 + signal.SIGTERM):
+    asked_to_end = os.path.exists("stop.json")
+    if code in (-signal.SIGTERM, 128 + signal.SIGTERM) and not asked_to_end:
         patience = _OTHERS_SECONDS
-    elif code == 0 and not os.path.exists(environment.get("VOLVELLE_DONE", "")):
-        patience = _SUCCESS_SECONDS
+    elif code == 0 and not asked_to_end:
+        done = os.path.exists(environment.get("VOLVELLE_DONE", ""))
+        patience = 0.0 if done else _SUCCESS_SECONDS
     return signal.sigtimedwait([signal.SIGTERM], patience) is not None
 
 

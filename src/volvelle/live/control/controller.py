@@ -20,6 +20,7 @@ from volvelle.live.control.cycle import ControlCycle, PreparedCycle
 from volvelle.live.control.fork_queries import ForkQueries
 from volvelle.live.control.inbox import Inbox
 from volvelle.live.control.inputs import ControllerStarted, ForkRequest, Input, PendingRequest
+from volvelle.live.control.live_jobs import getting_nowhere
 from volvelle.live.control.notifying import CycleNotifications
 from volvelle.live.control.order_dispatcher import OrderDispatcher
 from volvelle.live.control.recovery import (
@@ -71,9 +72,6 @@ from volvelle.model.units import DAY
 
 _MAX_SLEEP_SECONDS = 60.0
 _MAX_PENDING = 20_000
-
-_NAMED = 5
-"""Jobs that a problem names."""
 
 _JOIN_SECONDS = 60.0
 """So long after a start a node that has not joined yet is no problem."""
@@ -300,10 +298,11 @@ class Controller:
         failure = self._failure or self.store.loss
         failing = (failure, self._store_retry.problem, self.disk_problem)
         failures = [text for text in failing if text]
+        state = self._cycle.state
         others = (
-            self._cycle.state.servers.problem,
+            state.servers.problem,
             self._all_down,
-            self._no_progress,
+            getting_nowhere(state.jobs, state.scheduler.composition.policy),
             self._clock.problem,
             self._forecaster.problem,
             self._fitter.problem,
@@ -324,21 +323,6 @@ class Controller:
         if self.awaits_nodes and self._clock.now() - self._began < _JOIN_SECONDS:
             return ""
         return f"all nodes are down ({len(nodes)}), so no job runs: start their agents"
-
-    @property
-    def _no_progress(self) -> str:
-        """That jobs are stopped before they get anywhere, again and again."""
-        jobs = [job.number for job in list(self._cycle.state.jobs.values()) if job.no_progress]
-        if not jobs:
-            return ""
-        policy = self._cycle.state.scheduler.composition.policy
-        named = f"job{'s' if len(jobs) > 1 else ''} {', '.join(map(str, jobs[:_NAMED]))}"
-        more = f" and {len(jobs) - _NAMED:,} more" if len(jobs) > _NAMED else ""
-        rounds = "rounds" if policy.round is None else f"rounds of {policy.round:g} s"
-        return (
-            f"{named}{more}: stopped again and again before an iteration is reported: {rounds} of policy "
-            f"{policy.label} may be shorter than their starts take"
-        )
 
     def _is_down(self, name: str) -> bool:
         """Whether a node is down, by what is stored."""

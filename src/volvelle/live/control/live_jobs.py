@@ -6,6 +6,7 @@ from typing import Any, get_type_hints
 
 import msgspec
 
+from volvelle.core.policy import Policy
 from volvelle.live.control.gpu_ledger import Attempt, AttemptPhase
 from volvelle.live.job_change import KEYS, Value
 from volvelle.live.job_request import JobRequest, shown
@@ -22,6 +23,8 @@ _MIN_CHANGE_SECONDS = 0.5
 
 _MANY_RUNS = 3
 """So many short runs in a row say that a job gets nowhere."""
+_NAMED = 5
+"""Jobs that a problem names."""
 
 
 @dataclass(slots=True)
@@ -230,3 +233,17 @@ JobMemory = msgspec.defstruct(
     omit_defaults=True,
 )
 """A job in a snapshot, without the columns of the store's table of jobs."""
+
+
+def getting_nowhere(jobs: Mapping[int, LiveJob], policy: Policy) -> str:
+    """That some of the ``jobs`` are stopped before they get anywhere, again and again; empty: none is."""
+    numbers = [job.number for job in list(jobs.values()) if job.no_progress]
+    if not numbers:
+        return ""
+    named = f"job{'s' if len(numbers) > 1 else ''} {', '.join(map(str, numbers[:_NAMED]))}"
+    more = f" and {len(numbers) - _NAMED:,} more" if len(numbers) > _NAMED else ""
+    rounds = "rounds" if policy.round is None else f"rounds of {policy.round:g} s"
+    return (
+        f"{named}{more}: stopped again and again before an iteration is reported: {rounds} of policy "
+        f"{policy.label} may be shorter than their starts take"
+    )

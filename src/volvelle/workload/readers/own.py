@@ -159,38 +159,40 @@ def mapped(blocks: Iterable[Columns], options: OwnOptions, ledger: Ledger) -> It
 
 def _with_units(columns: Mapping[str, str], block: Columns, ledger: Ledger) -> dict[str, str]:
     """The map with the units that columns of lengths of time have in their own names; each is noted."""
-    found, header = dict(columns), block.header
+    found = dict(columns)
     for ours in _LENGTHS:
         theirs = columns.get(ours, ours)
-        if theirs not in header:
+        if theirs not in block.header:
             continue
         cells, unit = block.texts(theirs), unit_of(theirs)
         filled = [row for row, cell in enumerate(cells) if cell.lower() not in ABSENT]
         two_parts = (row for row in filled if TWO_PARTS.fullmatch(cells[row]))
         clock = next(two_parts, None) if unit in ("", "h") else None
-        row = filled[0] if clock is None and filled else clock or 0
-        example, name = cells[row], shlex.quote(f"{ours}={theirs}:{'s' if unit else 'h'}")
-        if clock is not None:
-            if unit:
-                found[ours] = f"{theirs}:{unit}"
-            said = (
-                f"{ours} is taken in hours and minutes, as its column is called {theirs!r}; if it is in "
-                f"minutes and seconds, say --map {name}"
-                if unit
-                else f"{ours} is in minutes and seconds: {example} as "
-                f"{format_duration(parse_duration(example))}; if it is in hours and minutes, say --map {name}"
-            )
-        elif unit and _NUMBER.fullmatch(example):
-            found[ours] = f"{theirs}:{unit}"
-            said = (
-                f"{ours} is taken in {UNIT_WORDS[unit]}, as its column is called {theirs!r}; if it is in "
-                f"seconds, say --map {name}"
-            )
-        else:
+        if clock is None and not (unit and filled and _NUMBER.fullmatch(cells[filled[0]])):
             continue
+        if unit:
+            found[ours] = f"{theirs}:{unit}"
+        row = filled[0] if clock is None else clock
+        said = _unit_taken(ours, theirs, unit, None if clock is None else cells[row])
         ledger.headings[ours] = theirs
-        ledger.taken(said, block.lines[row], ours, example)
+        ledger.taken(said, block.lines[row], ours, cells[row])
     return found
+
+
+def _unit_taken(ours: str, theirs: str, unit: str, clock: str | None) -> str:
+    """The unit of a column, and how another is said. clock: a cell like ``1:30``, where it has such."""
+    if clock is not None and not unit:
+        read = format_duration(parse_duration(clock))
+        taken, other = f"in minutes and seconds: {clock} as {read}", "hours and minutes"
+    else:
+        words, other = (
+            (UNIT_WORDS[unit], "seconds")
+            if clock is None
+            else ("hours and minutes", "minutes and seconds")
+        )
+        taken = f"taken in {words}, as its column is called {theirs!r}"
+    name = shlex.quote(f"{ours}={theirs}:{'s' if unit else 'h'}")
+    return f"{ours} is {taken}; if it is in {other}, say --map {name}"
 
 
 def _with_types(columns: Columns) -> Columns:
