@@ -145,9 +145,10 @@ def test_jobs_of_others_are_rows_without_details_and_cannot_be_changed(api: ApiF
         assert theirs.status_code == nobodys.status_code == 404
         assert theirs.json()["detail"] == "job 0 is not yours"
         assert nobodys.json()["detail"] == "there is no job 9"
-    assert api.client("root").get("/v1/jobs/0").json()["request"]["environment"] == {
-        "KEY": "secret"
-    }
+    root = api.client("root")
+    assert root.get("/v1/jobs/0").json()["request"]["environment"] == {"KEY": "secret"}
+    root.post("/v1/jobs/0/cancel")
+    assert lee.get("/v1/jobs/0").json()["detail"] == "job 0 is not yours"
 
 
 def test_events_are_of_ones_own_jobs_and_resume_after_the_last_id(api: ApiFixture) -> None:
@@ -430,7 +431,7 @@ def test_a_body_that_is_too_large_is_refused_before_it_is_read(api: ApiFixture) 
         ({"command": "a", "deadline": {"within": -9}}, "key 'deadline.within'"),
         (
             {"command": "a", "deadline": {"kind": "soft", "steps": [{"within": 9, "value": -1}]}},
-            "key 'deadline.steps.0.value'",
+            "key 'deadline.steps[0].value'",
         ),
         (
             {
