@@ -30,7 +30,7 @@ from volvelle.systems.elasticflow.shares import (
     empty_plan,
     grow,
     share_out,
-    start,
+    start_gangs,
 )
 
 _ADMITTED = COUNT
@@ -78,7 +78,7 @@ def decide(jobs: Floats, cluster: ClusterNow, memory: Floats, out: Floats) -> fl
         else:
             due = np.count_nonzero(wishes.deadline[mine] < INFINITY)
             plan, _ = share_out(plan, mine[: due + 1], wishes, slot)
-            plan = start(plan, mine, wishes, slot)
+            plan = start_gangs(plan, mine, wishes, slot)
         gpus += plan.held
         ask_at = min(ask_at, plan.change[0])
     order = then_by(by_number, np.where(gpus > 0.0, jobs[DEADLINE], INFINITY))

@@ -9,7 +9,7 @@ with a rate for each. Ends are rounded up to whole slots from now on.
   until then, and goes on behind it.
 - `grow`: GPUs that are free now go to one job after another, one level each, by GPU time: the job whose plan
   grows by most GPU-seconds for each GPU that it gains comes first, jobs without GPUs before all.
-- `start`: the same where no job has a second level. Only the present and the next change then depend on it.
+- `start_gangs`: the same where no job has a second level: then only the present and the next change count.
 """
 
 from typing import NamedTuple
@@ -353,7 +353,7 @@ def _with_level(
 
 
 @kernel
-def start(plan: Plan, order: Ints, wishes: Wishes, slot: float) -> Plan:
+def start_gangs(plan: Plan, order: Ints, wishes: Wishes, slot: float) -> Plan:
     """`grow` where no job has a second level, as far as the present and the next change go.
 
     Beside other plans a job that starts now changes nothing sooner than these do, but for its own end. Jobs
