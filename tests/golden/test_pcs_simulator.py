@@ -57,8 +57,10 @@ def test_every_job_fares_as_in_the_simulator(shared: Path, case: str, simulated:
         assert differ == []
 
 
-def test_six_of_2465_jobs_end_otherwise_where_keys_differ_in_their_last_digits(shared: Path) -> None:
-    """Under `srsf`, where submission decides; in none under `tiresias-shortest`, which compares all digits."""
+def test_six_of_2465_jobs_end_otherwise_where_keys_differ_in_their_last_digits(
+    shared: Path,
+) -> None:
+    """Under `srsf`, where submission decides; in none under `tiresias-shortest`, which keeps all digits."""
     speedups = shared / "golden" / "pcs" / "speedup_tables.csv"
     trace = shared / "data" / "philly-pcs" / "trace_0e4a51.csv"
     workload = read_trace(trace, options={"speedups": speedups})
@@ -69,7 +71,7 @@ def test_six_of_2465_jobs_end_otherwise_where_keys_differ_in_their_last_digits(s
 
 
 def restated(workload: Workload, gpus: int) -> FloatColumn:
-    """When each job ends where its SRSF sorts the list of jobs anew at each event, as the last sort left it."""
+    """When each job ends where its SRSF sorts the list of jobs anew at each event."""
     most = [int(job.spec.gpus) for job in workload]
     models = [job.truth.throughput for job in workload]
     rates = [
