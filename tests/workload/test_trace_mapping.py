@@ -91,12 +91,18 @@ def test_cells_like_1_30_are_read_by_header_or_unit_and_that_is_said(tmp_path: P
     bare = read_trace(path, columns=columns | {"duration": "Run"})
     assert bare.durations.tolist() == [5.0, 90.0, 3600.0]
     assert bare.report is not None and bare.report.assumed == [
-        "duration is in minutes and seconds: 0:90 as 1m 30s; if it is in hours and minutes, "
+        "duration is taken in minutes and seconds: 0:90 as 1m 30s; if it is in hours and minutes, "
         "say --map duration=Run:h"
     ]
     told = read_trace(path, columns=columns | {"duration": "Run:h"})
     assert told.durations.tolist() == [18000.0, 5400.0, 3600.0]
     assert told.report is not None and not told.report.assumed
+    path.write_text("when,n,Run (min)\n0,1,1:30\n")
+    minutes = read_trace(path, columns=columns | {"duration": "Run (min)"})
+    assert minutes.report is not None and minutes.report.assumed == [
+        "duration is taken in minutes and seconds: 1:30 as 1m 30s; if it is in hours and minutes, "
+        "say --map 'duration=Run (min):h'"
+    ]
 
 
 def test_a_column_of_gpu_names_is_a_type_and_columns_left_out_are_said(tmp_path: Path) -> None:

@@ -167,7 +167,7 @@ def _with_units(columns: Mapping[str, str], block: Columns, ledger: Ledger) -> d
         cells, unit = block.texts(theirs), unit_of(theirs)
         filled = [row for row, cell in enumerate(cells) if cell.lower() not in ABSENT]
         two_parts = (row for row in filled if TWO_PARTS.fullmatch(cells[row]))
-        clock = next(two_parts, None) if unit in ("", "h") else None
+        clock = next(two_parts, None) if unit in ("", "h", "min") else None
         if clock is None and not (unit and filled and _NUMBER.fullmatch(cells[filled[0]])):
             continue
         if unit:
@@ -181,18 +181,16 @@ def _with_units(columns: Mapping[str, str], block: Columns, ledger: Ledger) -> d
 
 def _unit_taken(ours: str, theirs: str, unit: str, clock: str | None) -> str:
     """The unit of a column, and how another is said. clock: a cell like ``1:30``, where it has such."""
-    if clock is not None and not unit:
-        read = format_duration(parse_duration(clock))
-        taken, other = f"in minutes and seconds: {clock} as {read}", "hours and minutes"
+    called = f", as its column is called {theirs!r}"
+    if clock is None:
+        taken, other, name = f"{UNIT_WORDS[unit]}{called}", "seconds", "s"
+    elif unit == "h":
+        taken, other, name = f"hours and minutes{called}", "minutes and seconds", "s"
     else:
-        words, other = (
-            (UNIT_WORDS[unit], "seconds")
-            if clock is None
-            else ("hours and minutes", "minutes and seconds")
-        )
-        taken = f"taken in {words}, as its column is called {theirs!r}"
-    name = shlex.quote(f"{ours}={theirs}:{'s' if unit else 'h'}")
-    return f"{ours} is {taken}; if it is in {other}, say --map {name}"
+        read = format_duration(parse_duration(clock))
+        taken, other, name = f"minutes and seconds: {clock} as {read}", "hours and minutes", "h"
+    mapped = shlex.quote(f"{ours}={theirs}:{name}")
+    return f"{ours} is taken in {taken}; if it is in {other}, say --map {mapped}"
 
 
 def _with_types(columns: Columns) -> Columns:
