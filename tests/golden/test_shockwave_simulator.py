@@ -10,13 +10,14 @@ static: completion time over profile run time times jobs per GPU.
 
 Makespans are within 3.2 % (`MAKESPAN`) and mean completion times within 5 %, but for OSSP's (`APART`).
 Job by job agreement is pinned, not reached (`MEDIANS`): only AlloX on 220 jobs has most within 1 %.
-What explains it is what we do not repeat, as the README of the reference results lists it: there a change of batch size
-comes a round late, is rounded up to whole epochs (work for nothing), and may hold a job's GPUs for rounds
-in which it does nothing; a round ends with its slowest job, a little before 120 s; its FIFO interrupts 102
-of 120 jobs, of which it stops none for another; of the many optima of its programs an interior-point
-solver picks one, a simplex another (of MST the one in which jobs alike take turns, ``ties=alike``; of Themis,
-which on 220 jobs leaves half of the GPUs open in each allocation, the centre, ``ties=centre``); its Themis
-counts the steps that a change of batch size takes away as steps done (``steps=true``).
+What explains it is what we do not repeat, as the README of the reference results lists it: there a change of
+batch size comes a round late, is rounded up to whole epochs (work for nothing), and may hold a job's GPUs
+for rounds in which it does nothing; a round ends with its slowest job, a little before 120 s; its FIFO
+interrupts 102 of 120 jobs, of which it stops none for another; of the many optima of its programs an
+interior-point solver picks one, a simplex another (of MST the one in which jobs alike take turns,
+``ties=alike``; of Themis, which on 220 jobs leaves half of the GPUs open in each allocation, the centre,
+``ties=centre``); its Themis counts the steps that a change of batch size takes away as steps done
+(``steps=true``).
 """
 
 import csv
