@@ -63,7 +63,7 @@ class Server:
 
 
 class Row(NamedTuple):
-    """A class of jobs of a run: the shares that start by the told time and the forecast one, and end by P50, P90."""
+    """A class of jobs of a run: the shares that start by the told or forecast time, and end by P50 or P90."""
 
     trace: str
     policy: str
