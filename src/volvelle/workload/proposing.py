@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from volvelle.model.arrays import distinct
 from volvelle.model.cluster import Cluster
 from volvelle.model.job import Job
 from volvelle.workload.workload import Workload
@@ -76,7 +77,7 @@ def seen_types(workload: Workload) -> tuple[SeenType, ...]:
             starts, lasts = workload.submit_times[rows], work[rows] / workload.gpus[rows]
             unqueued = _most_at_once(starts, starts + lasts, workload.gpus[rows])
             gpus = min(load / TYPICAL_LOAD, unqueued)
-        widths = tuple(np.unique(workload.gpus[rows]).tolist())
+        widths = tuple(distinct(workload.gpus[rows]).tolist())
         most_on_node = workload.report.node_gpus.get(kind, 0.0) if workload.report else 0.0
         found.append(SeenType(kind, len(jobs), widths, gpus, load, most_on_node))
     return tuple(sorted(found, key=lambda one: -one.gpus))
