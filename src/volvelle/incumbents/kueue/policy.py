@@ -131,8 +131,8 @@ class Kueue(Policy):
         books, self._explained = self._current(view, own), None
         request = TopologyRequest(self.required, self.preferred) if self.site else None
         _follow(view, own, books, request, self._own)
-        if (aside := plain.still_aside(self._plain, own, view.jobs)) is not None:
-            books.put_aside(view.jobs.number[aside].astype(np.int64).tolist())
+        if (still := plain.still_aside(self._plain, own, view.jobs)) is not None:
+            books.put_aside(view.jobs.number[still].astype(np.int64).tolist())
         books.schedule(view.now)
         gpus, types, first = _placed(view, books)
         books.note()
