@@ -148,7 +148,11 @@ def decide(jobs: Floats, cluster: ClusterNow, memory: Floats, out: Floats) -> fl
 @kernel
 def _is_plain(jobs: Floats, cluster: ClusterNow, memory: Floats) -> bool:
     """Whether whole numbers of GPUs, as many as quotas say, are all that there is to decide about."""
-    if memory[STATE] == _PYTHONS or len(cluster.capacity) != 1 or len(cluster.quota) != memory[POOLS]:
+    if (
+        memory[STATE] == _PYTHONS
+        or len(cluster.capacity) != 1
+        or len(cluster.quota) != memory[POOLS]
+    ):
         return False
     if cluster.capacity[0] != memory[TOTAL]:
         return False

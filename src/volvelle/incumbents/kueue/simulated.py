@@ -20,6 +20,7 @@ from volvelle.model.job import JobSpec
 from volvelle.model.node import NodeKind
 from volvelle.model.problems import Problem, nearest
 
+
 def workload_of(
     number: int,
     spec: JobSpec,
