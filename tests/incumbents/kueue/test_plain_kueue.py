@@ -17,7 +17,7 @@ from volvelle.workload.workload import Workload
 
 
 def jobs(rng: np.random.Generator) -> Workload:
-    """Jobs of several priorities that come together, a few elastic, dependent or crashing, one of half a GPU."""
+    """Jobs of two priorities that come together, some elastic, dependent or crashing, one of half a GPU."""
     found: list[Job] = []
     for number in range(120):
         gpus = 0.5 if number == 70 else float(rng.choice([1, 2, 4, 8]))

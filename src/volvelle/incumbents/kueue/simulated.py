@@ -33,8 +33,8 @@ def workload_of(
     Of a job that names none of the site the first queue counts. An elastic job is pods of one GPU, which may
     be fewer than it asks for; another one is a pod for each node that it asks for. topology: the level that
     pods require or prefer, and the GPUs of the largest node, which are a pod of a job that is larger. Where
-    the site is not described, the kinds of nodes on which the job may run, as bits: pools are queues there, and
-    jobs of as many GPUs are alike on the same kinds.
+    the site is not described, the kinds of nodes on which the job may run, as bits: pools are queues there,
+    and jobs of as many GPUs are alike on the same kinds.
     """
     plainly = isinstance(topology, int)
     request, largest = (TopologyRequest(), 0) if isinstance(topology, int) else topology
