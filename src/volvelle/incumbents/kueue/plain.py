@@ -34,7 +34,7 @@ ASIDE, TRIED, GRANTED = range(COUNT, COUNT + 3)
 """Own columns: 1 for a job set aside until quota is freed, its priority at the last decision, 1 where it has
 quota since then."""
 STATE, TOTAL, USED, POOLS, _HEAD = range(5)
-"""Memory: by whom the last decision was, GPUs of the cohort, GPUs that jobs had at that decision, how many pools
+"""Memory: by whom the last decision was, GPUs of the cohort, GPUs that jobs had then, how many pools
 there are. Behind them are the quotas of the pools."""
 _ROOM = 64
 """More pools than that are Python's."""
@@ -215,7 +215,7 @@ def _next_turn(jobs: Floats, heads: Ints, wants: Floats) -> int:
     best = -1
     for queue in range(len(heads)):
         if wants[queue] > 0.0:
-            row, first = heads[queue], heads[best]
+            row, first = heads[queue], heads[max(best, 0)]
             higher = best < 0 or jobs[PRIORITY, row] > jobs[PRIORITY, first]
             alike = jobs[PRIORITY, row] == jobs[PRIORITY, first]
             if higher or (alike and jobs[SUBMIT, row] < jobs[SUBMIT, first]):
