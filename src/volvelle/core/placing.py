@@ -1,5 +1,6 @@
 """A placement written in Python is asked: for one job after another, or for all of a decision at once."""
 
+import math
 from collections.abc import Mapping, Sequence
 
 import numpy as np
@@ -14,6 +15,7 @@ from volvelle.core.forward.gpus import (
     release,
     take_whole_nodes,
 )
+from volvelle.core.forward.shared_gpus import fullest_with_room
 from volvelle.core.lanes import Lane, borrowed
 from volvelle.core.parts import Gang, take_in_turn
 from volvelle.core.scheduler_state import SchedulerState
@@ -38,7 +40,7 @@ def place_jobs(scheduler: SchedulerState) -> None:
     )
     for i in range(s.count[CHANGED]):
         row = int(s.changed[i])
-        gpus = int(s.jobs.target[row])
+        gpus = math.ceil(s.jobs.target[row])
         if gpus == 0:
             continue
         if not _place_one(scheduler, row, gpus) and not _goes_anywhere(scheduler, row):
@@ -55,7 +57,12 @@ def _place_one(scheduler: SchedulerState, row: int, gpus: int) -> bool:
         return _place_as_named(scheduler, row)
     if s.jobs.exclusive[row] == 1.0:
         return take_whole_nodes(s, row, gpus, int(s.jobs.target_type[row]))
-    if _keeps_some(scheduler, row):
+    if s.jobs.gpus[row] < 1.0:
+        slot = fullest_with_room(s, row, int(s.jobs.target_type[row]))
+        if slot >= 0:
+            hold_slot(s, row, -1, slot)
+            return True
+    elif _keeps_some(scheduler, row):
         return True
     free = resources.free_for(int(s.jobs.target_type[row]))
     if int(free.sum()) < gpus:
@@ -303,7 +310,7 @@ def _anew(
     usable: BoolColumn,
 ) -> dict[int, IntColumn | None]:
     """The slots of jobs that run and of those ``placed``, by row."""
-    target, free = scheduler.state.jobs.target, usable & (scheduler.resources.owner < 0)
+    target, free = scheduler.state.jobs.target, usable & (scheduler.resources.owner == -1)
     gangs = [_gang(scheduler, row, len(slots)) for row, slots in held.items()]
     gangs += [_gang(scheduler, row, target[row]) for row in placed]
     for slots in held.values():
