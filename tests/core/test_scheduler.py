@@ -99,7 +99,11 @@ def test_a_job_that_runs_only_where_it_does_not_fit_is_rejected() -> None:
     ("job", "placement", "reason"),
     [
         (linear_job(0, 0.0, 0.5, 1.0), "pm-first", "this policy and placement give whole ones"),
-        (linear_job(0, 0.0, 1.5, 1.0), "first-free", "by name a job has whole ones or a part of one"),
+        (
+            linear_job(0, 0.0, 1.5, 1.0),
+            "first-free",
+            "by name a job has whole ones or a part of one",
+        ),
         (
             linear_job(0, 0.0, 0.5, 1.0, max_gpus=2.0),
             "first-free",

@@ -122,8 +122,8 @@ class Lives:
         hands: dict[int, list[tuple[float, float]]] = defaultdict(list)
         for holding in sorted(holdings, key=lambda holding: holding.start):
             for slot in holding.slots:
-                there = [(end, part) for end, part in hands[slot] if end > holding.start]
-                hands[slot] = [*there, (holding.free_at, holding.part)]
+                beside = [(end, part) for end, part in hands[slot] if end > holding.start]
+                hands[slot] = [*beside, (holding.free_at, holding.part)]
                 held = sum(part for _, part in hands[slot])
                 assert held <= 1 + TOLERANCE, f"more than all of slot {slot} in use"
 

@@ -235,15 +235,14 @@ def jobs(draw: st.DrawFn, cluster: Cluster, features: Features, number: int, sub
     widest = min([widest, *(int(p.quota) for p in cluster.pools if p.name == pool)])
     if widest < 1:
         pool, widest = "", max(of_type.values(), default=1)
-    gpus: float = draw(
-        st.sampled_from([1, 1, widest]) if features.crowded else st.integers(1, widest)
-    )
+    whole = draw(st.sampled_from([1, 1, widest]) if features.crowded else st.integers(1, widest))
+    gpus = float(whole)
     least = most = None
     if features.elastic and draw(st.integers(0, 2)) == 0:
-        least = float(draw(st.integers(1, gpus)))
-        most = float(draw(st.integers(int(gpus), cluster.gpus + 1)))
+        least = float(draw(st.integers(1, whole)))
+        most = float(draw(st.integers(whole, cluster.gpus + 1)))
     if features.impossible and draw(st.integers(0, 7)) == 0:
-        gpus = cluster.gpus + 1
+        gpus = cluster.gpus + 1.0
         least = most = None
     if features.parts and draw(st.booleans()):
         gpus, least, most = draw(st.sampled_from([0.5, 0.3, 0.7, 1 / 3])), None, None
@@ -286,7 +285,7 @@ def jobs(draw: st.DrawFn, cluster: Cluster, features: Features, number: int, sub
         JobSpec(
             id=f"job-{number}",
             submit_time=submit,
-            gpus=float(gpus),
+            gpus=gpus,
             min_gpus=least,
             max_gpus=most,
             gpu_types=types,

@@ -1,7 +1,8 @@
 """GPUs of which several jobs hold parts by name: together no more than all of it.
 
-A job that asks for less than a GPU holds a part of one. Its list of slots ends with that GPU, so that one slot
-can be in the lists of several jobs. Parts are counted in whole billionths, whose sums are exact in any order.
+A job that asks for less than a GPU holds a part of one. Its list of slots ends with that GPU, so that one
+slot can be in the lists of several jobs. Parts are counted in whole billionths, whose sums are exact in any
+order.
 """
 
 from volvelle.core.compiled import kernel

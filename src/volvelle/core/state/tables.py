@@ -241,11 +241,10 @@ class FreeNodes(StateTable):
 
 
 class Slots(StateTable):
-    """GPUs by name: number of the job that holds it (-1: none; `SHARED`: jobs hold parts of it), its node, the
-    next of the same job.
+    """GPUs by name: number of the job that holds it (-1: none), its node, the next of the same job.
 
-    free_at: when it is free in fact. old: slots given up in a decision. shared: billionths of it that jobs
-    hold. sharing: a list of those with the owner `SHARED`.
+    The owner of a GPU of which jobs hold parts is `SHARED`. free_at: when it is free in fact. old: slots given
+    up in a decision. shared: billionths of it that jobs hold. sharing: a list of those with the owner `SHARED`.
     """
 
     free_at: Floats

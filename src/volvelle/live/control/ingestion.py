@@ -37,7 +37,6 @@ from volvelle.live.control.requests import (
     SetNodeState,
     Submit,
 )
-from volvelle.live.forecasts.what_if import check_runnable
 from volvelle.live.job_change import KEYS
 from volvelle.live.job_request import digest_of_request
 from volvelle.live.messages import Stop, new_identity
@@ -225,7 +224,8 @@ class RequestIngestion:
     def _check_runnable(self, number: int, spec: JobSpec) -> None:
         """Raise `Problem` if a job can never run."""
         scheduler = self._state.scheduler
-        check_runnable(scheduler, spec)
+        if obstacle := scheduler.obstacle(spec):
+            raise Problem(f"the job {obstacle}", mend="ask for less, or for another kind")
         pools = [pool.name for pool in scheduler.cluster.pools]
         if spec.pool and spec.pool not in pools:
             raise Problem(

@@ -29,15 +29,6 @@ from volvelle.model.node import Node
 from volvelle.model.problems import Problem, nearest
 
 
-def check_runnable(scheduler: Scheduler, spec: JobSpec) -> None:
-    """Raise `Problem` if a real job can never run."""
-    obstacle = scheduler.obstacle(spec)
-    if not obstacle and spec.gpus % 1:
-        obstacle = f"wants {spec.gpus:g} GPUs, and a GPU of a server is one job's"
-    if obstacle:
-        raise Problem(f"the job {obstacle}", mend="ask for less, or for another kind")
-
-
 def forecast_request(
     fork: Scheduler,
     calibration: ForecastCalibration,
@@ -55,7 +46,8 @@ def forecast_request(
     first = max((*job_numbers(fork), *fork.promises), default=-1) + 1
     numbers = range(first, first + request.array)
     spec = measured.declare(request.spec(first, user, now), fork.resources.types)
-    check_runnable(fork, spec)
+    if obstacle := fork.obstacle(spec):
+        raise Problem(f"the job {obstacle}", mend="ask for less, or for another kind")
     there = {str(number) for number in job_numbers(fork)}
     arrivals = [
         JobSubmitted(
