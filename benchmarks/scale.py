@@ -12,11 +12,13 @@ from typing import NamedTuple
 
 import numpy as np
 from measure import best_of, peak_megabytes, warm_up
+from msgspec import structs
 
 from volvelle.core.composition import WrittenComposition
 from volvelle.model.cluster import Cluster, Node, Pool
 from volvelle.model.job import Dependency, Job, JobSpec, Truth
 from volvelle.simulate.run import Setting, Simulation
+from volvelle.workload.generators.base import JobColumns, workload_of
 from volvelle.workload.workload import Workload
 
 JOBS = 60_000
@@ -47,35 +49,22 @@ def _jobs(
     load: float,
     jobs: int = JOBS,
     users: int = 10,
-    each: Callable[[int], dict[str, object]] = lambda _: {},
+    each: Callable[[int], dict[str, object]] | None = None,
 ) -> Workload:
-    """Gangs that come one after another. each: more attributes of a job, by its number.
-
-    As with all readers and generators, equal users and widths are one object.
-    """
+    """Gangs that come one after another. each: more attributes of a job, by its number."""
     rng = np.random.default_rng(1)
     gpus = float(cluster.gpus)
-    wide, names = (1.0, 2.0, 4.0, 8.0), [f"user-{user}" for user in range(users)]
-    kinds = rng.choice(len(wide), size=jobs, p=[0.6, 0.2, 0.1, 0.1])
-    widths = np.array(wide)[kinds]
+    widths = np.array([1.0, 2.0, 4.0, 8.0])[rng.choice(4, size=jobs, p=[0.6, 0.2, 0.1, 0.1])]
     work = widths * rng.lognormal(7.0, 1.0, size=jobs)
     submit = np.cumsum(work) / (gpus * load)
-    owners = rng.integers(users, size=jobs)
-    numbers = zip(submit.tolist(), kinds.tolist(), work.tolist(), owners.tolist(), strict=True)
+    names = [f"user-{user}" for user in range(users)]
+    owners = [names[owner] for owner in rng.integers(users, size=jobs).tolist()]
+    workload = workload_of(JobColumns(submit, widths, work, users=owners), "gangs")
+    if each is None:
+        return workload
+    replace = structs.replace
     return Workload(
-        [
-            Job(
-                JobSpec(
-                    id=str(i),
-                    submit_time=time,
-                    gpus=wide[kind],
-                    user=names[owner],
-                    **each(i),  # type: ignore[arg-type]
-                ),
-                Truth(work=seconds),
-            )
-            for i, (time, kind, seconds, owner) in enumerate(numbers)
-        ]
+        [replace(job, spec=replace(job.spec, **each(i))) for i, job in enumerate(workload)]
     )
 
 

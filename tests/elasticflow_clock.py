@@ -15,7 +15,14 @@ import numpy as np
 from volvelle.model.job import Job
 from volvelle.model.throughput import Table
 from volvelle.systems.elasticflow.policy import levels_of
-from volvelle.systems.elasticflow.shares import Plan, Wishes, empty_plan, grow, share_out
+from volvelle.systems.elasticflow.shares import (
+    Plan,
+    Wishes,
+    empty_plan,
+    grow,
+    share_of,
+    share_out,
+)
 
 RESTART_EVERY = 240
 
@@ -162,8 +169,9 @@ class Clock:
 
     def shares(self, jobs: list[Trained], now: float) -> tuple[Plan, int]:
         """The least shares of jobs in their order."""
-        plan = empty_plan(now, float(self.total), len(jobs))
-        return share_out(plan, np.arange(len(jobs)), self.wishes(jobs), self.slot)
+        wishes = self.wishes(jobs)
+        plan = empty_plan(now, float(self.total), wishes)
+        return share_out(plan, np.arange(len(jobs)), wishes, self.slot)
 
     def decide(self, now: float) -> None:
         """Shares, growth, ends and the next change."""
@@ -180,12 +188,12 @@ class Clock:
         for row, job in enumerate(jobs):
             self.end_at(job, float(plan.end[row]))
             job.real_end = float(plan.real_end[row])
-            job.gpus = int(plan.held[row, 0])
+            job.gpus = int(plan.held[row])
             if job.gpus and job.start == math.inf:
                 job.start = now
             job.holds = job.gpus > 0
-            later = np.flatnonzero(plan.held[row] != plan.held[row, 0])
-            changes += plan.times[later[:1]].tolist()
+            share = share_of(plan, row)
+            changes.append(share.at[1] if len(share.at) > 1 else share.end)
         self.jobs = sorted((jobs[row] for row in order), key=lambda job: -job.gpus)
         first = min(changes, default=math.inf)
         if first < min((event.time for event in self.events), default=math.inf):
@@ -245,10 +253,10 @@ class EarliestDeadline(Clock):
         if self.jobs:
             wishes = self.wishes(self.jobs)
             wishes.deadline[:] = now
-            plan = empty_plan(now, float(self.total), len(self.jobs))
+            plan = empty_plan(now, float(self.total), wishes)
             plan, _ = share_out(plan, np.arange(len(self.jobs)), wishes, self.slot)
             for row, job in enumerate(self.jobs):
-                job.gpus = int(plan.held[row, 0])
+                job.gpus = int(plan.held[row])
                 if job.gpus and job.start == math.inf:
                     job.start = now
                 if job.start < math.inf:
@@ -270,7 +278,8 @@ def trained(jobs: Iterable[Job], most: float, *, fastest: bool) -> list[Trained]
         table = job.truth.throughput
         assert isinstance(table, Table)
         measured = job.spec.max_gpus or 1.0 if fastest else len(table.rates)
-        levels = [int(gpus) for gpus in levels_of(1.0, min(measured, most))]
+        row = np.zeros(64)
+        levels = [int(gpus) for gpus in row[: levels_of(1.0, min(measured, most), row)]]
         speed = [table.rate(gpus) for gpus in levels]
         known = speed.index(max(speed)) + 1 if fastest else len(levels)
         submitted, rewards = job.spec.submit_time, job.spec.rewards

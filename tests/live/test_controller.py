@@ -152,6 +152,7 @@ def test_a_job_of_which_nothing_is_left_is_started_again(harness: ControllerHarn
     harness.deliver()
     job = harness.controller.status.jobs[number]
     assert (job.state, job.attempt, job.failures) == (JobState.RUNNING, 2, 1)
+    assert job.reason.startswith("tried again after: ")
 
 
 def test_an_attempt_that_should_not_run_is_killed(harness: ControllerHarness) -> None:

@@ -106,9 +106,14 @@ def test_every_view_is_accessible_and_fits(site: Site, settings: dict[str, Any])
             page.wait_for_selector("svg.plan")
         assert not (found := violations(page)), f"{view}: {found}"
         assert overflow(page) <= 0, f"{view} is wider than the page"
+        assert page.evaluate(_TABLES_FIT), f"a table of {view} scrolls sideways"
     assert not site.errors
     assert all(url.startswith((site.server.url, "blob:")) for url in site.requested)
 
+
+_TABLES_FIT = (
+    "[...document.querySelectorAll('.scroll')].every((t) => t.clientWidth >= t.scrollWidth)"
+)
 
 KEYS = dict(zip("oqtunshwp", (view for view in VIEWS if view != "job/0"), strict=True))
 

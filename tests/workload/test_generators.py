@@ -9,16 +9,21 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from systems_here import needs
 
+from volvelle.core.composition import WrittenComposition
+from volvelle.model.cluster import parse_cluster
 from volvelle.model.job import Job, JobClass
 from volvelle.model.problems import Problem
+from volvelle.simulate.run import Setting, simulate
 from volvelle.workload.describe import describe
 from volvelle.workload.generators import (
     demo_workload,
     generators,
     make_generator,
 )
+from volvelle.workload.generators.base import JobColumns, JobRows, workload_of
 from volvelle.workload.generators.declarations import rounded_up
 from volvelle.workload.generators.stationary import StationaryGenerator
+from volvelle.workload.workload import Workload
 
 SMALL: dict[str, dict[str, object]] = {
     name: {"length": "4d"} if name == "anticipatory" else {"jobs": 300}
@@ -38,6 +43,25 @@ def test_the_same_seed_gives_the_same_workload_and_another_seed_another(name: st
     )
     assert first == again
     assert first != other
+
+
+def test_jobs_made_when_they_are_looked_at_are_those_that_are_kept() -> None:
+    rng = np.random.default_rng(1)
+    widths, users = rng.choice([1.0, 2.0], 90), [f"user-{i % 7}" for i in range(90)]
+    submitted, work = np.sort(rng.random(90)) * 1e4, rng.random(90) * 1e4
+    columns = JobColumns(submitted, widths, work, users=users, weights=rng.random(90))
+    rows, kept = JobRows(columns), workload_of(columns, "drawn").jobs
+    assert isinstance(kept, list) and list(rows) == kept
+    assert (rows[3], rows[-1], rows[80:200], rows[::-7]) == (
+        *(kept[3], kept[-1], kept[80:200], kept[::-7]),
+    )
+    with pytest.raises(IndexError):
+        rows[90]
+    setting = Setting(cluster=parse_cluster("1x4"), composition=WrittenComposition("srsf"))
+    first, again = (simulate(Workload(jobs), setting).outcomes for jobs in (rows, kept))
+    assert list(first.specs) == again.specs == [job.spec for job in kept]
+    for name in ("submit_time", "gpus", "finish", "exclusive_seconds", "single_gpu_seconds"):
+        np.testing.assert_array_equal(getattr(first, name), getattr(again, name))
 
 
 @pytest.mark.parametrize("name", generators.names())

@@ -91,12 +91,18 @@ def test_cells_like_1_30_are_read_by_header_or_unit_and_that_is_said(tmp_path: P
     bare = read_trace(path, columns=columns | {"duration": "Run"})
     assert bare.durations.tolist() == [5.0, 90.0, 3600.0]
     assert bare.report is not None and bare.report.assumed == [
-        "duration is in minutes and seconds: 0:90 as 1m 30s; if it is in hours and minutes, "
+        "duration is taken in minutes and seconds: 0:90 as 1m 30s; if it is in hours and minutes, "
         "say --map duration=Run:h"
     ]
     told = read_trace(path, columns=columns | {"duration": "Run:h"})
     assert told.durations.tolist() == [18000.0, 5400.0, 3600.0]
     assert told.report is not None and not told.report.assumed
+    path.write_text("when,n,Run (min)\n0,1,1:30\n")
+    minutes = read_trace(path, columns=columns | {"duration": "Run (min)"})
+    assert minutes.report is not None and minutes.report.assumed == [
+        "duration is taken in minutes and seconds: 1:30 as 1m 30s; if it is in hours and minutes, "
+        "say --map 'duration=Run (min):h'"
+    ]
 
 
 def test_a_column_of_gpu_names_is_a_type_and_columns_left_out_are_said(tmp_path: Path) -> None:
@@ -487,9 +493,12 @@ def test_spreadsheets_and_unknown_dates_say_what_to_do(tmp_path: Path) -> None:
         read_trace(tmp_path / "jobs.xlsx")
     path = tmp_path / "words.csv"
     path.write_text("submit_time,gpus,duration\nNov 3 2026 9:15AM,4,60\n")
-    with pytest.raises(Problem, match="Say how its times are written: --dates FORMAT, as in"):
+    with pytest.raises(Problem, match="its times are written: --dates '%b %d %Y %I:%M%p'"):
         read_trace(path)
     assert len(read_trace(path, dates="%b %d %Y %I:%M%p")) == 1
+    path.write_text("submit_time,gpus,duration\n3rd of November,4,60\n")
+    with pytest.raises(Problem, match="Say how its times are written: --dates FORMAT, as in"):
+        read_trace(path)
 
 
 def test_an_order_of_day_and_month_that_no_date_shows_is_said(tmp_path: Path) -> None:
@@ -560,12 +569,48 @@ def test_a_table_with_american_names_and_dates_is_read_as_is_suggested(tmp_path:
         ("24.12.2026", "--dates %d.%m.%Y"),
         ("24/12/26 9:05", "--dates '%d/%m/%y %H:%M'"),
         ("03/04/2026", "--dates %m/%d/%Y, or with %d before %m where the day comes first"),
+        ("2026/11/03 10:00", "--dates '%Y/%m/%d %H:%M'"),
+        ("09 Mar 2026 08:08:01", "--dates '%d %b %Y %H:%M:%S'"),
+        ("March 9, 2026 8:08 PM", "--dates '%B %d, %Y %I:%M %p'"),
+        ("9-Mar-2026", "--dates %d-%b-%Y"),
         ("2026-11-03 10:00:00", ""),
         ("1.5", ""),
     ],
 )
 def test_dates_are_suggested_by_how_times_are_written(text: str, option: str) -> None:
     assert suggested_dates([text]) == option
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ('when,gpus,duration\n0,1,"33,608"\n', "commas in numbers are taken to stand between"),
+        ("when,gpus,duration\n46090.5,1,33608\n", "say --map submit_time=when:d"),
+    ],
+)
+def test_numbers_as_spreadsheets_write_them_are_read_and_said(
+    tmp_path: Path, text: str, said: str
+) -> None:
+    path = tmp_path / "sheet.csv"
+    path.write_text(text)
+    workload = read_trace(path, columns={"submit_time": "when"})
+    assert workload.durations.tolist() == [33608.0]
+    assert workload.report is not None and said in workload.report.assumed[0]
+
+
+def test_a_table_below_a_title_and_times_without_a_date_say_what_to_do(tmp_path: Path) -> None:
+    path = tmp_path / "report.csv"
+    path.write_text("Usage\nof March\n\nname,submitted,gpus\na,0,1\nb,0,1\n")
+    with pytest.raises(
+        Problem, match="has 2 lines above the names of its columns, 'name,submitted,"
+    ):
+        read_trace(path)
+    path.write_text("submit_time,gpus,duration\n08:08,1,60\n")
+    with pytest.raises(Problem, match="Put the date and the time of day into one column"):
+        read_trace(path)
+    path.write_text("when,gpus,duration,card\n0,1,60,NVIDIA H100\n0,1,60,T4\n")
+    with pytest.raises(Problem, match="gpu_type=card"):
+        read_trace(path)
 
 
 def test_rows_far_below_say_whether_the_month_comes_first(tmp_path: Path) -> None:

@@ -34,6 +34,17 @@ def format_numbers(numbers: Sequence[int]) -> str:
     return shown + (f" and {len(numbers) - _NAMED:,} more" if len(numbers) > _NAMED else "")
 
 
+def format_grants(grants: Sequence[tuple[str, Sequence[int]]]) -> str:
+    """``node-0 (GPUs 0, 1) and node-1 (GPU 3), its command once on each``."""
+    each = [
+        f"{node} (GPU{'' if len(gpus) == 1 else 's'} {', '.join(map(str, gpus))})"
+        for node, gpus in grants
+    ]
+    if len(each) == 1:
+        return each[0]
+    return f"{', '.join(each[:-1])} and {each[-1]}, its command once on each"
+
+
 def format_start(job: Job, now: datetime) -> str:
     """When it started, or with ``~`` the predicted start."""
     if job["started"] is not None:
@@ -113,7 +124,8 @@ def format_progress(job: Job) -> str:
 def format_forecast(forecast: dict[str, Any], now: datetime, *, estimated: bool = True) -> str:
     """``starts about 14:20 (P50), finishes 19:05 (P50) to 20:40 (P90)``, as far as it is known.
 
-    estimated: whether the job's user declared an estimate.
+    forecast: ``start``, ``p50``, ``p90``, ``guessed``, and of a job that waits ``waits``. estimated: whether
+    the job's user declared an estimate.
     """
     start = forecast["start"]
     p50, p90, late = _to_come(forecast["p50"], forecast["p90"], now)
@@ -122,7 +134,8 @@ def format_forecast(forecast: dict[str, Any], now: datetime, *, estimated: bool 
     parts = []
     if start is not None:
         soon = start - now.timestamp() < 1.0
-        parts.append("starts now" if soon else f"starts about {format_moment(start, now)} (P50)")
+        at_once = "starts at any moment" if forecast.get("waits") else "starts now"
+        parts.append(at_once if soon else f"starts about {format_moment(start, now)} (P50)")
     if p50 is not None:
         parts.append(f"finishes {format_moment(p50, now)} (P50)")
         if format_moment(p90, now) != format_moment(p50, now):

@@ -174,15 +174,18 @@ def why(which: Which, output: options.Output = Form.TABLE) -> None:
         _print_measured(found)
         return
     waits = job["state"] in ("waiting", "held")
-    reason = f": {found['reason']}" if found["reason"] else f" is {job['state']}"
-    print(f"{formatting.format_job(job)}{reason}.")
+    said = [] if waits and found["reason"] else [f"it is {job['state']}"]
+    said += [found["reason"]] if found["reason"] else []
+    print(f"{formatting.format_job(job)}: {', '.join(said)}.")
     if found["ahead"]:
         count, numbers = formatting.counted(len(found["ahead"]), "job"), found["ahead"]
         print(f"{count} waiting before it: {formatting.format_numbers(numbers)}.")
     if job["attached"] is not None:
         print(f"{formatting.format_attached(job['attached'], _titles(client), now)}.")
+    if job["grants"]:
+        print(f"It runs on {formatting.format_grants(job['grants'])}.")
     forecast = {key: job[f"predicted_{key}"] for key in ("start", "p50", "p90")}
-    forecast["guessed"] = job["guessed"]
+    forecast |= {"guessed": job["guessed"], "waits": waits}
     if job["started"] is not None:
         forecast["start"] = None
     if forecast["start"] or forecast["p50"]:

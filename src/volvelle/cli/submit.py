@@ -326,6 +326,7 @@ def _print_submitted(
         "p50": job["predicted_p50"],
         "p90": job["predicted_p90"],
         "guessed": job["guessed"],
+        "waits": job["state"] == "waiting",
     }
     if at is not None or forecast["p50"] is not None:
         estimated = request.estimate is not None

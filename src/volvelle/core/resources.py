@@ -8,7 +8,7 @@ import numpy as np
 from volvelle.core.forward.free_nodes import lay_out, note_free
 from volvelle.core.state import State
 from volvelle.core.stock import Stock
-from volvelle.model.arrays import BoolColumn, FloatColumn, IntColumn
+from volvelle.model.arrays import BoolColumn, FloatColumn, IntColumn, distinct
 from volvelle.model.cluster import Cluster, Node, NodeState
 from volvelle.model.node import Level, NodeKind
 
@@ -193,7 +193,7 @@ class Resources:
 
     def nodes_of(self, slots: IntColumn) -> IntColumn:
         """The nodes that ``slots`` lie on, each once, ascending."""
-        return self.slot_node[slots] if len(slots) == 1 else np.unique(self.slot_node[slots])
+        return self.slot_node[slots] if len(slots) == 1 else distinct(self.slot_node[slots])
 
     @property
     def domains(self) -> IntColumn:
@@ -205,7 +205,7 @@ class Resources:
         layout = self._layout
         spanned = zip(self.levels, layout.domains[:, nodes], layout.largest_domains, strict=True)
         return sum(
-            level.weight * max(len(np.unique(there)) - -(-gpus // largest), 0)
+            level.weight * max(len(distinct(there)) - -(-gpus // largest), 0)
             for level, there, largest in spanned
         )
 

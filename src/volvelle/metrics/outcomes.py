@@ -4,7 +4,7 @@ Outcomes are folded from the journal's events and decisions (`volvelle.metrics.r
 simulated run, a live run and a replayed journal are measured by the same code.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, replace
 from enum import StrEnum
 from functools import cached_property, wraps
@@ -128,7 +128,7 @@ class Outcomes:
     segments and first starts are the scheduler's; jobs that ended in the partition started there.
     """
 
-    specs: list[JobSpec]
+    specs: Sequence[JobSpec]
     submit_time: FloatColumn
     gpus: FloatColumn
     exclusive_seconds: FloatColumn

@@ -78,6 +78,8 @@ class Recorder:
         self._power = power
         self._types = [kind.gpu_type for kind in cluster.kinds]
         self._specs: list[JobSpec] = []
+        self._expected: Sequence[JobSpec] | None = None
+        self._came = 0
         self._log = HoldingLog()
         self._kinds: list[NDArray[np.int8]] = []
         self._numbers: list[NDArray[np.int32]] = []
@@ -91,6 +93,10 @@ class Recorder:
         self._promises: list[Promised] = []
         self._now = 0.0
 
+    def expect(self, specs: Sequence[JobSpec]) -> None:
+        """The declarations of the jobs that will come, in this order; else they are kept as jobs come."""
+        self._expected = specs
+
     def take(self, batch: Batch, submission: Submission) -> None:
         """A stretch of moments."""
         if not len(batch.time):
@@ -102,8 +108,10 @@ class Recorder:
         kind, number = self._plain(batch)
         time = batch.event_time
         rows = (kind == SUBMITTED).nonzero()[0]
-        arrived = zip(time[rows].tolist(), number[rows].tolist(), strict=True)
-        self._specs += [submission(each, which).spec for each, which in arrived]
+        self._came += len(rows)
+        if self._expected is None:
+            arrived = zip(time[rows].tolist(), number[rows].tolist(), strict=True)
+            self._specs += [submission(each, which).spec for each, which in arrived]
         moment = np.repeat(np.arange(len(batch.time)), np.diff(batch.events_end, prepend=0))
         decided = _DECIDES[kind]
         if decided.any():  # decisions follow events
@@ -175,7 +183,9 @@ class Recorder:
         on one, where known (by default: unknown).
         tracked: the jobs to measure (by default: all).
         """
-        jobs = len(self._specs)
+        jobs, specs = self._came, self._specs if self._expected is None else self._expected
+        if len(specs) > jobs:
+            specs = specs[:jobs]
         history = self._log.history(jobs, self._now)
         segments = history.segments
         held = segments.end - segments.start
@@ -193,7 +203,7 @@ class Recorder:
         status[[each for each in rejected if each in self._lost]] = JobStatus.FAILED.value
         times, present = np.array(self._capacity).T
         capacity = Steps(times.copy(), present.copy())
-        submitted = np.array([spec.submit_time for spec in self._specs])
+        submitted = np.fromiter((spec.submit_time for spec in specs), np.float64, jobs)
         kwh, kilograms = None, None
         if (power := self._power) is not None:
             watts = np.array([power.of(gpu_type) for gpu_type in self._types])[history.kind]
@@ -201,9 +211,9 @@ class Recorder:
             total = drawn(power, watts, segments, capacity)
             kwh, kilograms = energy_and_carbon(power, total, first, self._now)
         return Outcomes(
-            specs=self._specs,
+            specs=specs,
             submit_time=submitted,
-            gpus=np.array([spec.gpus for spec in self._specs]),
+            gpus=np.fromiter((spec.gpus for spec in specs), np.float64, jobs),
             exclusive_seconds=np.full(jobs, _NAN)
             if exclusive_seconds is None
             else np.asarray(exclusive_seconds, dtype=np.float64)[:jobs],

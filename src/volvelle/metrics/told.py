@@ -8,7 +8,7 @@ from volvelle.estimate.corrections import STATE_CLASSES
 from volvelle.estimate.likeness import ARRIVALS_SECONDS
 from volvelle.metrics import per_job
 from volvelle.metrics.outcomes import Outcomes
-from volvelle.model.arrays import BoolColumn, FloatColumn
+from volvelle.model.arrays import BoolColumn, FloatColumn, distinct
 
 LEAST = 200
 """Jobs from which a class is judged."""
@@ -90,7 +90,7 @@ class Told(NamedTuple):
         members = {"all jobs": told}
         for attribute, bounds in STATE_CLASSES.items():
             places = np.searchsorted(bounds, columns[attribute])
-            for place in np.unique(places[told]).tolist():
+            for place in distinct(places[told]).tolist():
                 span = f"to {bounds[place]:g}" if place < len(bounds) else f"above {bounds[-1]:g}"
                 members[f"{_TITLES[attribute]}: {span}"] = told & (places == place)
         return [

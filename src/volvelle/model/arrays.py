@@ -1,6 +1,6 @@
 """Types of NumPy arrays by what they hold; a column has one entry for each job."""
 
-from typing import Any, get_args
+from typing import Any, TypeVar, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,6 +12,14 @@ Bools = NDArray[np.bool_]
 FloatColumn = Floats
 IntColumn = Ints
 BoolColumn = Bools
+
+Entry = TypeVar("Entry", np.float64, np.int64)
+
+
+def distinct(values: NDArray[Entry]) -> NDArray[Entry]:
+    """`numpy.unique` of one axis without NaN; the first call of that imports `numpy.ma`, for 10 ms."""
+    ordered = np.sort(values)
+    return np.concatenate([ordered[:1], ordered[1:][ordered[1:] != ordered[:-1]]])
 
 
 def scalar_type(annotation: Any) -> Any:

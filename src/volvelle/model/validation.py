@@ -46,7 +46,7 @@ def telling(errors: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
 
 def describe_error(first: Mapping[str, Any], known: Iterable[str]) -> str:
     """One of pydantic's errors in one line, with the nearest of the ``known`` keys."""
-    where = ".".join(str(part) for part in first["loc"])
+    where = _place(first["loc"])
     if first["type"] in UNKNOWN:
         word = str(first["loc"][-1])  # which may be a key elsewhere in the file
         return f"unknown key {where!r}{nearest(word, (key for key in known if key != word))}"
@@ -59,6 +59,12 @@ def describe_error(first: Mapping[str, Any], known: Iterable[str]) -> str:
     if len(given) > _LONGEST:
         given = f"{given[:_LONGEST]}..."
     return f"key {where!r} is {given}: {message[0].lower()}{message[1:]}"
+
+
+def _place(parts: Iterable[str | int]) -> str:
+    """A place in a document as in ``nodes[0].gpus``."""
+    said = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in parts)
+    return said.removeprefix(".")
 
 
 def in_our_words(message: str) -> str:

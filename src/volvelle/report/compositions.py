@@ -11,6 +11,7 @@ from volvelle.metrics import series
 from volvelle.metrics.catalogue import read_objective
 from volvelle.metrics.outcomes import RECORDED, Outcomes, Steps
 from volvelle.metrics.summary import figure
+from volvelle.model.arrays import distinct
 from volvelle.model.problems import Problem
 from volvelle.report.grid import Grid, GridRun
 from volvelle.report.sentences import PartOfTheLoad
@@ -156,7 +157,7 @@ def _resized(outcomes: Outcomes) -> float:
     """Share of the jobs that held another number of GPUs than they ask for."""
     held, of = outcomes.segments.gpus, outcomes.segments.job
     other = of[held != outcomes.gpus[of]]
-    return len(np.unique(other)) / len(outcomes) if len(outcomes) else 0.0
+    return len(distinct(other)) / len(outcomes) if len(outcomes) else 0.0
 
 
 def _part_of_the_load(recorded: Outcomes) -> PartOfTheLoad | None:

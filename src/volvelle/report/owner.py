@@ -7,7 +7,7 @@ import numpy as np
 from volvelle.metrics import labels, per_job, series
 from volvelle.metrics.labels import Labels
 from volvelle.metrics.outcomes import Outcomes, Steps
-from volvelle.model.arrays import FloatColumn
+from volvelle.model.arrays import FloatColumn, distinct
 from volvelle.report.compositions import Composition, baseline, judge
 from volvelle.report.grid import Grid
 from volvelle.report.sentences import (
@@ -84,7 +84,7 @@ def _idle(outcomes: Outcomes) -> float:
 def _idle_beside_waits(outcomes: Outcomes) -> float:
     """GPU-seconds that stood idle while some job waited."""
     held, queue = series.busy_gpus(outcomes), series.queue_length(outcomes)
-    times = np.unique(np.concatenate([held.times, queue.times, outcomes.capacity.times]))
+    times = distinct(np.concatenate([held.times, queue.times, outcomes.capacity.times]))
     free = series.values_at(outcomes.capacity, times) - series.values_at(held, times)
     waits = series.values_at(queue, times) > 0
     return series.integral(Steps(times, np.where(waits, free, 0.0)), *_span(outcomes))

@@ -28,7 +28,7 @@ from volvelle.model.arrays import Floats
 from volvelle.model.job import Job, JobSpec, Truth
 from volvelle.model.job_schema import Needs, with_state
 from volvelle.model.throughput import Linear
-from volvelle.workload.workload import after_earlier
+from volvelle.workload.workload import Workload, after_earlier
 
 _FORETOLD = ("number", "submit", "gpus", "total", "scale", "request_rate", "start_gap", "pool")
 _OWN = (
@@ -39,6 +39,8 @@ _SHARED = np.array(
     [place for name, place in PLACE.items() if place < ARRIVAL_COLUMNS and name not in _OWN]
 )
 """Columns that are not, and are, the same for jobs of a kind."""
+_STRETCH = 1 << 16
+"""Jobs looked at together: where they are made when they are looked at, no more of them are there at once."""
 _COSTS = ("restore", "resize", "checkpoint")
 _NEEDS = Needs(JobSpec)
 _UNLIKE = Needs(
@@ -123,6 +125,11 @@ class ArrivalTable:
         """The job with a number."""
         return self.jobs[number]
 
+    @property
+    def specs(self) -> Sequence[JobSpec]:
+        """The declarations of the jobs, by number."""
+        return Workload(self.jobs).specs
+
     def known(self, number: int) -> KnownJob:
         """The scheduler's knowledge of a job once it is admitted."""
         return KnownJob(self.jobs[number].spec, self.belief(number).truth)
@@ -146,13 +153,19 @@ class ArrivalTable:
         )
 
     def _write(self, scheduler: Scheduler) -> None:
-        columns, jobs = self.columns, self.jobs
-        columns[PLACE["number"]] = self.numbers
+        self.columns[PLACE["number"]] = self.numbers
+        for first in range(0, len(self.jobs), _STRETCH):
+            self._write_stretch(scheduler, first, self.jobs[first : first + _STRETCH])
+
+    def _write_stretch(self, scheduler: Scheduler, first: int, jobs: Sequence[Job]) -> None:
+        """Write the columns of ``jobs``, which come from number ``first`` on."""
+        part = slice(first, first + len(jobs))
+        columns = self.columns[:, part]
         columns[PLACE["gpus"]] = [job.spec.gpus for job in jobs]
         alike = np.array([_is_alike(job) for job in jobs], dtype=np.bool_)
         if self.believed is not None:
             alike &= np.array(
-                [_scales_anywhere(belief.truth) for belief in self.believed], dtype=np.bool_
+                [_scales_anywhere(belief.truth) for belief in self.believed[part]], dtype=np.bool_
             )
         if not self.prepared or len(scheduler.resources.types) > 1:
             alike[:] = False
@@ -161,20 +174,19 @@ class ArrivalTable:
         alike &= (columns[PLACE["gpus"]] <= most) & (whole | (not scheduler.resources.named))
         if pools := {pool.name for pool in scheduler.cluster.pools}:
             alike &= np.array([job.spec.pool not in pools for job in jobs], dtype=np.bool_)
-        places = np.flatnonzero(alike)
-        if len(places) == len(jobs):
-            self._write_alike(scheduler, slice(None), jobs)
+        if alike.all():
+            self._write_alike(scheduler, part, jobs)
         else:
-            self._write_alike(scheduler, places, [jobs[place] for place in places.tolist()])
-            self._write_by_kind(scheduler, np.flatnonzero(~alike).tolist())
-        profiles = self._profiles
-        for place, job in enumerate(jobs):
+            places = np.flatnonzero(alike)
+            self._write_alike(scheduler, first + places, [jobs[place] for place in places.tolist()])
+            self._write_by_kind(scheduler, (first + np.flatnonzero(~alike)).tolist())
+        for place, job in enumerate(jobs, first):
             if job.spec.after and self.verdict[place] != OBSTACLE:
                 self.verdict[place] = DEPENDS
         columns[PLACE["submit"]] = (
             [job.spec.submit_time for job in jobs]
-            if profiles is None
-            else [profile.ended for profile in profiles]
+            if self._profiles is None
+            else [profile.ended for profile in self._profiles[part]]
         )
 
     def _write_alike(self, scheduler: Scheduler, at: Any, jobs: Sequence[Job]) -> None:
@@ -188,7 +200,9 @@ class ArrivalTable:
         scale: Any = 1.0
         if self.believed is not None:
             told = (
-                self.believed if isinstance(at, slice) else [self.believed[i] for i in at.tolist()]
+                self.believed[at]
+                if isinstance(at, slice)
+                else [self.believed[i] for i in at.tolist()]
             )
             work = [belief.truth.work for belief in told]
             unit = np.array([belief.truth.throughput.per_gpu for belief in told])  # type: ignore[union-attr]

@@ -341,7 +341,7 @@ def _validated(document: dict[str, Any], place: str) -> Experiment:
             first = error.errors(include_url=False)[0]
             key = str(first["loc"][0])
             option = next((one for one, many in SINGULAR.items() if many == key), key)
-            plain = re.sub(rf"key '({key}\.)?(\d+|{key})' is ", "", described)
+            plain = re.sub(rf"key '{key}(\[\d+\])?' is ", "", described)
             plain = plain.replace(f"'{key}.", "'")
             described = f"--{option}: {plain}"
         raise Problem(f"{place}{described}", usage=True) from None

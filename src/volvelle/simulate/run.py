@@ -199,14 +199,17 @@ def _run(
     if setting.users is not None:
         users = Users(setting.users.batches(workload, setting.seed))
     with asked_to_stop() as stopped:
+        arrivals = ArrivalTable(
+            scheduler,
+            workload.jobs if users is None else users.first,
+            profiles=came.profiles,
+            open_ended=users is not None,
+        )
+        if users is None:
+            recorder.expect(arrivals.specs)
         world = World(
             scheduler,
-            ArrivalTable(
-                scheduler,
-                workload.jobs if users is None else users.first,
-                profiles=came.profiles,
-                open_ended=users is not None,
-            ),
+            arrivals,
             watchers,
             tick=setting.tick,
             tracked=setting.tracked,

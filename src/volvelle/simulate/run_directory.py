@@ -281,7 +281,7 @@ _NESTED: dict[str, type[Segments] | type[Steps] | type[ProfiledJobs]] = {
 def write_outcomes(outcomes: Outcomes, path: Path) -> None:
     """Write the columns as a NumPy archive; specs and what is `_WRITTEN` are JSON inside it."""
     columns: dict[str, Any] = {
-        "specs": _bytes(msgspec.json.encode(outcomes.specs)),
+        "specs": _bytes(msgspec.json.encode(list(outcomes.specs))),
         **{name: _bytes(msgspec.json.encode(getattr(outcomes, name))) for name in _WRITTEN},
     }
     for field in fields(Outcomes):

@@ -44,7 +44,9 @@ def _predicted_outcomes(workload: Workload, setting: Setting) -> Outcomes | None
     check(workload, setting)
     scheduler = setting.header.scheduler()
     recorder = Recorder(setting.cluster, setting.power)
-    world = World(scheduler, ArrivalTable(scheduler, workload.jobs), [recorder], compiled=True)
+    arrivals = ArrivalTable(scheduler, workload.jobs)
+    recorder.expect(arrivals.specs)
+    world = World(scheduler, arrivals, [recorder], compiled=True)
     predicted = run_and_predict(world)
     if predicted is None:
         return None

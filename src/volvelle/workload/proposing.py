@@ -7,12 +7,14 @@ large as the trace says, or else as the widest job that a node of `MOST_OF_A_NOD
 
 import math
 import re
+import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
+from volvelle.model.arrays import distinct
 from volvelle.model.cluster import Cluster
 from volvelle.model.job import Job
 from volvelle.workload.workload import Workload
@@ -23,7 +25,7 @@ OVERLOAD, MANY = 1.5, 100
 MOST_OF_A_NODE = 8
 """GPUs of a node, in nearly every cluster there is."""
 
-_PLAIN = re.compile(r"[\w.-]+")
+_PLAIN = re.compile(r"[\w.-]+(?: [\w.-]+)*")
 
 
 @dataclass(frozen=True)
@@ -75,7 +77,7 @@ def seen_types(workload: Workload) -> tuple[SeenType, ...]:
             starts, lasts = workload.submit_times[rows], work[rows] / workload.gpus[rows]
             unqueued = _most_at_once(starts, starts + lasts, workload.gpus[rows])
             gpus = min(load / TYPICAL_LOAD, unqueued)
-        widths = tuple(np.unique(workload.gpus[rows]).tolist())
+        widths = tuple(distinct(workload.gpus[rows]).tolist())
         most_on_node = workload.report.node_gpus.get(kind, 0.0) if workload.report else 0.0
         found.append(SeenType(kind, len(jobs), widths, gpus, load, most_on_node))
     return tuple(sorted(found, key=lambda one: -one.gpus))
@@ -112,7 +114,7 @@ def proposed_cluster(types: Sequence[SeenType]) -> str:
     if not named:
         [one] = types
         groups = [f"{one.nodes}x{one.node_gpus}"]
-    return f"--cluster {','.join(groups)}"
+    return f"--cluster {shlex.quote(','.join(groups))}"
 
 
 def _together(one: SeenType, other: SeenType) -> SeenType:

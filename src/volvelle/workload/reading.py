@@ -170,6 +170,13 @@ def _guessed(
         )
     if sample.lines[0].startswith("apiVersion:"):
         raise Problem(f"{name} is YAML", mend="make it with: kubectl get jobs -A -o json")
+    if sample.lines[0].startswith("{") and b'"job_id"' in sample.head and b'"tres"' in sample.head:
+        raise Problem(f"{name} is JSON of Slurm's", mend=f"make it with: {_SACCT}")
+    if above := sample.lines_above:
+        raise Problem(
+            f"{name} has {above} lines above the names of its columns, {sample.lines[above][:60]!r}",
+            mend="take these away, so that the names are its first line",
+        )
     cells = json_cells(sample) or sample.cells
     if len(cells) > 1:
         dates = suggested_dates(_many_lines(sample.path))

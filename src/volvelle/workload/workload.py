@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import overload
 
 import msgspec
 import numpy as np
@@ -82,6 +83,30 @@ def _listed(counts: Counter[str]) -> str:
     return ", ".join([*told, f"others {others:,}"] if others else told)
 
 
+class Specs(Sequence[JobSpec]):
+    """The declarations of ``jobs`` that are made when they are looked at."""
+
+    def __init__(self, jobs: Sequence[Job]) -> None:
+        self._jobs = jobs
+
+    def __len__(self) -> int:
+        return len(self._jobs)
+
+    @overload
+    def __getitem__(self, place: int) -> JobSpec: ...
+
+    @overload
+    def __getitem__(self, place: slice) -> list[JobSpec]: ...
+
+    def __getitem__(self, place: int | slice) -> JobSpec | list[JobSpec]:
+        if isinstance(place, slice):
+            return [job.spec for job in self._jobs[place]]
+        return self._jobs[place].spec
+
+    def __iter__(self) -> Iterator[JobSpec]:
+        return (job.spec for job in self._jobs)
+
+
 @dataclass(frozen=True)
 class Workload:
     """Jobs sorted by submission (ties keep the order given), with the report of how they were read."""
@@ -105,19 +130,19 @@ class Workload:
         return iter(self.jobs)
 
     @cached_property
-    def specs(self) -> list[JobSpec]:
+    def specs(self) -> Sequence[JobSpec]:
         """The declarations of each job."""
-        return [job.spec for job in self.jobs]
+        return [job.spec for job in self.jobs] if isinstance(self.jobs, list) else Specs(self.jobs)
 
     @cached_property
     def submit_times(self) -> FloatColumn:
         """Seconds, ascending."""
-        return np.array([job.spec.submit_time for job in self.jobs])
+        return np.fromiter((spec.submit_time for spec in self.specs), np.float64, len(self))
 
     @cached_property
     def gpus(self) -> FloatColumn:
         """GPUs requested."""
-        return np.array([job.spec.gpus for job in self.jobs])
+        return np.fromiter((spec.gpus for spec in self.specs), np.float64, len(self))
 
     @cached_property
     def durations(self) -> FloatColumn:

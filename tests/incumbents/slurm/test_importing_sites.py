@@ -94,7 +94,7 @@ def test_what_is_not_modelled_is_named_with_the_jobs_that_it_touches(dump: Path)
     ("old", "new", "said"),
     [
         ("[slurm]", "[slurm]\nversoin = 1", "unknown key 'versoin' (did you mean 'version'?)"),
-        ("tier = 5", 'tier = "high"', "key 'partitions.1.tier' is 'high'"),
+        ("tier = 5", 'tier = "high"', "key 'partitions[1].tier' is 'high'"),
         ('nodes = ["n0", "n1"]', 'nodes = ["n0", "n9"]', "names node 'n9'"),
         ("slurm", "slrum", "has no table [slurm]"),
     ],

@@ -28,8 +28,8 @@ export function axisHead(axis) {
     found.style.left = `${Math.round(400 * share(axis, at)) / 4}%`;
     return found;
   };
-  const apart = (at) => share(axis, at) - share(axis, axis.time) > 0.24 && share(axis, at) < 0.93;
-  return h("span", { class: "axis" }, mark(axis.time, "now", "is-now"), ticks(axis.time, axis.to, 3).filter(apart).map((at) => mark(at, tickLabel(at), "")));
+  const apart = (at) => share(axis, at) - share(axis, axis.time) > 0.3 && share(axis, at) < 0.93;
+  return h("span", { class: "axis" }, mark(axis.time, "now", "is-now"), ticks(axis.time, axis.to, 2.5).filter(apart).map((at) => mark(at, tickLabel(at), "")));
 }
 
 // What the bar of a job shows, at the grain of its pixels: where it differs it is drawn anew.

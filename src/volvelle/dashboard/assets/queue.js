@@ -97,7 +97,7 @@ const tabOf = (job) => (WAITS.has(job.state) ? job.state : "running");
 
 export function queue(root, { cluster, session, query, go }) {
   const filter = Object.fromEntries(query);
-  const text = h("input", { type: "search", value: filter.text ?? "", placeholder: "Name, number or reason", "aria-label": "Filter by text", class: "filter" });
+  const text = h("input", { type: "search", value: filter.text ?? "", placeholder: "Name, number, reason", "aria-label": "Filter by text", class: "filter" });
   const user = h("input", { type: "text", value: filter.user ?? "", placeholder: "Every user", "aria-label": "Filter by user", size: 12 });
   let tab = filter.risk ? "risk" : filter.state ?? "";
   const tabs = Object.entries(TABS).map(([name, title]) => [name, h("button", { type: "button", onclick: () => { tab = tab === name ? "" : name; changed(); } }, title, " ", h("small"))]);

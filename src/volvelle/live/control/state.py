@@ -312,7 +312,6 @@ class ControllerState:
             job.iteration_seconds = 0.0  # those of an earlier run are no measure of this one
         elif job.first_started is None:
             job.first_started = self.epoch + time
-        job.failure_reason = ""
         grants = self.ledger.grants(attempt.granted)
         job.ran_on = job.ran_on | {grant.node: attempt.attempt for grant in grants}
 

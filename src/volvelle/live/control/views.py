@@ -215,4 +215,5 @@ def _reason(job: LiveJob, state: JobState) -> str:
         case JobState.RUNNING if job.waiting_reason == BORROWS:
             return BORROWS
         case _:
-            return job.failure_reason or job.no_progress
+            again = f"tried again after: {job.failure_reason}" if job.failure_reason else ""
+            return again or job.no_progress

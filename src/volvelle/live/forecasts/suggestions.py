@@ -31,8 +31,8 @@ _LEAST_TRIED = 4
 _SLOW_SECONDS = 0.1
 """Where a forecast takes longer, as under policies with solvers, none is made and the fewest are tried."""
 
-_MIN_GAIN_SECONDS = 1.0
-"""A finish, or a start, that is sooner by less than this is no suggestion."""
+_MIN_GAIN_SECONDS, _MIN_GAIN = 1.0, 0.05
+"""The smallest gain of a suggestion: in seconds, and as a share of the time until then."""
 _SHORT_SECONDS = 600.0
 """Estimate to try for a job without one. One that declares an estimate is not advised to declare less."""
 _MAX_NODES = 3
@@ -85,11 +85,17 @@ class _Result:
     start: float
     p50: float | None
 
-    def gain(self, start: float, p50: float | None) -> float:
-        """How much sooner the job finishes than at ``p50``; if unknown, starts than at ``start``."""
+    def gain(self, start: float, p50: float | None, now: float) -> float:
+        """How much sooner the job finishes than at ``p50``; if unknown, starts than at ``start``.
+
+        0 where that is next to nothing.
+        """
         if self.p50 is None or (p50 is None and start < float("inf")):
-            return start - self.start
-        return float("inf") if p50 is None else p50 - self.p50
+            before, after = start, self.start
+        else:
+            before, after = float("inf") if p50 is None else p50, self.p50
+        least = max(_MIN_GAIN_SECONDS, _MIN_GAIN * (after - now))
+        return before - after if before - after > least else 0.0
 
 
 def suggest(
@@ -123,7 +129,7 @@ def suggest(
     candidates = _candidates(fork, job, now)
     for base, candidate in islice(candidates, allowed):
         tried = _try(base, candidate, number, now, calibration if with_forecasts else None)
-        if tried is not None and (gain := tried.gain(start, p50)) > _MIN_GAIN_SECONDS:
+        if tried is not None and (gain := tried.gain(start, p50, now)):
             found.append((gain, tried))
     found.sort(
         key=lambda each: (each[1].p50 is None, -each[0])

@@ -44,12 +44,16 @@ class HttpError(Exception):
         self.headers = dict(headers or {})
 
 
-def no_such_job(number: int, user: str = "") -> HttpError:
-    """The error for missing jobs, and for jobs of other users: of a ``user`` whom the queue names."""
-    detail, hint = f"there is no job {number}", "see: volvelle queue"
-    if user:
-        detail, hint = f"job {number} is not yours", f"ask {user}, whose it is, or an operator"
-    return HttpError(404, detail, place=f"job {number}", hint=hint)
+def no_such_job(number: int) -> HttpError:
+    """The error for missing jobs."""
+    hint = "see: volvelle queue"
+    return HttpError(404, f"there is no job {number}", place=f"job {number}", hint=hint)
+
+
+def not_yours(number: int, user: str) -> HttpError:
+    """The error for jobs of other users. user: as the queue names it; empty where the job is over."""
+    hint = f"ask {user}, whose it is, or an operator" if user else "it is over; ask an operator"
+    return HttpError(404, f"job {number} is not yours", place=f"job {number}", hint=hint)
 
 
 def unavailable(detail: str) -> HttpError:

@@ -1,9 +1,13 @@
 """Refusals of and warnings about a job that is submitted, or asked about."""
 
+from collections.abc import Sequence
+
+from volvelle.core.composition import Composition
 from volvelle.live.control.controller import Controller
 from volvelle.live.http.errors import HttpError
 from volvelle.live.job_request import JobRequest
 from volvelle.live.notify import place_of
+from volvelle.live.status.view import NodeStatusView
 from volvelle.model.cluster import NodeState
 from volvelle.model.job import JobSpec
 from volvelle.model.node import NodeKind
@@ -41,40 +45,44 @@ def notices_of(job: JobRequest, user: str, controller: Controller) -> tuple[str,
             said.append(
                 f"by its estimate it takes {longer}; its deadline is in {due}, which is missed"
             )
-    if apart := _may_start_several_times(job, spec, controller):
+    if apart := _starts_several_times(job, spec, controller):
         said.append(apart)
     return tuple(said)
 
 
-def _may_start_several_times(job: JobRequest, spec: JobSpec, controller: Controller) -> str:
-    """Say that a command of one process may start on several nodes, though one could hold its GPUs."""
+def _starts_several_times(job: JobRequest, spec: JobSpec, controller: Controller) -> str:
+    """Say that a command of one process starts on several nodes, though one could hold its GPUs if free."""
     composition, gpus = controller.composition, spec.gpus
     command = " ".join(job.command)
     known = any(word in command for word in _LAUNCHERS) or spec.most_gpus > gpus
     if gpus <= 1 or known or spec.exclusive or composition.policy.chooses_nodes:
         return ""
-    sizes: dict[NodeKind, list[int]] = {}
+    there: dict[NodeKind, list[NodeStatusView]] = {}
     for node in controller.status.nodes:
         kind = NodeKind(node.gpu_type, node.labels)
         of_type = not spec.gpu_types or node.gpu_type in spec.gpu_types
         if of_type and kind.meets(spec.constraints) and node.state == NodeState.UP:
-            sizes.setdefault(kind, []).append(node.gpus)
-    placement = composition.placement
-    if not any(
-        len(each) > 1 and gpus <= max(each) and placement.may_spread(int(gpus), max(each))
-        for each in sizes.values()
-    ):
+            there.setdefault(kind, []).append(node)
+    whole = any(node.free >= gpus for nodes in there.values() for node in nodes)
+    if whole or not any(_spreads(nodes, int(gpus), composition) for nodes in there.values()):
         return ""
-    whole = {size for each in sizes.values() for size in each} == {gpus}
+    alone = {node.gpus for nodes in there.values() for node in nodes} == {gpus}
     one = (
         "--exclusive keeps it on one node"
-        if whole
+        if alone
         else "placement consolidated-strict waits for one"
     )
     return (
-        f"its command may start on several nodes, once on each (placement {placement.name!r}): "
-        f"torchrun and the like make it one job there; {one}"
+        "by what is free now its command starts on several nodes, once on each "
+        f"(placement {composition.placement.name!r}): torchrun and the like make it one job there; {one}"
     )
+
+
+def _spreads(nodes: Sequence[NodeStatusView], gpus: int, composition: Composition) -> bool:
+    """Whether a gang that one of the ``nodes`` could hold takes the free GPUs of several."""
+    largest = max(node.gpus for node in nodes)
+    enough = gpus <= largest and gpus <= sum(node.free for node in nodes)
+    return enough and composition.placement.may_spread(gpus, largest)
 
 
 _LAUNCHERS = ("torchrun", "torch.distributed", "accelerate", "deepspeed", "mpirun", "VOLVELLE_NODE")

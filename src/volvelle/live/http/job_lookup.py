@@ -7,7 +7,7 @@ from fastapi import Path
 from starlette.concurrency import run_in_threadpool
 
 from volvelle.live.http.authentication import Principal
-from volvelle.live.http.errors import no_such_job
+from volvelle.live.http.errors import no_such_job, not_yours
 from volvelle.live.http.shown_cluster import ShownCluster
 from volvelle.live.job_request import shown
 from volvelle.live.status.view import JobState, JobStatusView
@@ -21,13 +21,15 @@ JobNumber = Annotated[int, Path(ge=0, le=MAX_NUMBER, description="the job's numb
 async def find_job(
     number: int, principal: Principal, cluster: ShownCluster, store: Store
 ) -> JobStatusView:
-    """A job of the principal. Raises `HttpError`: of others' jobs it names those that the queue lists."""
+    """A job of the principal. Raises `HttpError`, which names users of jobs that are not over only."""
     job = cluster.status.jobs.get(number)
     if job is None:
         record = await run_in_threadpool(store.jobs.find, number)
         job = cluster.status.jobs.get(number) if record is None else view_of_record(record)
-    if job is None or not principal.owns(job):
-        raise no_such_job(number, "" if job is None or job.state.over else job.user)
+    if job is None:
+        raise no_such_job(number)
+    if not principal.owns(job):
+        raise not_yours(number, "" if job.state.over else job.user)
     return job
 
 

@@ -86,8 +86,8 @@ async def submit(
     request.app.state.quota.check_priority(principal, job.priority)
     check_targets(job, controller)
     request.app.state.quota.reserve(controller, principal, job.array)
-    numbers = await execute(controller, Submit(principal.user, job, key))
     notices = notices_of(job, principal.user, controller)
+    numbers = await execute(controller, Submit(principal.user, job, key))
     return json_response(SubmittedJobs(tuple(numbers), notices), 201)
 
 

@@ -25,7 +25,13 @@ from volvelle.core.policy import Kernel, Period, Policy, policies
 from volvelle.core.state import INFINITY
 from volvelle.model.arrays import Bools, Floats, Ints
 from volvelle.policies.growth import then_by
-from volvelle.systems.elasticflow.shares import Wishes, empty_plan, grow, share_out
+from volvelle.systems.elasticflow.shares import (
+    Wishes,
+    empty_plan,
+    grow,
+    share_out,
+    start,
+)
 
 _ADMITTED = COUNT
 """Own column: 1 of a job whose deadline is to be met, 2 of one that is best effort; 0 of one that comes."""
@@ -59,16 +65,22 @@ def decide(jobs: Floats, cluster: ClusterNow, memory: Floats, out: Floats) -> fl
     fixed = (jobs[HELD] > 0.0) & ((jobs[PINNED] == 1.0) | (jobs[PREEMPTIBLE] == 0.0))
     by_number = np.argsort(jobs[NUMBER], kind="mergesort")
     for gpu_type in range(len(cluster.capacity)):
-        capacity = cluster.capacity[gpu_type]
         wishes = _wishes(jobs, cluster, gpu_type, work, fixed)
-        mine = by_number[(types == gpu_type)[by_number] & (wishes.known > 0)[by_number]]
-        _admit(jobs, mine, wishes, fixed, cluster.now, capacity, slot)
+        mine = by_number[((types == gpu_type) & (wishes.known > 0))[by_number]]
+        if len(mine) == 0:
+            continue
+        _admit(jobs, mine, wishes, fixed, cluster.now, cluster.capacity[gpu_type], slot)
         mine = then_by(mine, np.where(fixed, -1.0, wishes.deadline))
-        plan, _ = share_out(empty_plan(cluster.now, capacity, count), mine, wishes, slot)
-        plan, _ = grow(plan, mine, wishes, slot)
-        gpus += plan.held[:, 0]
-        if len(plan.times) > 1:
-            ask_at = min(ask_at, plan.times[1])
+        plan = empty_plan(cluster.now, cluster.capacity[gpu_type], wishes)
+        if wishes.known[mine].max() > 1:
+            plan, _ = share_out(plan, mine, wishes, slot)
+            plan, _ = grow(plan, mine, wishes, slot)
+        else:
+            due = np.count_nonzero(wishes.deadline[mine] < INFINITY)
+            plan, _ = share_out(plan, mine[: due + 1], wishes, slot)
+            plan = start(plan, mine, wishes, slot)
+        gpus += plan.held
+        ask_at = min(ask_at, plan.change[0])
     order = then_by(by_number, np.where(gpus > 0.0, jobs[DEADLINE], INFINITY))
     bound = jobs.copy()
     bound[TYPES] = 2.0**types
@@ -98,9 +110,9 @@ def _admit(
             continue
         promised = then_by(mine[((admitted == 1.0) | fixed)[mine]], wishes.deadline)
         if missed < 0:
-            _, missed = share_out(empty_plan(now, capacity, len(admitted)), promised, wishes, slot)
+            _, missed = share_out(empty_plan(now, capacity, wishes), promised, wishes, slot)
         both = then_by(np.append(promised, row), wishes.deadline)
-        _, misses = share_out(empty_plan(now, capacity, len(admitted)), both, wishes, slot)
+        _, misses = share_out(empty_plan(now, capacity, wishes), both, wishes, slot)
         admitted[row] = 1.0 if misses <= missed else 2.0
     wishes.deadline[(admitted == 2.0) & ~fixed] = INFINITY
 
@@ -109,15 +121,18 @@ def _admit(
 def _types_of(jobs: Floats, cluster: ClusterNow) -> Ints:
     """The GPU type on which each job is planned: the one it holds, else that of most GPUs that it may use."""
     types = np.zeros(jobs.shape[1], np.int64)
+    if len(cluster.capacity) == 1:
+        return types
     for row in range(len(types)):
+        if jobs[TYPE, row] >= 0.0:
+            types[row] = int(jobs[TYPE, row])
+            continue
         most = -1.0
         for gpu_type in range(len(cluster.capacity)):
             runs = cluster.rates[int(jobs[CURVE, row]), gpu_type].max() > 0.0
             allowed = runs and (int(jobs[TYPES, row]) >> gpu_type) & 1
             if allowed and cluster.capacity[gpu_type] > most:
                 types[row], most = gpu_type, cluster.capacity[gpu_type]
-        if jobs[TYPE, row] >= 0.0:
-            types[row] = int(jobs[TYPE, row])
     return types
 
 
@@ -136,22 +151,28 @@ def _wishes(jobs: Floats, cluster: ClusterNow, gpu_type: int, work: Floats, fixe
         curve, least, top = int(jobs[CURVE, row]), jobs[LEAST, row], jobs[MOST, row]
         if fixed[row]:
             least = top = jobs[HELD, row]
-        found = levels_of(least, min(top, capacity))
-        for place in range(len(found)):
-            rate = rate_on(cluster.rates, curve, gpu_type, found[place])
-            if rate > 0.0 and rate > speed[row].max():
-                counts[row] = place + 1
-            levels[row, place], speed[row, place] = found[place], rate
-        left[row] = max(left[row], speed[row].max())
+        known, fastest = levels_of(least, min(top, capacity), levels[row]), 0.0
+        for place in range(known):
+            rate = speed[row, place] = rate_on(cluster.rates, curve, gpu_type, levels[row, place])
+            if rate > fastest:
+                counts[row], fastest = place + 1, rate
+        left[row] = max(left[row], fastest)
     due = np.where(fixed, cluster.now, jobs[DEADLINE])
     return Wishes(left, due, levels, speed, counts)
 
 
 @kernel
-def levels_of(least: float, most: float) -> Floats:
-    """The powers of two from ``least`` to ``most`` GPUs; ``least`` where none is among them."""
-    powers = 2.0 ** np.arange(64.0)
-    powers = powers[(powers >= least) & (powers <= most)]
-    if least <= most and (least == most or len(powers) == 0):
-        return np.full(1, least)
-    return powers
+def levels_of(least: float, most: float, levels: Floats) -> int:
+    """Write the powers of two from ``least`` to ``most`` GPUs, ``least`` where none is among them.
+
+    Returns how many.
+    """
+    level, count = 1.0, 0
+    while level < least:
+        level *= 2.0
+    if least == most or level > most:
+        level = least
+    while level <= most:
+        levels[count] = level
+        level, count = level * 2.0, count + 1
+    return count

@@ -30,7 +30,7 @@ from volvelle.workload.readers.columns import Columns, jobs_of
 from volvelle.workload.readers.dates import DateForm
 from volvelle.workload.readers.json_lines import flat_object, json_cells, json_columns
 from volvelle.workload.readers.ledger import Broken, Ledger
-from volvelle.workload.readers.mapping import TWO_PARTS, mapped_header
+from volvelle.workload.readers.mapping import TIMES, TWO_PARTS, mapped_header
 from volvelle.workload.readers.rows import (
     ABSENT,
     MOST_SECONDS,
@@ -52,6 +52,10 @@ from volvelle.workload.readers.text import Sample, csv_columns
 Made = TypeVar("Made", bound=msgspec.Struct)
 
 _NUMBER = re.compile(r"-?\d+([.,]\d+)?")
+_THOUSANDS = re.compile(r"\d{1,3}(?:,\d{3})+(?:\.\d+)?")
+_QUOTED_THOUSANDS = re.compile(f'"{_THOUSANDS.pattern}"')
+_SERIAL = re.compile(r"[345]\d{4}\.\d+")
+"""Days since 1899, as spreadsheets count them: from 1982 to 2064."""
 _DECIMAL_COMMA = re.compile(r"\s*-?\d+,\d+\s*")
 
 _MORE = {
@@ -118,6 +122,9 @@ class Own(TraceFormat):
             blocks = json_columns(path, ledger, names)
         elif delimiter == ";":  # as spreadsheets write where the comma is in numbers
             blocks = (block.remade(_with_point) for block in blocks)
+        elif any(map(_QUOTED_THOUSANDS.search, sample.lines)):
+            ledger.taken("commas in numbers are taken to stand between thousands", 1)
+            blocks = (block.remade(_without_commas) for block in blocks)
         return jobs_of(
             mapped(blocks, options, ledger), partial(own_jobs, ledger), ledger, states_of
         )
@@ -126,6 +133,11 @@ class Own(TraceFormat):
 def _with_point(cell: str) -> str:
     """A number with a decimal comma, with a point; other cells as they are."""
     return cell.replace(",", ".") if _DECIMAL_COMMA.fullmatch(cell) else cell
+
+
+def _without_commas(cell: str) -> str:
+    """``33,608`` as ``33608``; other cells as they are."""
+    return cell.replace(",", "") if _THOUSANDS.fullmatch(cell) else cell
 
 
 def mapped(blocks: Iterable[Columns], options: OwnOptions, ledger: Ledger) -> Iterator[Columns]:
@@ -147,6 +159,7 @@ def mapped(blocks: Iterable[Columns], options: OwnOptions, ledger: Ledger) -> It
                 for ours, theirs in columns.items()
             }
             block.header.refuse_twice(filter(None, ledger.headings.values()))
+            _note_days(under(block), columns, ledger)
         ours = block if under is None else _with_types(under(block))
         states.note(ours)
         if len(zones) < 2:
@@ -167,7 +180,7 @@ def _with_units(columns: Mapping[str, str], block: Columns, ledger: Ledger) -> d
         cells, unit = block.texts(theirs), unit_of(theirs)
         filled = [row for row, cell in enumerate(cells) if cell.lower() not in ABSENT]
         two_parts = (row for row in filled if TWO_PARTS.fullmatch(cells[row]))
-        clock = next(two_parts, None) if unit in ("", "h") else None
+        clock = next(two_parts, None) if unit in ("", "h", "min") else None
         if clock is None and not (unit and filled and _NUMBER.fullmatch(cells[filled[0]])):
             continue
         if unit:
@@ -181,18 +194,16 @@ def _with_units(columns: Mapping[str, str], block: Columns, ledger: Ledger) -> d
 
 def _unit_taken(ours: str, theirs: str, unit: str, clock: str | None) -> str:
     """The unit of a column, and how another is said. clock: a cell like ``1:30``, where it has such."""
-    if clock is not None and not unit:
-        read = format_duration(parse_duration(clock))
-        taken, other = f"in minutes and seconds: {clock} as {read}", "hours and minutes"
+    called = f", as its column is called {theirs!r}"
+    if clock is None:
+        taken, other, name = f"{UNIT_WORDS[unit]}{called}", "seconds", "s"
+    elif unit == "h":
+        taken, other, name = f"hours and minutes{called}", "minutes and seconds", "s"
     else:
-        words, other = (
-            (UNIT_WORDS[unit], "seconds")
-            if clock is None
-            else ("hours and minutes", "minutes and seconds")
-        )
-        taken = f"taken in {words}, as its column is called {theirs!r}"
-    name = shlex.quote(f"{ours}={theirs}:{'s' if unit else 'h'}")
-    return f"{ours} is {taken}; if it is in {other}, say --map {name}"
+        read = format_duration(parse_duration(clock))
+        taken, other, name = f"minutes and seconds: {clock} as {read}", "hours and minutes", "h"
+    mapped = shlex.quote(f"{ours}={theirs}:{name}")
+    return f"{ours} is taken in {taken}; if it is in {other}, say --map {mapped}"
 
 
 def _with_types(columns: Columns) -> Columns:
@@ -210,6 +221,16 @@ def _chosen_states(columns: Mapping[str, str]) -> tuple[dict[str, str], ChosenSt
     """The map without the states chosen in it, and these."""
     name, _, chosen = columns.get("state", "").partition(":")
     return dict(columns) | ({"state": name} if name else {}), ChosenStates(chosen)
+
+
+def _note_days(block: Columns, columns: Mapping[str, str], ledger: Ledger) -> None:
+    """Say it where points in time look like the days that a spreadsheet counts."""
+    cells = block.texts("submit_time")
+    if all(map(_SERIAL.fullmatch, cells)):
+        there = {ours: f"{columns.get(ours, ours)}:d" for ours in TIMES if ours in block.header}
+        days = ",".join(f"{ours}={theirs}" for ours, theirs in (dict(columns) | there).items())
+        mend = f"if they are a spreadsheet's days, say --map {shlex.quote(days)}"
+        ledger.taken(f"times are taken in seconds; {mend}", block.lines[0], "submit_time", cells[0])
 
 
 def _note_zones(columns: Columns, zones: set[bool], ledger: Ledger) -> None:
