@@ -88,7 +88,10 @@ class JobView:
                 matrix = self._listed([*floats[:KNOWN_COLUMNS], *floats[COLUMNS:]])
             else:
                 known, own = floats[:KNOWN_COLUMNS, self.rows], floats[COLUMNS:, self.rows]
-                matrix = np.concatenate([known, own])
+                matrix = np.empty(
+                    (len(known) + len(own), len(self.rows))
+                )  # in C order, as listed ones
+                np.concatenate([known, own], out=matrix)
             if self._own is not None:
                 matrix[COUNT:] = self._own
             self._matrix, self._own = matrix, matrix[COUNT:]
