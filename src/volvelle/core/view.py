@@ -87,7 +87,7 @@ class JobView:
             if isinstance(self.rows, list):
                 matrix = self._listed([*floats[:KNOWN_COLUMNS], *floats[COLUMNS:]])
             else:
-                matrix = np.empty((len(floats) - COLUMNS + COUNT, len(self.rows)))
+                matrix = np.empty((len(floats) - COLUMNS + COUNT, len(self.rows)))  # in C order
                 floats[:KNOWN_COLUMNS].take(self.rows, 1, matrix[:COUNT], "clip")
                 floats[COLUMNS:].take(self.rows, 1, matrix[COUNT:], "clip")
             if self._own is not None:

@@ -65,9 +65,10 @@ class Look(NamedTuple):
             seconds = (work / matrix[REQUEST_RATE])[None, :]
             gap = np.maximum(matrix[START_GAP], matrix[RESTORE])
         else:
-            table, wide = view.rates(), matrix[GPUS].astype(np.int64)
+            table, wide = view.rates(), np.ceil(matrix[GPUS]).astype(np.int64)
             within = np.minimum(wide, table.shape[2] - 1)
             rates = np.where(wide == within, table[jobs.curve, kinds[:, None], within], 0.0)
+            rates = rates * (matrix[GPUS] / wide)
             able = (matrix[TYPES].astype(np.int64) >> kinds[:, None]) & 1
             seconds = np.full(rates.shape, np.inf)
             np.divide(work, rates, out=seconds, where=(rates > 0.0) & (able == 1))
