@@ -7,8 +7,8 @@ import pytest
 from systems_here import needs
 from trace_samples import SAMPLES
 
-from volvelle.model.job import Recorded
 from volvelle.durations import parse_duration
+from volvelle.model.job import Recorded
 from volvelle.model.problems import Problem
 from volvelle.workload.readers.mapping import parse_map, profiles, read_profile
 from volvelle.workload.readers.own import COLUMNS
