@@ -56,7 +56,6 @@ DECIDES = {
 MUST = {
     "slurm": "enters each job in the controller's queue and books, runs a main pass after every event and a "
     "backfill pass every bf_interval in which something changed, in which it plans all jobs that wait",
-    "kueue": "tries all workloads that were set aside again, one of each shape a cycle, when quota is freed",
     "chronus": "reserves anew for guaranteed jobs whenever a best-effort lease ends, and tells each job with "
     "deadlines what is guaranteed to it",
 }

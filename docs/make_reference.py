@@ -50,7 +50,7 @@ said of each. Exclusive nodes are given under all but `pollux` and others where 
 themselves (`locality=true`); jobs that want them are rejected there."""
 
 PLACEMENTS = """Which GPUs a job gets: `--placement NAME`. `none` only counts GPUs: it is the
-quickest, allows fractions of GPUs, and cannot follow nodes that come and go
+quickest, lets a job stand on parts of several GPUs, and cannot follow nodes that come and go
 ([why](../decisions/0008-counting-refuses-node-changes.md))."""
 
 ADMISSIONS = """Who may enter: `--admission NAME`. Jobs wait in the admission queue by submission;

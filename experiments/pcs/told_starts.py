@@ -1,4 +1,4 @@
-"""Starts as a server tells them: how many jobs start by the told P50, in each class of observable state.
+"""Times as a server tells them: how many jobs start and finish by them, in each class of observable state.
 
     python experiments/pcs/told_starts.py [--policies srsf,las]
 
@@ -27,11 +27,15 @@ from volvelle.workload.workload import Workload
 
 
 class Server:
-    """Forecasts at each submission; ``told`` and ``forecast`` starts of jobs that waited then, by number."""
+    """Forecasts at each submission, by number: ``told`` and ``forecast`` starts of jobs that waited then.
+
+    finish: P50 and P90 of all jobs.
+    """
 
     def __init__(self) -> None:
         self.told: dict[int, float] = {}
         self.forecast: dict[int, float] = {}
+        self.finish: dict[int, tuple[float, float]] = {}
         self._calibration = ForecastCalibration()
         self._ended: list[tuple[int, float]] = []
 
@@ -51,13 +55,15 @@ class Server:
         result = Fork(scheduler).until()
         told, first = self._calibration.tell(scheduler, dict(submit_times(scheduler)), result)
         for number in first:
-            start = told[number].start
+            start, p50, p90 = told[number].start, told[number].p50, told[number].p90
+            if p50 is not None and p90 is not None:
+                self.finish[number] = p50, p90
             if start is not None and not holds_gpus(scheduler, number):
                 self.told[number], self.forecast[number] = start, result.upcoming[number]
 
 
 class Row(NamedTuple):
-    """A class of jobs of a run: the shares that start by the told time, and by the forecast one."""
+    """A class of jobs of a run: the shares that start by the told or forecast time, and end by P50 or P90."""
 
     trace: str
     policy: str
@@ -65,6 +71,8 @@ class Row(NamedTuple):
     jobs: int
     told: float
     forecast: float
+    p50: float
+    p90: float
 
     @property
     def half(self) -> bool:
@@ -96,8 +104,11 @@ def rows(window: Window, policy: str, jobs: int) -> Iterator[Row]:
     for column, name in enumerate(STATE_CLASSES):
         for place in np.unique(places[:, column]).tolist():
             members[f"{name} {place}"] = places[:, column] == place
+    ends = np.array([server.finish[n] for n in numbers]).T
+    by_p50, by_p90 = (held(outcomes.finish[numbers], bound) for bound in ends)
     for name, mine in members.items():
-        shares = float(by_told[mine].mean()), float(by_forecast[mine].mean())
+        kinds = (by_told, by_forecast, by_p50, by_p90)
+        shares = (float(of[mine].mean()) for of in kinds)
         yield Row(window.trace, policy, name, int(mine.sum()), *shares)
 
 
@@ -139,6 +150,8 @@ def main() -> None:
                     f"{sum(row.forecast * row.jobs for row in runs) / jobs:.1%}",
                     f"{sum(row.told * row.jobs for row in runs) / jobs:.1%}",
                     kept,
+                    f"{sum(row.p50 * row.jobs for row in runs) / jobs:.1%}",
+                    f"{sum(row.p90 * row.jobs for row in runs) / jobs:.1%}",
                 )
             )
             if not chosen:
@@ -154,6 +167,7 @@ def main() -> None:
         (
             *("policy", "constants chosen on it", "jobs that waited", "start by the forecast time"),
             *("start by the told time", "classes with 40 to 60 %"),
+            *("finish by P50", "finish by P90"),
         ),
         lines,
     )

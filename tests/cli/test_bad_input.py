@@ -108,8 +108,9 @@ def test_a_command_of_another_name_leads_to_ours(volvelle: Volvelle) -> None:
         ("what-if", "See: volvelle why JOB, submit --dry-run"),
         ("squeue", "See: volvelle queue"),
         ("cancl", "Did you mean 'cancel'?"),
+        ("policy fifo", "To set a policy: volvelle policy set NAME"),
     ):
-        ran = volvelle(name)
+        ran = volvelle(*name.split())
         assert ran.status == 2
         assert said in " ".join(ran.err.replace("│", " ").split())
 

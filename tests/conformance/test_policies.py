@@ -79,7 +79,7 @@ VARIANTS = [
     "drf:by=job,round=30",
     "gavel-las:aware=false,round=30",
     "gavel-hierarchical:within=fifo,round=30",
-    "gavel-ftf:aware=false,round=30",
+    "gavel-ftf:aware=false,steps=true,round=30",
     "gavel-fifo:aware=false,reallocate=100,round=30",
     "pcs:thresholds=20/100,disparity=1,efficiency=0.8",
     "pcs:thresholds=20/100,disparity=1,efficiency=0.8,whole=true,turn=20",

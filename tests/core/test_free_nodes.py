@@ -62,6 +62,7 @@ def test_a_kernel_places_as_its_placement_chooses(
     for gpu_type in range(len(resources.types)):
         before, row = resources.free_for(gpu_type), 0
         state.jobs.slot[row] = -1
+        state.jobs.gpus[row] = float(gpus)
         state.jobs.target[row], state.jobs.target_type[row] = float(gpus), float(gpu_type)
         placed = place(state, Rules(), row)
         assert placed == (before.sum() >= gpus)

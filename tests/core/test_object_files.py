@@ -23,6 +23,7 @@ from volvelle.core.machine_code.kinds import NoCompiler, NotCompilable
 from volvelle.core.machine_code.loading import address, called
 from volvelle.core.paying import COMPILED_FROM, LOADED_FROM, machine_code_pays
 from volvelle.core.policy import policies
+from volvelle.core.registry import load_file
 from volvelle.model.problems import Problem
 
 FACTOR = 3.0
@@ -392,6 +393,22 @@ def test_the_stamp_follows_the_numbers_and_kernels_that_are_named(
     monkeypatch.setattr(sys.modules[__name__], "FACTOR", 3.0)
     assert stamp(scaled) == before
     assert stamp(scaled, "another signature") != before
+
+
+def test_a_users_file_that_is_moved_is_not_compiled_again(tmp_path: Path) -> None:
+    files_there = [tmp_path / place / "own.py" for place in ("here", "there")]
+    for file in files_there:
+        file.parent.mkdir()
+        file.write_text(
+            "from volvelle.core.compiled import kernel\n"
+            "@kernel\ndef inverse(number: float) -> float:\n    return 1.0 / number\n"
+            "@kernel\ndef twice(number: float) -> float:\n    return 2.0 * inverse(number)\n"
+        )
+    here, there = map(load_file, files_there)
+    signature = (float, float)
+    assert loading.name_of(here.twice, signature) == loading.name_of(there.twice, signature)
+    there.inverse.__module__ = "volvelle.inverse"  # divides by zero as ours do
+    assert loading.name_of(here.twice, signature) != loading.name_of(there.twice, signature)
 
 
 def test_the_stamp_follows_the_arrays_that_are_named(monkeypatch: pytest.MonkeyPatch) -> None:

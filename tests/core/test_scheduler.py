@@ -95,10 +95,28 @@ def test_a_job_that_runs_only_where_it_does_not_fit_is_rejected() -> None:
     assert decision.rejected[0].reason == "makes no progress on a or b GPUs"
 
 
-def test_fractions_of_gpus_are_rejected_where_gpus_are_named() -> None:
-    scheduler = scheduler_of("1x2", placement="first-free")
-    decision = scheduler.handle(0.0, [submit(linear_job(0, 0.0, 0.5, 1.0), 0)])
-    assert decision.rejected[0].reason == "wants 0.5 GPUs, the placement gives whole ones"
+@pytest.mark.parametrize(
+    ("job", "placement", "reason"),
+    [
+        (linear_job(0, 0.0, 0.5, 1.0), "buddy", "this policy and placement give whole ones"),
+        (
+            linear_job(0, 0.0, 1.5, 1.0),
+            "first-free",
+            "by name a job has whole ones or a part of one",
+        ),
+        (
+            linear_job(0, 0.0, 0.5, 1.0, max_gpus=2.0),
+            "first-free",
+            "by name a job has whole ones or a part of one",
+        ),
+    ],
+)
+def test_fractions_that_no_gpu_by_name_could_give_are_rejected(
+    job: Job, placement: str, reason: str
+) -> None:
+    scheduler = scheduler_of("1x2", placement=placement)
+    decision = scheduler.handle(0.0, [submit(job, 0)])
+    assert decision.rejected[0].reason == f"wants {job.spec.gpus:g} GPUs, {reason}"
 
 
 def test_fractions_of_gpus_share_one_where_they_are_counted() -> None:

@@ -2,9 +2,10 @@
 
 All its policies are elastic and take GPUs back from jobs later in the order at every event, FIFO
 too. Its SRSF (what it calls Tiresias) goes by remaining seconds at full width x the most GPUs a job can
-use, as ours does.
+use, as ours does; ours takes keys as equal that differ by less than sums of floats are right to.
 """
 
+from math import inf
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +13,10 @@ import pytest
 from references import Reference, pcs_workload, run
 
 from volvelle.metrics.fairness import fair_finish
+from volvelle.model.arrays import FloatColumn
 from volvelle.model.cluster import parse_cluster
+from volvelle.workload.reading import read_trace
+from volvelle.workload.workload import Workload
 
 POLICY = {"FIFO": "fifo:preemptive=true,elastic=true", "SRSF": "srsf:elastic=true"}
 
@@ -51,6 +55,50 @@ def test_every_job_fares_as_in_the_simulator(shared: Path, case: str, simulated:
         assert np.count_nonzero(submitted == submitted[row]) == 2
     else:
         assert differ == []
+
+
+def test_six_of_2465_jobs_end_otherwise_where_keys_differ_in_their_last_digits(
+    shared: Path,
+) -> None:
+    """Under `srsf`, where submission decides; in none under `tiresias-shortest`, which keeps all digits."""
+    speedups = shared / "golden" / "pcs" / "speedup_tables.csv"
+    trace = shared / "data" / "philly-pcs" / "trace_0e4a51.csv"
+    workload = read_trace(trace, options={"speedups": speedups})
+    theirs, cluster = restated(workload, 64), parse_cluster("1x64")
+    for policy, otherwise in (("tiresias-shortest", 0), (POLICY["SRSF"], 6)):
+        ours = run(workload, policy, cluster).finish
+        assert np.count_nonzero(abs(ours - theirs) > 1e-3) == otherwise
+
+
+def restated(workload: Workload, gpus: int) -> FloatColumn:
+    """When each job ends where its SRSF sorts the list of jobs anew at each event."""
+    most = [int(job.spec.gpus) for job in workload]
+    models = [job.truth.throughput for job in workload]
+    rates = [
+        [0.0, *map(model.rate, range(1, n + 1))] for model, n in zip(models, most, strict=True)
+    ]
+    left = [job.truth.work for job in workload]
+    comes = [*(job.spec.submit_time for job in workload), inf]
+    ended, now, coming = np.zeros(len(left)), 0.0, 0
+    line: list[int] = []
+    rate: dict[int, float] = {}
+    while line or comes[coming] < inf:
+        ends = {job: round(now + left[job] / rate[job], 6) for job in line if rate[job] > 0}
+        at = min([comes[coming], *ends.values()])
+        for job in ends:
+            left[job] = max(left[job] - rate[job] * (at - now), 0.0)
+        now, over = at, [job for job, end in ends.items() if end == at]
+        ended[over] = now
+        line = [job for job in line if job not in over]
+        if not over:
+            line.append(coming)
+            coming += 1
+        line.sort(key=lambda job: left[job] * most[job] / rates[job][-1])
+        free = gpus
+        for job in line:
+            given = min(free, most[job])
+            rate[job], free = rates[job][given], free - given
+    return ended
 
 
 @pytest.mark.parametrize("case", GPUS)

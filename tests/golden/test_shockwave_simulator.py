@@ -8,14 +8,16 @@ another thing than what the file calls Themis, and fares better (mean JCT 7,200 
 2.0 against 2.8). A round is 120 s, a start or resume costs 20 s. The worst rho is what its files call
 static: completion time over profile run time times jobs per GPU.
 
-Makespans are within 3.2 % and mean completion times within 5 %, but for OSSP's (`APART`). Job by job
-agreement is pinned, not reached (`MEDIANS`): only AlloX on 220 jobs has most within 1 %. What explains it
-is what we do not repeat, as the README of the reference results lists it: there a change of batch size
-comes a round late, is rounded up to whole epochs (work for nothing), and may hold a job's GPUs for rounds
-in which it does nothing; a round ends with its slowest job, a little before 120 s; its FIFO interrupts 102
-of 120 jobs, of which it stops none for another; of the many optima of its programs an interior-point solver
-picks one, a simplex another (of MST the one in which jobs alike take turns, ``ties=alike``); its Themis
-counts the steps that a change of batch size takes away as steps done.
+Makespans are within 3.2 % (`MAKESPAN`) and mean completion times within 5 %, but for OSSP's (`APART`).
+Job by job agreement is pinned, not reached (`MEDIANS`): only AlloX on 220 jobs has most within 1 %.
+What explains it is what we do not repeat, as the README of the reference results lists it: there a change of
+batch size comes a round late, is rounded up to whole epochs (work for nothing), and may hold a job's GPUs
+for rounds in which it does nothing; a round ends with its slowest job, a little before 120 s; its FIFO
+interrupts 102 of 120 jobs, of which it stops none for another; of the many optima of its programs an
+interior-point solver picks one, a simplex another (of MST the one in which jobs alike take turns,
+``ties=alike``; of Themis, which on 220 jobs leaves half of the GPUs open in each allocation, the centre,
+``ties=centre``); its Themis counts the steps that a change of batch size takes away as steps done
+(``steps=true``); and no such change has it work fractions out anew.
 """
 
 import csv
@@ -38,7 +40,7 @@ from volvelle.workload.reading import read_trace
 POLICIES = {
     "fifo": "fifo:round=120",
     "max_min_fairness": "gavel-las:round=120",
-    "finish_time_fairness": "gavel-ftf:round=120",
+    "finish_time_fairness": "gavel-ftf:round=120,steps=true,ties=centre",
     "min_total_duration": "gavel-makespan:round=120",
     "max_sum_throughput_perf": "gavel-throughput:round=120,steps=true,ties=alike",
     "gandiva_fair": "gandiva-fair:round=120",
@@ -60,13 +62,13 @@ SMALL, LARGE = Trace("120_jobs_32_gpus", "120_32", 32), Trace("220_jobs_64_gpus"
 MEDIANS = {
     ("120_32", "fifo"): 0.028,
     ("120_32", "max_min_fairness"): 0.042,
-    ("120_32", "finish_time_fairness"): 0.128,
+    ("120_32", "finish_time_fairness"): 0.046,
     ("120_32", "min_total_duration"): 0.012,
     ("120_32", "max_sum_throughput_perf"): 0.018,
     ("120_32", "gandiva_fair"): 0.019,
     ("120_32", "allox"): 0.049,
     ("220_64", "max_min_fairness"): 0.021,
-    ("220_64", "finish_time_fairness"): 0.108,
+    ("220_64", "finish_time_fairness"): 0.025,
     ("220_64", "min_total_duration"): 0.009,
     ("220_64", "max_sum_throughput_perf"): 0.018,
     ("220_64", "gandiva_fair"): 0.041,
@@ -78,8 +80,8 @@ APART = {("220_64", "min_total_duration"): 0.058}
 """Mean completion times that are not within 5 %. Every X that ends all jobs by the least makespan is optimal
 for OSSP; its solver answers from inside the set of those up to 5 % worse, ours with a corner of the best."""
 
-RHO = {("220_64", "finish_time_fairness"): 0.353}
-"""Worst rhos, which are those of one job each, that are not within 10 %."""
+MAKESPAN = {("120_32", "finish_time_fairness"): -0.042}
+"""Makespans that are not within 3.2 %; with the throttle this one is 0.2 % shorter."""
 
 PUBLISHED_MAKESPAN, PUBLISHED_RHO = 24_418.0, 2.0
 """The largest of the published runs of Shockwave on the 120 jobs."""
@@ -132,17 +134,19 @@ def test_averages_are_those_of_the_simulator(
     golden = shared / "golden" / "shockwave"
     reference = json.loads((golden / f"summary_{file}.json").read_text())
     outcomes = run(shared, tmp_path, policy + ("" if trace is SMALL else THROTTLE), trace=trace)
-    assert outcomes.finish.max() == pytest.approx(reference["makespan_s"], rel=0.032)
+    later = outcomes.finish.max() / reference["makespan_s"] - 1
+    if key in MAKESPAN:
+        assert later == pytest.approx(MAKESPAN[key], abs=0.002)
+    else:
+        assert abs(later) <= 0.032
     longer = outcomes.jct.mean() / reference["avg_jct_s"] - 1
     if key in APART:
         assert longer == pytest.approx(APART[key], abs=0.002)
     else:
         assert abs(longer) <= 0.05
-    fairness = static_rho(shared, outcomes, trace).max() / reference["worst_ftf"] - 1
-    if key in RHO:
-        assert fairness == pytest.approx(RHO[key], abs=0.005)
-    else:
-        assert abs(fairness) <= 0.10
+    assert static_rho(shared, outcomes, trace).max() == pytest.approx(
+        reference["worst_ftf"], rel=0.10
+    )
     with (golden / f"perjob_{file}.csv").open(encoding="utf-8", newline="") as lines:
         theirs = {row["job_id"]: float(row["jct_s"]) for row in csv.DictReader(lines)}
     jct = np.array([theirs[spec.id] for spec in outcomes.specs])

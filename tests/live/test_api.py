@@ -344,6 +344,9 @@ def test_the_schema_is_named_where_a_key_is_wrong_and_not_a_value(api: ApiFixtur
     assert value["hint"] == ""
     key = dana.post("/v1/jobs", json=TRAIN | {"gpu": 3}).json()
     assert key["hint"] == "see: /openapi.json of this server"
+    state = dana.get("/v1/jobs", params={"state": "wating"}).json()["detail"]
+    assert state.startswith("key 'state' is 'wating'")
+    assert state.endswith(" or 'rejected' (did you mean 'waiting'?)")
 
 
 def test_a_change_answers_with_what_its_user_should_know(api: ApiFixture) -> None:

@@ -392,6 +392,7 @@ def test_a_job_is_submitted_after_it_was_asked_about_and_changed(site: Site) -> 
     page.wait_for_selector("h1:has-text('asked first')")
     number = int(page.url.rpartition("/")[2])
     page.get_by_role("button", name="Change").click()
+    assert page.get_by_label("Takes about").input_value() == "1h 00m"
     page.get_by_label("Takes about").fill("2h")
     page.keyboard.press("Enter")
     page.wait_for_selector(f"#status:has-text('Job {number} is changed.')")

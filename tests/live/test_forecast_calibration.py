@@ -13,7 +13,11 @@ from volvelle.core.forecast import Forecast
 from volvelle.core.fork import Fork
 from volvelle.core.journal import Header
 from volvelle.core.scheduler import Scheduler
-from volvelle.live.forecasts.calibration import ForecastCalibration, PastForecast
+from volvelle.live.forecasts.calibration import (
+    SECONDS_BESIDE,
+    ForecastCalibration,
+    PastForecast,
+)
 from volvelle.live.forecasts.forecast_update import ForecastUpdate, forecast_jobs
 from volvelle.live.forecasts.forecaster import Forecaster
 from volvelle.live.forecasts.what_if import forecast_cluster, forecast_request, new_nodes
@@ -181,22 +185,23 @@ def test_told_times_of_a_queue_are_its_forecast_stretched_by_one_factor(
     for number, each in told.items():
         assert each.start is not None and each.p50 is not None and each.p90 is not None
         pairs = ((each.p50, forecast.finish[number]), (each.start, forecast.upcoming[number]))
-        factors.update((then - now) / (at - now) for then, at in pairs if at > now)
+        least = now - SECONDS_BESIDE
+        factors.update((then - least) / (at - least) for then, at in pairs if at > now)
         assert now <= each.p50 <= each.p90
     assert max(factors) == pytest.approx(min(factors))
     assert (min(factors) == pytest.approx(1.0)) is (jobs < 20)
 
 
 def test_starts_are_learned_from_and_a_restored_calibration_tells_the_same() -> None:
-    """Jobs that say 100 s and run for 10 wait a tenth of what is forecast, of one or two before them."""
+    """Jobs that say 1,000 s and run for 100 wait a tenth of what is forecast, of one or two before them."""
     calibration, scheduler, past = (
         ForecastCalibration(),
         scheduler_of(None),
         dict[int, PastForecast](),
     )
     for number in range(1, 60):
-        scheduler.now = now = 10.0 * number
-        spec = JobSpec(id=str(number), submit_time=now, gpus=1.0, estimate_seconds=100.0)
+        scheduler.now = now = 100.0 * number
+        spec = JobSpec(id=str(number), submit_time=now, gpus=1.0, estimate_seconds=1000.0)
         events: list[Event] = [JobSubmitted(now, number, spec)]
         if number > 1:
             attempt = attempt_number(scheduler, number - 2)
@@ -208,17 +213,25 @@ def test_starts_are_learned_from_and_a_restored_calibration_tells_the_same() -> 
         scheduler.handle(now, events)
         update = forecast_jobs(scheduler.fork(), now, calibration, 0.0)
         for one in update.first:
-            submitted = 10.0 * one.number
+            submitted = 100.0 * one.number
             past[one.number] = PastForecast(
-                one.number, submitted, one.finish, 1.0, 100.0, start=one.start
+                one.number, submitted, one.finish, 1.0, 1000.0, start=one.start
             )
-    assert update.times[number].start == pytest.approx(now + 10.0, abs=2.0)
+    assert update.times[number].start == pytest.approx(now + 100.0, abs=20.0)
     restored = ForecastCalibration()
     restored.replay(past.values())
     told = forecast_jobs(scheduler.fork(), now, restored, 0.0).times
     for job, times in update.times.items():
         assert told[job].p50 == pytest.approx(times.p50, rel=0.01)
         assert told[job].p90 == pytest.approx(times.p90, rel=0.05)
+
+
+def test_seconds_that_all_jobs_lose_do_not_stretch_a_long_one() -> None:
+    """Jobs of 1 s that take 1.6 tell little of one of ten minutes."""
+    calibration, scheduler = ForecastCalibration(), scheduler_of(None)
+    calibration.replay(PastForecast(n, -100.0, -99.0, 1.0, 1.0, ended=-98.4) for n in range(1, 30))
+    p50 = calibration.ask(scheduler, 0, None, 600.0).p50
+    assert p50 is not None and 600.0 < p50 < 700.0
 
 
 def test_a_forecaster_that_is_hurried_takes_the_next_scheduler_without_a_pause() -> None:

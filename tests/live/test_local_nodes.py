@@ -124,14 +124,29 @@ def list_gpus(folder: Path, monkeypatch: pytest.MonkeyPatch, *lines: str) -> Non
     monkeypatch.setenv("PATH", str(folder), prepend=":")
 
 
+H100 = "GPU {}: NVIDIA H100 80GB HBM3 (UUID: GPU-{})"
+L40S = "GPU {}: NVIDIA L40S (UUID: GPU-{})"
+CUT = (
+    "GPU 0: NVIDIA A100-SXM4-80GB (UUID: GPU-a)",
+    "  MIG 1g.10gb     Device  0: (UUID: MIG-b-1)",
+    "  MIG 1g.10gb     Device  1: (UUID: MIG-b-2)",
+    "GPU 1: NVIDIA A100-SXM4-80GB (UUID: GPU-c)",
+)
+
+
 @pytest.mark.parametrize(
     ("lines", "visible", "cluster", "devices"),
     [
-        (("0, NVIDIA H100 80GB HBM3", "1, NVIDIA H100 80GB HBM3"), None, "1x2:h100", "0,1"),
-        (("0, Tesla V100-SXM2-16GB", "1, NVIDIA A100-SXM4-80GB"), None, "1x2", "0,1"),
-        (("0, NVIDIA L40S", "1, NVIDIA L40S"), "1", "1x1:l40s", "1"),
-        (("0, NVIDIA L40S",), "MIG-a-1,MIG-a-2", "1x2:l40s", "MIG-a-1,MIG-a-2"),
-        (("0, NVIDIA L40S",), "-1", "None", ""),
+        ((H100.format(0, "a"), H100.format(1, "b")), None, "1x2:h100", "0,1"),
+        ((H100.format(0, "a"), L40S.format(1, "b")), None, "1x2", "0,1"),
+        ((L40S.format(0, "a"), L40S.format(1, "b")), "1", "1x1:l40s", "1"),
+        ((L40S.format(0, "a"), L40S.format(1, "b")), "GPU-b", "1x1:l40s", "GPU-b"),
+        ((L40S.format(0, "a"),), "MIG-a-1,MIG-a-2", "1x2:l40s", "MIG-a-1,MIG-a-2"),
+        ((L40S.format(0, "a"),), "-1", "None", ""),
+        (CUT[:3], None, "1x2:a100-1g.10gb", "MIG-b-1,MIG-b-2"),
+        (CUT, None, "1x3", "MIG-b-1,MIG-b-2,1"),
+        (CUT, "0", "1x2:a100-1g.10gb", "MIG-b-1,MIG-b-2"),
+        (CUT, "MIG-b-2", "1x1:a100-1g.10gb", "MIG-b-2"),
         (("No devices were found",), None, "None", ""),
     ],
 )
@@ -159,7 +174,7 @@ def test_real_gpus_are_assigned_by_their_numbers(
     harness: LocalHarness, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The program that lists them stands in for a machine with four."""
-    list_gpus(tmp_path, monkeypatch, "0", "1", "2", "3")
+    list_gpus(tmp_path, monkeypatch, *(H100.format(gpu, gpu) for gpu in range(4)))
     harness.open()
     harness.start(command=("sh", "-c", "echo $CUDA_VISIBLE_DEVICES $VOLVELLE_GPUS"), first=1)
     harness.end()
@@ -169,7 +184,7 @@ def test_real_gpus_are_assigned_by_their_numbers(
 def test_a_cluster_of_more_gpus_than_there_are_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    list_gpus(tmp_path, monkeypatch, "0")
+    list_gpus(tmp_path, monkeypatch, H100.format(0, "a"))
     context = ExecutorContext(parse_cluster("2x4"), tmp_path / "executor", "token")
     with pytest.raises(Problem, match="the cluster has 8 GPUs, this machine 1"):
         executors.make("local").open(context, print)

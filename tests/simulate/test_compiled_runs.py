@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from systems_here import of
+from systems_here import needs, of
 
 from volvelle.core import columns
 from volvelle.core.composition import WrittenComposition
@@ -135,6 +135,16 @@ def test_many_jobs_at_once_find_room() -> None:
     )
     np.testing.assert_array_equal(compiled.finish, interpreted.finish)
     np.testing.assert_array_equal(compiled.preemptions, interpreted.preemptions)
+
+
+@needs("allox")
+def test_columns_of_jobs_are_in_one_order_interpreted_and_compiled() -> None:
+    """Of loops that Python calls with them one object file serves both; allox has columns of its own."""
+    jobs = [linear_job(n, 0.0, 1.0, 50.0) for n in range(3)]
+    scenario = Scenario.of(parse_cluster("1x2"), jobs, policy="allox")
+    for compiled, rows in ((False, [2, 0, 1]), (True, np.array([2, 0, 1]))):
+        state = happen(scenario, compiled=compiled).scheduler.state
+        assert JobView(state, 0.0, rows).matrix.flags.c_contiguous
 
 
 @settings(max_examples=20)

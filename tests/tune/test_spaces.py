@@ -2,11 +2,14 @@
 
 import re
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from volvelle.core.policy import policies
+from volvelle.model.job import Job, JobSpec, Truth
+from volvelle.model.throughput import Linear, PerType
 from volvelle.simulate.sources import generated
 
 HISTORY = generated("lognormal:jobs=240,load=1.5", 3, 16).workload
@@ -15,6 +18,15 @@ HISTORY = generated("lognormal:jobs=240,load=1.5", 3, 16).workload
 def spaces() -> list[str]:
     jobs = HISTORY.jobs
     return [name for name, part in policies.all().items() if part.search_space(jobs) is not None]
+
+
+def test_rates_by_gpu_type_make_spaces_of_finite_numbers() -> None:
+    rates = Truth(work=9e3, throughput=PerType({"a": Linear(1.0), "b": Linear(2.0)}))
+    jobs = [Job(JobSpec(id=name, submit_time=0.0), rates) for name in "xyz"]
+    for policy in spaces():
+        space = policies.get(policy).search_space(jobs)
+        assert space is not None
+        assert np.isfinite([(one.low, one.high) for one in space.dimensions]).all(), policy
 
 
 @pytest.mark.parametrize("policy", spaces())

@@ -102,8 +102,14 @@ def test_demand_above_what_there_is_of_a_type_is_found(trace: Path) -> None:
 
 
 def test_a_type_that_goes_into_no_line_is_not_proposed() -> None:
-    odd = Job(JobSpec(id="a", submit_time=0.0, gpu_types=("Tesla V100",)), Truth(work=5.0))
-    assert proposed_cluster(seen_types(Workload([odd]))) == ""
+    def line(gpu_type: str) -> str:
+        job = Job(JobSpec(id="a", submit_time=0.0, gpu_types=(gpu_type,)), Truth(work=5.0))
+        return proposed_cluster(seen_types(Workload([job])))
+
+    assert line("V100 (32 GB)") == ""
+    assert line("Tesla V100") == "--cluster '1x1:Tesla V100'"
+    (node,) = parse_cluster("1x1:Tesla V100").nodes
+    assert (node.name, node.gpu_type) == ("Tesla-V100-0", "Tesla V100")
 
 
 def test_nodes_are_as_large_as_what_jobs_of_several_nodes_had_of_each(tmp_path: Path) -> None:

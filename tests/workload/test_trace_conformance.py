@@ -3,7 +3,7 @@
 import gzip
 import random
 import shutil
-from importlib.metadata import EntryPoint
+from importlib.metadata import EntryPoint, EntryPoints
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -204,8 +204,8 @@ class Lab(RowFormat):
 def test_a_format_of_an_installed_package_is_guessed_like_ours(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    entries = {"volvelle.traces": [EntryPoint("lab", f"{__name__}:Lab", "volvelle.traces")]}
-    monkeypatch.setattr(registry, "entry_points", lambda group: entries[group])
+    entries = EntryPoints([EntryPoint("lab", f"{__name__}:Lab", "volvelle.traces")])
+    monkeypatch.setattr(registry, "plugged_in", lambda: entries)
     found = Catalogue[type[TraceFormat]](
         formats.kind, formats.plural, formats.package, formats.group
     )

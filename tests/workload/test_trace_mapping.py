@@ -7,6 +7,7 @@ import pytest
 from systems_here import needs
 from trace_samples import SAMPLES
 
+from volvelle.durations import parse_duration
 from volvelle.model.job import Recorded
 from volvelle.model.problems import Problem
 from volvelle.workload.readers.mapping import parse_map, profiles, read_profile
@@ -493,9 +494,12 @@ def test_spreadsheets_and_unknown_dates_say_what_to_do(tmp_path: Path) -> None:
         read_trace(tmp_path / "jobs.xlsx")
     path = tmp_path / "words.csv"
     path.write_text("submit_time,gpus,duration\nNov 3 2026 9:15AM,4,60\n")
-    with pytest.raises(Problem, match="Say how its times are written: --dates FORMAT, as in"):
+    with pytest.raises(Problem, match="its times are written: --dates '%b %d %Y %I:%M%p'"):
         read_trace(path)
     assert len(read_trace(path, dates="%b %d %Y %I:%M%p")) == 1
+    path.write_text("submit_time,gpus,duration\n3rd of November,4,60\n")
+    with pytest.raises(Problem, match="Say how its times are written: --dates FORMAT, as in"):
+        read_trace(path)
 
 
 def test_an_order_of_day_and_month_that_no_date_shows_is_said(tmp_path: Path) -> None:
@@ -566,12 +570,69 @@ def test_a_table_with_american_names_and_dates_is_read_as_is_suggested(tmp_path:
         ("24.12.2026", "--dates %d.%m.%Y"),
         ("24/12/26 9:05", "--dates '%d/%m/%y %H:%M'"),
         ("03/04/2026", "--dates %m/%d/%Y, or with %d before %m where the day comes first"),
+        ("2026/11/03 10:00", "--dates '%Y/%m/%d %H:%M'"),
+        ("09 Mar 2026 08:08:01", "--dates '%d %b %Y %H:%M:%S'"),
+        ("March 9, 2026 8:08 PM", "--dates '%B %d, %Y %I:%M %p'"),
+        ("9-Mar-2026", "--dates %d-%b-%Y"),
         ("2026-11-03 10:00:00", ""),
         ("1.5", ""),
     ],
 )
 def test_dates_are_suggested_by_how_times_are_written(text: str, option: str) -> None:
     assert suggested_dates([text]) == option
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ('when,gpus,duration\n0,1,"33,608"\n', "commas in numbers are taken to stand between"),
+        ("when,gpus,duration\n46090.5,1,33608\n", "say --map submit_time=when:d"),
+    ],
+)
+def test_numbers_as_spreadsheets_write_them_are_read_and_said(
+    tmp_path: Path, text: str, said: str
+) -> None:
+    path = tmp_path / "sheet.csv"
+    path.write_text(text)
+    workload = read_trace(path, columns={"submit_time": "when"})
+    assert workload.durations.tolist() == [33608.0]
+    assert workload.report is not None and said in workload.report.assumed[0]
+
+
+def test_a_table_below_a_title_and_times_without_a_date_say_what_to_do(tmp_path: Path) -> None:
+    path = tmp_path / "report.csv"
+    path.write_text("Usage\nof March\n\nname,submitted,gpus\na,0,1\nb,0,1\n")
+    with pytest.raises(
+        Problem, match="has 2 lines above the names of its columns, 'name,submitted,"
+    ):
+        read_trace(path)
+    path.write_text("submit_time,gpus,duration\n08:08,1,60\n")
+    with pytest.raises(Problem, match="Put the date and the time of day into one column"):
+        read_trace(path)
+    path.write_text("when,gpus,duration,card\n0,1,60,NVIDIA H100\n0,1,60,T4\n")
+    with pytest.raises(Problem, match="gpu_type=card"):
+        read_trace(path)
+    path.write_text("1,ada,2026-03-09,2\n")
+    with pytest.raises(Problem, match="has a number among the names of its columns"):
+        read_trace(path)
+    path.write_text("Start,End,GPUs\n0,9,2\n")
+    with pytest.raises(Problem, match="without one, the start stands for it"):
+        read_trace(path)
+
+
+@pytest.mark.parametrize("text", ["1 day, 2:03:04", "1 days 02:03:04", "1-02:03:04"])
+def test_lengths_are_read_as_python_and_slurm_write_them(text: str) -> None:
+    assert parse_duration(text) == 93784.0
+
+
+def test_sacct_with_commas_is_slurms(tmp_path: Path) -> None:
+    path = tmp_path / "sacct.csv"
+    path.write_text(
+        "JobID,Submit,Start,End,State,AllocTRES\n"
+        '1,2026-03-09T08:00:00,2026-03-09T08:10:00,2026-03-09T09:00:00,COMPLETED,"cpu=4,gres/gpu=2"\n'
+    )
+    (job,) = read_trace(path)
+    assert (job.spec.gpus, job.truth.work) == (2.0, 2 * 3000.0)
 
 
 def test_rows_far_below_say_whether_the_month_comes_first(tmp_path: Path) -> None:

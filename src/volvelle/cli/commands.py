@@ -58,7 +58,7 @@ _CALLED_ELSEWHERE: Mapping[str, str] = {
         ("scancel kill stop delete rm", "cancel JOB"),
         ("sinfo node", "nodes"),
         ("sacct past", "history"),
-        ("explain", "why JOB"),
+        ("explain show job info", "why JOB"),
         ("pause suspend", "hold JOB"),
         ("resume unhold continue", "release JOB"),
         ("update edit priority", "change JOB"),

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from volvelle.cli.moments import format_moment, seconds_of
+from volvelle.cli.moments import format_moment, reader_at, seconds_of
 from volvelle.cli.rows import Head
 from volvelle.model.tolerances import SAME_END
 from volvelle.model.units import format_duration
@@ -99,17 +99,19 @@ def _to_come(
 ) -> tuple[float | None, float | None, str]:
     """P50 and P90, of those that have passed now, and what is to be said of that."""
     since = seconds_of(now)
-    late = ", longer than expected" if p50 is not None and p50 < since else ""
-    return p50 and max(p50, since), p90 and max(p90, since), late
+    if p90 is not None and p90 < since:
+        p90 = since
+    if p50 is not None and p50 < since:
+        return since, p90, ", longer than expected"
+    return p50, p90, ""
 
 
 def format_interval(p50: float | None, p90: float | None, now: datetime) -> str:
     """``14:20-15:10``; ``14:20-?`` where P90 is not known yet."""
     if p50 is None:
         return "-"
-    first, last = format_moment(p50, now), format_moment(p90, now)
-    if p90 is None:
-        return f"{first}-?"
+    written = reader_at(now)
+    first, last = written(p50), "?" if p90 is None else written(p90)
     return first if first == last else f"{first}-{last}"
 
 
@@ -191,10 +193,12 @@ def format_measured(measured: list[dict[str, Any]]) -> str:
 def format_risk(job: Job) -> str:
     """How much later than guaranteed, or else than its deadline, a job is expected; empty if it is not."""
     needed = (job["guarantee"] or {}).get("finish_by") or job.get("due")
+    if needed is None:
+        return ""
     for expected, how in (("predicted_p50", "expected"), ("predicted_p90", "at risk: up to")):
         if expected == "predicted_p90" and job["guessed"]:
             continue
-        if needed is not None and job[expected] is not None and job[expected] > needed:
+        if job[expected] is not None and job[expected] > needed:
             return f", {how} {format_duration(job[expected] - needed)} too late"
     return ""
 

@@ -69,7 +69,7 @@ def _at(day: datetime, clock: str, text: str) -> datetime:
 
 def format_moment(seconds: float | None, now: datetime) -> str:
     """A moment (seconds since the epoch) for a reader at ``now``: as short as it is clear."""
-    return "-" if seconds is None else _reader_at(now)(seconds)
+    return "-" if seconds is None else reader_at(now)(seconds)
 
 
 @lru_cache
@@ -79,7 +79,7 @@ def seconds_of(now: datetime) -> float:
 
 
 @lru_cache
-def _reader_at(now: datetime) -> Callable[[float], str]:
+def reader_at(now: datetime) -> Callable[[float], str]:
     """`format_moment` for one reader.
 
     Computed without `datetime`, which takes six times as long: a queue has thousands of moments.

@@ -3,9 +3,10 @@
 import json
 from functools import partial
 from operator import itemgetter
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
 from volvelle.cli import options
 from volvelle.cli.options import Form
@@ -17,7 +18,18 @@ if TYPE_CHECKING:
 _SHOWN = 10
 """Jobs of a dry run that are listed."""
 
-app = typer.Typer(invoke_without_command=True)
+
+class _Commands(TyperGroup):
+    """The commands; the name of a policy is answered with how to set it."""
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """The command of a line."""
+        if self.get_command(ctx, args[0]) is None and not args[0].startswith("-"):
+            ctx.fail(f"No such command {args[0]!r}. To set a policy: volvelle policy set NAME")
+        return super().resolve_command(ctx, args)
+
+
+app = typer.Typer(invoke_without_command=True, cls=_Commands)
 
 
 @app.callback()

@@ -164,8 +164,9 @@ class Beliefs:
         beside = "" if partner < 0 else self._grants.neighbours[partner]
         rate = rate_of(spec, truth, gpus, resources.types[gpu_type], nodes, done, beside)
         if truth.spread_slowdown:
-            apart = resources.nodes_apart(there, int(gpus))
-            rate *= resources.spread_factor(truth.spread_slowdown, int(gpus), nodes, apart)
+            whole = math.ceil(gpus)
+            apart = resources.nodes_apart(there, whole)
+            rate *= resources.spread_factor(truth.spread_slowdown, whole, nodes, apart)
         if len(slots) and (slowdowns := resources.slowdowns.get(spec.variability)) is not None:
             rate /= float(slowdowns[slots].max())
         if truth.sensitivity is None:

@@ -14,7 +14,7 @@ class Eligibility:
         resources: Resources,
         limits: Mapping[str, float],
         *,
-        whole_gpus: bool,
+        parts_of_gpus: bool,
         whole_nodes: bool,
         elastic: bool,
         divides: bool,
@@ -25,7 +25,7 @@ class Eligibility:
         self.most_gpus = max(self._gpus, default=0.0)
         """Of one kind of nodes, on all of them."""
         self._limits = limits
-        self._whole_gpus, self._whole_nodes = whole_gpus, whole_nodes
+        self._parts_of_gpus, self._whole_nodes = parts_of_gpus, whole_nodes
         self._elastic, self._divides = elastic, divides
         self._allowed: dict[tuple[tuple[str, ...], tuple[str, ...]], tuple[int, float]] = {}
         self._node_gpus = [
@@ -48,8 +48,18 @@ class Eligibility:
         limit = self._limits.get(spec.pool)
         if limit is not None and need > limit:
             return f"wants {need:g} GPUs, its pool {spec.pool!r} has {limit:g}"
-        if self._whole_gpus and spec.gpus != int(spec.gpus):
-            return f"wants {spec.gpus:g} GPUs, the placement gives whole ones"
+        if self._resources.named and any(
+            gpus % 1 for gpus in (spec.least_gpus, spec.gpus, spec.most_gpus)
+        ):
+            return self._no_part(spec)
+        return ""
+
+    def _no_part(self, spec: JobSpec) -> str:
+        """Why ``spec``, which asks for a fraction, could not have it by name; nothing if it could."""
+        if not self._parts_of_gpus:
+            return f"wants {spec.gpus:g} GPUs, this policy and placement give whole ones"
+        if spec.elastic or spec.gpus > 1:
+            return f"wants {spec.gpus:g} GPUs, by name a job has whole ones or a part of one"
         return ""
 
     def _no_such_nodes(self, spec: JobSpec) -> str:

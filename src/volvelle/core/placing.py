@@ -1,5 +1,6 @@
 """A placement written in Python is asked: for one job after another, or for all of a decision at once."""
 
+import math
 from collections.abc import Mapping, Sequence
 
 import numpy as np
@@ -14,10 +15,11 @@ from volvelle.core.forward.gpus import (
     release,
     take_whole_nodes,
 )
+from volvelle.core.forward.shared_gpus import fullest_with_room
 from volvelle.core.lanes import Lane, borrowed
 from volvelle.core.parts import Gang, take_in_turn
 from volvelle.core.scheduler_state import SchedulerState
-from volvelle.core.state import CHANGED, NODES_NAMED
+from volvelle.core.state import CHANGED, NODES_NAMED, State
 from volvelle.core.view import rows_by_submission
 from volvelle.model.arrays import BoolColumn, IntColumn
 
@@ -38,7 +40,7 @@ def place_jobs(scheduler: SchedulerState) -> None:
     )
     for i in range(s.count[CHANGED]):
         row = int(s.changed[i])
-        gpus = int(s.jobs.target[row])
+        gpus = math.ceil(s.jobs.target[row])
         if gpus == 0:
             continue
         if not _place_one(scheduler, row, gpus) and not _goes_anywhere(scheduler, row):
@@ -55,7 +57,7 @@ def _place_one(scheduler: SchedulerState, row: int, gpus: int) -> bool:
         return _place_as_named(scheduler, row)
     if s.jobs.exclusive[row] == 1.0:
         return take_whole_nodes(s, row, gpus, int(s.jobs.target_type[row]))
-    if _keeps_some(scheduler, row):
+    if _shares(s, row) or _keeps_some(scheduler, row):
         return True
     free = resources.free_for(int(s.jobs.target_type[row]))
     if int(free.sum()) < gpus:
@@ -66,6 +68,16 @@ def _place_one(scheduler: SchedulerState, row: int, gpus: int) -> bool:
     if chosen is not None:
         _hold(scheduler, row, chosen)
     return chosen is not None
+
+
+def _shares(s: State, row: int) -> bool:
+    """Whether a job that asks for less than a GPU holds its part of a shared one now."""
+    slot = -1
+    if s.jobs.gpus[row] < 1.0:
+        slot = fullest_with_room(s, row, int(s.jobs.target_type[row]))
+    if slot >= 0:
+        hold_slot(s, row, -1, slot)
+    return slot >= 0
 
 
 def _place_as_named(scheduler: SchedulerState, row: int) -> bool:
@@ -124,7 +136,7 @@ def _goes_anywhere(scheduler: SchedulerState, row: int) -> bool:
 def _keeps_some(scheduler: SchedulerState, row: int) -> bool:
     """Whether a job that gets fewer GPUs holds some of its own now, where the placement lets it."""
     s = scheduler.state
-    if s.jobs.held[row] == 0.0 or not scheduler.rules.keeps_place:
+    if s.jobs.held[row] == 0.0 or s.jobs.gpus[row] < 1.0 or not scheduler.rules.keeps_place:
         return False
     return keep_some(s, row, int(s.jobs.target[row]), int(s.jobs.target_type[row]))
 
@@ -161,14 +173,14 @@ def _place_together(scheduler: SchedulerState, placement: PlacesBatches) -> None
 
 
 def _by_type(scheduler: SchedulerState) -> dict[int, list[int]]:
-    """The jobs that get GPUs, by GPU type, once whole nodes and GPUs that jobs keep are held."""
+    """The gangs that get GPUs, by GPU type, once whole nodes, parts of GPUs and what jobs keep are held."""
     s = scheduler.state
     by_type: dict[int, list[int]] = {}
     for row in map(int, s.changed[: s.count[CHANGED]]):
         if s.jobs.target[row] == 0.0:
             continue
-        if s.jobs.exclusive[row] == 1.0:
-            if not _place_one(scheduler, row, int(s.jobs.target[row])):
+        if s.jobs.exclusive[row] == 1.0 or s.jobs.gpus[row] < 1.0:
+            if not _place_one(scheduler, row, math.ceil(s.jobs.target[row])):
                 refuse(s, row)
         elif not _keeps_some(scheduler, row):
             by_type.setdefault(int(s.jobs.target_type[row]), []).append(row)
@@ -244,6 +256,7 @@ def _movable(scheduler: SchedulerState, gpu_type: int) -> list[int]:
         and jobs.pinned[row] == 0.0
         and jobs.preemptible[row] == 1.0
         and jobs.exclusive[row] == 0.0
+        and jobs.gpus[row] >= 1.0
         and row not in changed
     ]
 
@@ -261,7 +274,7 @@ def _release(scheduler: SchedulerState, rows: list[int]) -> None:
     s = scheduler.state
     jobs, end = s.jobs, 0
     for row in map(int, s.changed[: s.count[CHANGED]]):
-        end = max(end, int(jobs.old_slots[row] + jobs.held[row]) if jobs.held[row] > 0.0 else 0)
+        end = max(end, int(jobs.old_slots[row] + jobs.held[row]) if jobs.held[row] >= 1.0 else 0)
     for row in rows:
         jobs.target[row], jobs.target_type[row] = jobs.held[row], jobs.type[row]
         change(s, row)
@@ -303,7 +316,7 @@ def _anew(
     usable: BoolColumn,
 ) -> dict[int, IntColumn | None]:
     """The slots of jobs that run and of those ``placed``, by row."""
-    target, free = scheduler.state.jobs.target, usable & (scheduler.resources.owner < 0)
+    target, free = scheduler.state.jobs.target, usable & (scheduler.resources.owner == -1)
     gangs = [_gang(scheduler, row, len(slots)) for row, slots in held.items()]
     gangs += [_gang(scheduler, row, target[row]) for row in placed]
     for slots in held.values():

@@ -17,6 +17,7 @@ import pkgutil
 import sys
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
+from functools import cache
 from importlib.metadata import entry_points
 from pathlib import Path
 from traceback import extract_tb
@@ -196,7 +197,7 @@ class Catalogue(Generic[N]):
         }
         for module in pkgutil.iter_modules(importlib.import_module(self.package).__path__):
             importlib.import_module(f"{self.package}.{module.name}")
-        for entry in entry_points(group=self.group):
+        for entry in plugged_in().select(group=self.group):
             self.register(entry.load())
 
     def from_file(self, path: Path, name: str = "") -> N:
@@ -225,6 +226,12 @@ class Catalogue(Generic[N]):
                 usage=True,
             )
         return next(iter(found.values()))
+
+
+@cache
+def plugged_in() -> Any:
+    """The `EntryPoints` of all packages: where a hundred are installed, reading them takes 2 ms."""
+    return entry_points()
 
 
 P = TypeVar("P", bound=Part)

@@ -168,7 +168,7 @@ class Resources:
 
     @property
     def owner(self) -> IntColumn:
-        """The number of the job that holds each slot, -1 for none."""
+        """The number of the job that holds each slot, -1 for none, `SHARED` where jobs hold parts of it."""
         return np.array(self._state.slots.owner, dtype=np.int64)
 
     def free_for(self, gpu_type: int) -> IntColumn:
@@ -180,7 +180,7 @@ class Resources:
         """The free slots of a node, ascending."""
         owner = self._state.slots.owner
         slots = range(int(self.first_slot[node]), int(self.first_slot[node + 1]))
-        return np.array([slot for slot in slots if owner[slot] < 0], dtype=np.int64)
+        return np.array([slot for slot in slots if owner[slot] == -1], dtype=np.int64)
 
     def slots_of(self, row: int) -> list[int]:
         """The GPUs that the job in ``row`` holds by name, ascending."""

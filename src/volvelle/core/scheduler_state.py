@@ -13,6 +13,7 @@ from volvelle.core.composition import Composition
 from volvelle.core.decision import Decision
 from volvelle.core.eligibility import Eligibility
 from volvelle.core.events import Event
+from volvelle.core.facets import PlacesByLane
 from volvelle.core.forecast import LookAhead
 from volvelle.core.forward.advance import advance
 from volvelle.core.forward.believe import believe, expect_ends
@@ -354,15 +355,19 @@ class SchedulerState(ABC):
 
     def judge_nodes(self) -> None:
         """Work out anew which jobs could run on the present nodes."""
+        placement, policy = self.composition.placement, self.composition.policy
         self.beliefs.eligibility = Eligibility(
             self.resources,
             self.limits,
-            whole_gpus=self.composition.placement.names_gpus,
-            whole_nodes=(
-                self.composition.placement.names_gpus and not self.composition.policy.chooses_nodes
+            parts_of_gpus=not (  # Slurm and Kueue give whole GPUs
+                policy.incumbent
+                or policy.chooses_nodes
+                or policy.divides
+                or isinstance(placement, PlacesByLane)
             ),
-            elastic=self.composition.policy.resizes,
-            divides=self.composition.policy.divides,
+            whole_nodes=placement.names_gpus and not policy.chooses_nodes,
+            elastic=policy.resizes,
+            divides=policy.divides,
         )
 
     @property
@@ -395,7 +400,11 @@ class SchedulerState(ABC):
                 capacity[self.resources.node_type[self.resources.slot_node[slot]]] += 1
                 pinned.add(int(owner[slot]))
             for row in rows_by_submission(s):
-                s.jobs.pinned[row] = float(int(s.jobs.number[row]) in pinned)
+                number, slot = int(s.jobs.number[row]), int(s.jobs.slot[row])
+                if slot >= 0 and owner[slot] == SHARED and not up[self.resources.slot_node[slot]]:
+                    capacity[int(s.jobs.type[row])] += s.jobs.held[row]
+                    pinned.add(number)
+                s.jobs.pinned[row] = float(number in pinned)
         s.count[PINNED] = len(pinned)
         for gpu_type, gpus in enumerate(capacity.tolist()):
             s.types.capacity[gpu_type] = gpus

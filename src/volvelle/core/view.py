@@ -87,8 +87,9 @@ class JobView:
             if isinstance(self.rows, list):
                 matrix = self._listed([*floats[:KNOWN_COLUMNS], *floats[COLUMNS:]])
             else:
-                known, own = floats[:KNOWN_COLUMNS, self.rows], floats[COLUMNS:, self.rows]
-                matrix = np.concatenate([known, own])
+                matrix = np.empty((len(floats) - COLUMNS + COUNT, len(self.rows)))  # in C order
+                floats[:KNOWN_COLUMNS].take(self.rows, 1, matrix[:COUNT], "clip")
+                floats[COLUMNS:].take(self.rows, 1, matrix[COUNT:], "clip")
             if self._own is not None:
                 matrix[COUNT:] = self._own
             self._matrix, self._own = matrix, matrix[COUNT:]

@@ -307,7 +307,8 @@ class ToldTimes(Generic[Key]):
         if np.any(t.kinds[:, last] != self._corrections.terms(observed)[-KINDS:]):
             return True
         waited = float(t.moment[last] - t.moment[slots[0]]) + max(self._offset, _LEAST_SECONDS)
-        return bool(now - t.moment[last] >= (_APART - 1.0) * waited) and self._offset > 0.0
+        grown = bool(now - t.moment[last] >= (_APART - 1.0) * waited)
+        return grown and self._offset > 0.0 and not self._own_runs
 
     def _described(self, observed: Observed, predicted_seconds: float) -> FloatColumn:
         """The attributes of the next telling, by which it is compared with others."""

@@ -120,7 +120,7 @@ class Cluster(msgspec.Struct, frozen=True):
         )
 
 
-_GROUP = re.compile(r"(\d+)\s*[xX]\s*(\d+)(?::([\w.-]+))?")
+_GROUP = re.compile(r"(\d+)\s*[xX]\s*(\d+)(?::([\w.-]+(?: [\w.-]+)*))?")
 
 
 MOST_KINDS = 50
@@ -154,7 +154,7 @@ def parse_cluster(text: str) -> Cluster:
                 usage=True,
             )
         width = len(str(int(match[1]) - 1))
-        prefix = f"{match[3]}-" if match[3] else "node-"
+        prefix = f"{match[3].replace(' ', '-')}-" if match[3] else "node-"
         taken = sum(node.gpu_type == (match[3] or "") for node in nodes)
         nodes.extend(
             Node(f"{prefix}{taken + index:0{width}d}", int(match[2]), match[3] or "")

@@ -346,3 +346,14 @@ class Job(msgspec.Struct, frozen=True, gc=False):
                 seconds += (stop - done) / rate if rate > 0 else float("inf")
                 done = stop
         return seconds
+
+    @property
+    def usable_types(self) -> tuple[str, ...]:
+        """The GPU types that will do and on which its rate is known; ("",) where types are all the same."""
+        known = named_types(self.truth.throughput)
+        wished = self.spec.gpu_types or known
+        return tuple(kind for kind in wished if known == ("",) or kind in known) or ("",)
+
+    def least_seconds_on(self, gpus: float) -> float:
+        """Seconds the whole job takes on ``gpus`` GPUs of the type that is fastest for it."""
+        return min(self.seconds_on(gpus, kind) for kind in self.usable_types)

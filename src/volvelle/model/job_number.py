@@ -22,8 +22,10 @@ def job_number(written: str) -> int:
 
 def job_name(number: int) -> str:
     """A job's number as people write it."""
+    if number < _ARRAYS:
+        return str(number)
     task, first = divmod(number, _ARRAYS)
-    return f"{first}_{task - 1}" if task else str(first)
+    return f"{first}_{task - 1}"
 
 
 def full_name(name: str, array_index: int | None) -> str:

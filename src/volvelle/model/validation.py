@@ -58,7 +58,10 @@ def describe_error(first: Mapping[str, Any], known: Iterable[str]) -> str:
     given = repr(first.get("input"))
     if len(given) > _LONGEST:
         given = f"{given[:_LONGEST]}..."
-    return f"key {where!r} is {given}: {message[0].lower()}{message[1:]}"
+    meant = ""
+    if first["type"] in ("enum", "literal_error"):
+        meant = nearest(str(first.get("input")), re.findall(r"'([^']*)'", first["ctx"]["expected"]))
+    return f"key {where!r} is {given}: {message[0].lower()}{message[1:]}{meant}"
 
 
 def _place(parts: Iterable[str | int]) -> str:

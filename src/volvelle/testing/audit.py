@@ -187,7 +187,7 @@ class Audit(EachMoment):
             assert gpus == spec.gpus / 2, "each of two holds one half of what it asks for"
         elif slots or not self.divisible:
             assert spec.least_gpus <= gpus, "a gang is all or nothing"
-            assert gpus == int(gpus), "whole GPUs for jobs that ask for whole ones"
+            assert gpus == int(gpus) or gpus == spec.gpus < 1, "whole GPUs, or the part asked for"
         resized = held is not None
         place = (self.decisions, row)
         holding = Holding(number, books.attempts, gpus, kind, slots, time, resized, place, partner)
@@ -245,7 +245,7 @@ class Audit(EachMoment):
                     self.ledger.cluster.nodes[self.ledger.node_of[slot]].name
                     for slot in holding.slots
                 ]
-                gpus_at = {f"node {name}": float(names.count(name)) for name in names}
+                gpus_at = {f"node {name}": names.count(name) * holding.part for name in names}
             for place, gpus in gpus_at.items():
                 for kind, amount in enumerate(holding.amounts[-1][1]):
                     held[place][kind] += amount * gpus
@@ -291,14 +291,14 @@ class Audit(EachMoment):
             assert by_pool[pool] <= limit + TOLERANCE, f"pool {pool} over its limit"
 
     def _check_slots(self, before: dict[int, Holding]) -> None:
-        owner: dict[int, int] = {}
+        held: dict[int, float] = defaultdict(float)
         for number, holding in self.holds.items():
             if not holding.slots:
                 continue
-            assert len(holding.slots) == holding.gpus
+            assert len(holding.slots) == math.ceil(holding.gpus), "whole GPUs, or a part of one"
             for slot in holding.slots:
-                assert slot not in owner, f"slot {slot} is held by {number} and {owner[slot]}"
-                owner[slot] = number
+                held[slot] += holding.part
+                assert held[slot] <= 1 + TOLERANCE, f"more than all of slot {slot} is held"
                 node = self.ledger.cluster.nodes[self.ledger.node_of[slot]]
                 assert node.kind == holding.kind, "slots of the kind that was decided"
                 known = before.get(number)

@@ -41,6 +41,11 @@ class Holding:
     """From when on it had how many CPUs and GB of memory per GPU."""
 
     @property
+    def part(self) -> float:
+        """How much of each of its GPUs it holds: less than all of one by a job that asks for less."""
+        return min(self.gpus, 1.0)
+
+    @property
     def start(self) -> float:
         """When it physically held the GPUs, where it ever did."""
         return self.decided if self.started is None else self.started

@@ -6,7 +6,7 @@ that all work was done at the true rates, and that the outcomes say the same.
 
 import itertools
 import math
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Collection
 
 import pytest
@@ -84,7 +84,11 @@ class Lives:
         mine = [h.free_at for h in past if h.number == holding.number and not h.never]
         own = max([now, *mine])
         if holding.slots:
-            before = [h.free_at for h in past if set(h.slots) & set(holding.slots) and not h.never]
+            before = [
+                h.free_at
+                for h in past
+                if set(h.slots) & set(holding.slots) and not h.never and not h.ended > now
+            ]  # others that go on hold parts beside it
             return max([own, *before])
         there = self.ledger.gpus_of(holding.kind)
         others = [h for h in past if h.kind == holding.kind]
@@ -115,11 +119,13 @@ class Lives:
             for _, change in sorted(moments):
                 held += change
                 assert held <= there + TOLERANCE, f"more GPUs of {kind} in use than there are"
-        last: dict[int, float] = {}
+        hands: dict[int, list[tuple[float, float]]] = defaultdict(list)
         for holding in sorted(holdings, key=lambda holding: holding.start):
             for slot in holding.slots:
-                assert last.get(slot, 0.0) <= holding.start, f"slot {slot} in two hands"
-                last[slot] = holding.free_at
+                beside = [(end, part) for end, part in hands[slot] if end > holding.start]
+                hands[slot] = [*beside, (holding.free_at, holding.part)]
+                held = sum(part for _, part in hands[slot])
+                assert held <= 1 + TOLERANCE, f"more than all of slot {slot} in use"
 
     def _check_work(self, number: int, books: Books) -> None:
         """Every holding advanced the job by its true rates; a finished job did exactly its work."""

@@ -44,9 +44,8 @@ def gpus_are_distinct_of_the_type_and_on_nodes_that_take_jobs(placement: str) ->
         audited(scenario.under(policy, placement))
 
     under = st.sampled_from(["srtf", "fifo-skip", "las:round=30"])
-    on_random(
-        24, check, scenario=scenarios(replace(EVERYTHING, levels=True, uneven=True)), policy=under
-    )
+    features = replace(EVERYTHING, levels=True, uneven=True, parts=True)
+    on_random(24, check, scenario=scenarios(features), policy=under)
 
 
 @placement_promises.promise(_names_gpus)

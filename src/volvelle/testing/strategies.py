@@ -61,6 +61,7 @@ class Features:
     labels: bool = False  # nodes with labels, jobs with constraints or nodes of their own
     levels: bool = False  # nodes in racks, over which gangs are slower
     crowded: bool = False  # many jobs alike come at once to few GPUs
+    parts: bool = False  # jobs that ask for less than a GPU
     uneven: bool = False  # GPUs that differ by class of job
     most_jobs: int = 9
 
@@ -234,14 +235,17 @@ def jobs(draw: st.DrawFn, cluster: Cluster, features: Features, number: int, sub
     widest = min([widest, *(int(p.quota) for p in cluster.pools if p.name == pool)])
     if widest < 1:
         pool, widest = "", max(of_type.values(), default=1)
-    gpus = draw(st.sampled_from([1, 1, widest]) if features.crowded else st.integers(1, widest))
+    whole = draw(st.sampled_from([1, 1, widest]) if features.crowded else st.integers(1, widest))
+    gpus = float(whole)
     least = most = None
     if features.elastic and draw(st.integers(0, 2)) == 0:
-        least = float(draw(st.integers(1, gpus)))
-        most = float(draw(st.integers(gpus, cluster.gpus + 1)))
+        least = float(draw(st.integers(1, whole)))
+        most = float(draw(st.integers(whole, cluster.gpus + 1)))
     if features.impossible and draw(st.integers(0, 7)) == 0:
-        gpus = cluster.gpus + 1
+        gpus = cluster.gpus + 1.0
         least = most = None
+    if features.parts and draw(st.booleans()):
+        gpus, least, most = draw(st.sampled_from([0.5, 0.3, 0.7, 1 / 3])), None, None
     throughput = draw(throughputs(cluster, features.elastic))
     alone = throughput.rate(gpus, (types or cluster.gpu_types)[0])
     work = draw(SECONDS) * alone
@@ -273,15 +277,15 @@ def jobs(draw: st.DrawFn, cluster: Cluster, features: Features, number: int, sub
         cpus = draw(st.sampled_from([0.0, 1.0, 9.0]))
         profile = draw(st.none() | sensitivities(stuck=features.impossible))
     beside: dict[str, AnyThroughput] = {}
-    if features.sharing and gpus <= widest and not regimes:
-        beside = draw(rates_beside(throughput, gpus, cluster))
+    if features.sharing and 1 <= gpus <= widest and not regimes:
+        beside = draw(rates_beside(throughput, int(gpus), cluster))
     varies = [name for name, _ in cluster.nodes[0].slowdowns]
     own_cost = st.sampled_from([None, None, 0.0, 3.0]) if features.overheads else st.none()
     return Job(
         JobSpec(
             id=f"job-{number}",
             submit_time=submit,
-            gpus=float(gpus),
+            gpus=gpus,
             min_gpus=least,
             max_gpus=most,
             gpu_types=types,

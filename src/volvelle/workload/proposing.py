@@ -7,6 +7,7 @@ large as the trace says, or else as the widest job that a node of `MOST_OF_A_NOD
 
 import math
 import re
+import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -24,7 +25,7 @@ OVERLOAD, MANY = 1.5, 100
 MOST_OF_A_NODE = 8
 """GPUs of a node, in nearly every cluster there is."""
 
-_PLAIN = re.compile(r"[\w.-]+")
+_PLAIN = re.compile(r"[\w.-]+(?: [\w.-]+)*")
 
 
 @dataclass(frozen=True)
@@ -113,7 +114,7 @@ def proposed_cluster(types: Sequence[SeenType]) -> str:
     if not named:
         [one] = types
         groups = [f"{one.nodes}x{one.node_gpus}"]
-    return f"--cluster {','.join(groups)}"
+    return f"--cluster {shlex.quote(','.join(groups))}"
 
 
 def _together(one: SeenType, other: SeenType) -> SeenType:

@@ -31,7 +31,7 @@ from volvelle.workload.readers.suggesting import (
     suggested_dates,
     unused,
 )
-from volvelle.workload.readers.text import SAMPLE_BYTES, open_binary
+from volvelle.workload.readers.text import SAMPLE_BYTES, is_number, open_binary
 from volvelle.workload.workload import ImportReport, Workload, earlier
 
 MAPPED = ("volvelle", "parquet")
@@ -170,7 +170,19 @@ def _guessed(
         )
     if sample.lines[0].startswith("apiVersion:"):
         raise Problem(f"{name} is YAML", mend="make it with: kubectl get jobs -A -o json")
+    if sample.lines[0].startswith("{") and b'"job_id"' in sample.head and b'"tres"' in sample.head:
+        raise Problem(f"{name} is JSON of Slurm's", mend=f"make it with: {_SACCT}")
+    if above := sample.lines_above:
+        raise Problem(
+            f"{name} has {above} lines above the names of its columns, {sample.lines[above][:60]!r}",
+            mend="take these away, so that the names are its first line",
+        )
     cells = json_cells(sample) or sample.cells
+    if any(map(is_number, cells)):
+        raise Problem(
+            f"{name} has a number among the names of its columns, {sample.lines[0][:60]!r}",
+            mend="write a line with names, as submit_time,gpus,duration, above the first job",
+        )
     if len(cells) > 1:
         dates = suggested_dates(_many_lines(sample.path))
         line = suggested(cells)

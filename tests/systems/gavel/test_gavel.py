@@ -19,7 +19,7 @@ from volvelle.model.problems import Problem
 from volvelle.model.throughput import Linear, PerBatchSize, PerType
 from volvelle.simulate.run import Setting, simulate
 from volvelle.systems.gavel.demand import Demand, no_pairs, raise_together
-from volvelle.systems.gavel.finish_time import fairest, rho
+from volvelle.systems.gavel.finish_time import centre, fairest, rho
 from volvelle.systems.gavel.hierarchical import GavelHierarchical
 from volvelle.systems.gavel.las import normaliser, split_over_types, types_alike, water_level
 from volvelle.testing.scenario import Scenario, happen, linear_job
@@ -285,6 +285,33 @@ def test_no_other_fractions_are_fairer_by_finish_times(demand: Demand, seed: int
         other = split * rng.uniform(0.5, 1.0, split.shape)
         mixed = 0.5 * best + 0.5 * other
         assert reached <= rho(demand, mixed, age, left, alone) * (1 + 1.1e-3)
+
+
+@settings(max_examples=20)
+@given(demands(alike=True, pools=False), st.integers(0, 2**32 - 1))
+def test_the_centre_is_far_from_all_bounds_at_once(demand: Demand, seed: int) -> None:
+    """No fractions beside it have a larger product of distances from floors, from 1 and from all GPUs."""
+    rng = np.random.default_rng(seed)
+    one = demand._replace(capacity=demand.capacity[:1], rates=demand.rates[:, :1])
+    floor = rng.uniform(0, 0.9, len(one.gpus))
+    floor *= min(1.0, 0.9 * one.capacity[0] / (one.gpus @ floor))
+
+    def distances(x: Floats) -> float:
+        all_ = np.concatenate([x - floor, 1 - x, one.capacity - one.gpus @ x])
+        return float(np.log(all_).sum()) if all_.min() > 0 else -np.inf
+
+    best = centre(one, floor)
+    most = distances(best)
+    assert np.isfinite(most)
+    for scale in (1e-3, 1e-2, 0.1) * 5:
+        assert distances(best + scale * rng.uniform(-1, 1, len(best)) * (1 - floor)) <= most + 1e-9
+
+
+def test_the_centre_is_refused_where_gpus_are_not_alike() -> None:
+    with pytest.raises(Problem, match="on one GPU type without pools"):
+        simulate(
+            Workload([two_types(0, 1.0, 1.0)]), setting("gavel-ftf:ties=centre", "1x1:a,1x1:b")
+        )
 
 
 def test_a_job_that_has_waited_long_catches_up() -> None:

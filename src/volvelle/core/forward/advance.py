@@ -315,5 +315,8 @@ def _commit(s: State, rules: Rules) -> None:
 def _delay_old(s: State, row: int, time: float) -> None:
     """Let the slots that the job in ``row`` held before the decision be free in fact only at ``time``."""
     first = s.jobs.old_slots[row]
+    if s.jobs.gpus[row] < 1.0:
+        s.slots.free_at[first] = max(s.slots.free_at[first], time)
+        return
     for i in range(first, first + int(s.jobs.held[row])):
         s.slots.free_at[s.slots.old[i]] = time

@@ -1,12 +1,14 @@
 """The GPUs that jobs hold, and when GPUs that were given up are free in fact.
 
-GPUs have names (slots) where a placement chooses them. A job's slots are a list, linked in ascending order.
+GPUs have names (slots) where a placement chooses them. A job's slots are a list, linked in ascending order; a
+job that asks for less than a GPU has a part of one (`shared_gpus`).
 Where GPUs are only counted, GPUs that stopping jobs still hold come free later: a job that has to wait for
 some takes what comes free last before its start, so that the next job can have what is free already.
 """
 
 from volvelle.core.compiled import kernel
 from volvelle.core.forward.free_nodes import first_node, note_free, pass_over, size_of
+from volvelle.core.forward.shared_gpus import fullest_with_room, leave_part, take_part
 from volvelle.core.state import *
 from volvelle.model.tolerances import SAME_AMOUNT
 
@@ -19,8 +21,11 @@ def release(s: State, row: int) -> None:
     slot = s.jobs.slot[row]
     while slot >= 0:
         node = s.slots.node[slot]
-        s.slots.owner[slot] = -1
-        s.nodes.free[node] += 1
+        if s.slots.owner[slot] == SHARED:
+            leave_part(s, row, slot)
+        else:
+            s.slots.owner[slot] = -1
+            s.nodes.free[node] += 1
         note_free(s, node)
         slot = s.slots.next[slot]
     s.jobs.slot[row] = -1
@@ -28,17 +33,20 @@ def release(s: State, row: int) -> None:
 
 @kernel
 def delay(s: State, row: int, time: float) -> None:
-    """Let the slots of the job in ``row`` be free in fact only at ``time``."""
+    """Let the slots of the job in ``row`` be free in fact only at ``time``, or later as they are already."""
     slot = s.jobs.slot[row]
     while slot >= 0:
-        s.slots.free_at[slot] = time
+        s.slots.free_at[slot] = max(s.slots.free_at[slot], time)
         slot = s.slots.next[slot]
 
 
 @kernel
 def hold_slot(s: State, row: int, last: int, slot: int) -> int:
     """Let the job in ``row`` hold ``slot`` behind ``last``, its last one so far (-1: none); returns it."""
-    _own(s, row, last, slot)
+    if s.jobs.gpus[row] < 1.0:
+        take_part(s, row, slot)
+    else:
+        _own(s, row, last, slot)
     note_free(s, s.slots.node[slot])
     return slot
 
@@ -58,9 +66,15 @@ def _own(s: State, row: int, last: int, slot: int) -> int:
 
 @kernel
 def keep_in_mind(s: State, row: int, at: int) -> int:
-    """Note the slots of the job in ``row`` in `Slots.old` from ``at`` on; returns where they end."""
-    s.jobs.old_slots[row] = at
+    """Note the slots of the job in ``row`` in `Slots.old` from ``at`` on; returns where they end.
+
+    Of a job with a part of a GPU, `Jobs.old_slots` is that GPU.
+    """
     slot = s.jobs.slot[row]
+    if s.jobs.gpus[row] < 1.0:
+        s.jobs.old_slots[row] = slot
+        return at
+    s.jobs.old_slots[row] = at
     while slot >= 0:
         s.slots.old[at] = slot
         at += 1
@@ -75,6 +89,8 @@ def place(s: State, rules: Rules, row: int) -> bool:
     A job that held some keeps the first of these, where they are enough.
     """
     gpus, gpu_type = int(s.jobs.target[row]), int(s.jobs.target_type[row])
+    if s.jobs.gpus[row] < 1.0:
+        return _place_part(s, row, gpu_type)
     if s.jobs.exclusive[row] == 1.0:
         return take_whole_nodes(s, row, gpus, gpu_type)
     if rules.keeps_place and s.jobs.held[row] > 0.0 and keep_some(s, row, gpus, gpu_type):
@@ -98,6 +114,21 @@ def place(s: State, rules: Rules, row: int) -> bool:
 
 
 @kernel
+def _place_part(s: State, row: int, gpu_type: int) -> bool:
+    """Choose the GPU of a job that holds a part of one; whether there is room for it."""
+    slot = fullest_with_room(s, row, gpu_type)
+    if slot < 0 and s.types.offered[gpu_type] > 0:
+        node = s.place(s, gpu_type, 1)
+        if node >= 0:
+            slot = s.nodes.slot[node]
+            while s.slots.owner[slot] != -1:
+                slot += 1
+    if slot >= 0:
+        hold_slot(s, row, -1, slot)
+    return bool(slot >= 0)
+
+
+@kernel
 def _hold_picked(s: State, row: int, many: int, rest: int) -> None:
     """Let the job in ``row`` hold what the picked nodes have free, but for -``rest`` GPUs of the last."""
     nodes, picked, last = s.nodes, s.nodes.picked, -1
@@ -114,7 +145,7 @@ def _hold_picked(s: State, row: int, many: int, rest: int) -> None:
         if node == left:
             wanted += rest
         while wanted > 0:
-            if s.slots.owner[slot] < 0:
+            if s.slots.owner[slot] == -1:
                 last = _own(s, row, last, slot)
                 wanted -= 1
             slot += 1
@@ -151,7 +182,7 @@ def keep_some(s: State, row: int, gpus: int, gpu_type: int) -> bool:
     kept, node = 0, -1
     for i in range(first, end):
         slot = s.slots.old[i]
-        if s.slots.owner[slot] < 0:
+        if s.slots.owner[slot] == -1:
             kept += 1
             if node < 0:
                 node = s.slots.node[slot]
@@ -159,7 +190,7 @@ def keep_some(s: State, row: int, gpus: int, gpu_type: int) -> bool:
         return False
     last = -1
     for i in range(first, end):
-        if gpus > 0 and s.slots.owner[s.slots.old[i]] < 0:
+        if gpus > 0 and s.slots.owner[s.slots.old[i]] == -1:
             last = hold_slot(s, row, last, s.slots.old[i])
             gpus -= 1
     return True

@@ -73,7 +73,7 @@ def room(s: State, rules: Rules, now: float) -> int:
     if rules.logs and (
         count[LOGGED_EVENTS] + 4 * concerned + 8 > len(s.events.kind)
         or count[LOGGED_DECISIONS] + 2 * concerned + 8 > len(s.decisions.job)
-        or count[LOGGED_SLOTS] + 2 * len(s.slots.owner) > len(s.slots_log)
+        or count[LOGGED_SLOTS] + 2 * (len(s.slots.owner) + concerned) > len(s.slots_log)
         or count[LOGGED_MOMENTS] + 2 > len(s.moments.time)
     ):
         return LOG_FULL

@@ -21,8 +21,9 @@ import llvmlite.binding as llvm
 
 from volvelle.core.machine_code import files
 from volvelle.core.machine_code.announcing import announcement
-from volvelle.core.machine_code.kernels import stamp
+from volvelle.core.machine_code.kernels import kernels_reached, stamp
 from volvelle.core.machine_code.kinds import ENTRY, RELEASE, NoCompiler, NotCompilable, Signature
+from volvelle.core.mistakes import is_own
 
 NUMBA = "0.62", "0.69"
 """Versions of Numba that compile: from the first on, before the second."""
@@ -129,8 +130,16 @@ def _number(version: str) -> tuple[int, ...]:
 
 
 def name_of(loop: Any, signature: Any) -> str:
-    """The name of an object file: that of the loop, and a stamp of its code and its signature."""
-    return f"{loop.__module__}.{loop.__qualname__}.{stamp(loop, repr(signature), _COMPILER)}"
+    """The name of an object file: that of the loop, and a stamp of its code and its signature.
+
+    A user's own file may be moved and copied: of a loop in it the name says instead which of the kernels
+    that it reaches are own ones, which are compiled with checks.
+    """
+    depends, module = [repr(signature), _COMPILER], loop.__module__
+    if is_own(loop):
+        depends.append(repr([is_own(each) for each in kernels_reached(loop)]))
+        module = "own"
+    return f"{module}.{loop.__qualname__}.{stamp(loop, *depends)}"
 
 
 def _load(content: bytes) -> Loaded:

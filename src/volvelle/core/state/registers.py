@@ -47,8 +47,9 @@ from enum import IntEnum
     UNPOOLED,  # the first class of jobs of no pool
     TOUCHED,  # pools of which something changed
     OVERDRAWN,  # pools that have more than their quota
+    SHARED_GPUS,  # GPUs of which jobs hold parts by name
     COUNTERS,
-) = range(45)
+) = range(46)
 """Entries of `State.count`."""
 
 (

@@ -243,7 +243,8 @@ class FreeNodes(StateTable):
 class Slots(StateTable):
     """GPUs by name: number of the job that holds it (-1: none), its node, the next of the same job.
 
-    free_at: when it is free in fact. old: slots given up in a decision.
+    The owner of a GPU of which jobs hold parts is `SHARED`. free_at: when it is free in fact. old: slots
+    given up in a decision. shared: billionths of it that jobs hold. sharing: a list of those that are shared.
     """
 
     free_at: Floats
@@ -251,6 +252,12 @@ class Slots(StateTable):
     node: Ints
     next: Ints
     old: Ints
+    shared: Ints
+    sharing: Ints
+
+
+SHARED: Final = -2
+"""The owner of a GPU of which jobs hold parts."""
 
 
 class EventLog(StateTable):

@@ -1,7 +1,7 @@
 // Questions before something is changed, and what became of it.
 
 import { patch, post } from "./api.js";
-import { counted, h } from "./dom.js";
+import { counted, duration, h } from "./dom.js";
 
 // What happened, for everybody: in the line at the foot, which screen readers read out.
 export function say(text, wrong = false) {
@@ -65,12 +65,13 @@ export const isOffered = (change) => Object.keys(change).length > 0 && Object.ke
 const valueOf = (text) => (text === "" ? null : /^-?[0-9]+(\.[0-9]+)?$/.test(text) ? Number(text) : text);
 
 export function askForChange(number, request) {
-  const inputs = Object.entries(CHANGEABLE).map(([key, title]) => [key, title, h("input", { type: "text", value: request[key] ?? "" })]);
+  const written = (key) => (key === "priority" ? String(request[key] ?? "") : duration(request[key]));
+  const inputs = Object.entries(CHANGEABLE).map(([key, title]) => [key, title, h("input", { type: "text", value: written(key) })]);
   return new Promise((resolve) => {
     const onsubmit = async (event) => {
       event.preventDefault();
       dialog.close();
-      const changed = inputs.filter(([key, , input]) => input.value.trim() !== String(request[key] ?? ""));
+      const changed = inputs.filter(([key, , input]) => input.value.trim() !== written(key));
       if (changed.length) await declare(number, Object.fromEntries(changed.map(([key, , input]) => [key, valueOf(input.value.trim())])));
       resolve();
     };

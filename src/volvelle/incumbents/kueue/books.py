@@ -1,5 +1,6 @@
 """The state of Kueue as its policy keeps it: who waits, who holds quota, and cycles until nothing changes."""
 
+from collections.abc import Iterable
 from copy import copy
 from dataclasses import dataclass, field, replace
 
@@ -118,6 +119,12 @@ class Books:
         """A job that waits comes into question from some moment on."""
         self.queues.leave(self.jobs[number])
         self.away[number] = until
+
+    def put_aside(self, numbers: Iterable[int]) -> None:
+        """Jobs were found not to fit by another, and nothing was freed since."""
+        for number in numbers:
+            if number not in self.held:
+                self.queues.put_aside(self.jobs[number])
 
     def stopped(self, number: int) -> None:
         """A job lost its GPUs, and waits again."""

@@ -14,28 +14,24 @@ from numpy.typing import NDArray
 from pydantic import Field, PrivateAttr
 
 from volvelle.core.columns import COUNT
-from volvelle.core.policy import Allocation, Policy, policies
+from volvelle.core.policy import Allocation, Kernel, Policy, policies
 from volvelle.core.state import INFINITY, Reason
 from volvelle.core.view import View
+from volvelle.incumbents.kueue import plain
 from volvelle.incumbents.kueue.books import Books
 from volvelle.incumbents.kueue.own import Own
 from volvelle.incumbents.kueue.pods import TopologyRequest
 from volvelle.incumbents.kueue.reasons import Explained, reason
-from volvelle.incumbents.kueue.simulated import (
-    EVERYTHING,
-    kinds_of,
-    listed,
-    places_of,
-    plain,
-    workload_of,
-)
+from volvelle.incumbents.kueue.simulated import kinds_of, listed, places_of, workload_of
 from volvelle.incumbents.kueue.site_file import site_at
 from volvelle.model.arrays import FloatColumn, Floats, IntColumn
 from volvelle.model.cluster import Cluster
 from volvelle.model.job import JobSpec, Truth
 from volvelle.model.problems import Problem
 
-KNOWN, RUNS, DECLARED = range(3)
+_PLAIN = 3
+"""Own columns of `volvelle.incumbents.kueue.plain`, the first ones."""
+KNOWN, RUNS, DECLARED = range(_PLAIN, _PLAIN + 3)
 """Own columns: 1 once the books know the job, 1 where it runs by them, and the priority that they know."""
 
 
@@ -51,7 +47,7 @@ class Kueue(Policy):
     needs_durations: ClassVar[bool] = False
     incumbent: ClassVar[bool] = True
     borrows: ClassVar[bool] = False
-    columns: ClassVar[int] = 3
+    columns: ClassVar[int] = DECLARED + 1
 
     site: str = Field(
         "",
@@ -73,6 +69,8 @@ class Kueue(Policy):
     _books: Books | None = PrivateAttr(None)
     _nodes: int = PrivateAttr(0)
     """For how many nodes the books were opened."""
+    _plain: Floats = PrivateAttr(default_factory=plain.begin)
+    """See `volvelle.incumbents.kueue.plain`."""
 
     @classmethod
     def of(cls, own: Own) -> "Kueue":
@@ -92,6 +90,7 @@ class Kueue(Policy):
     def fork(self) -> "Kueue":
         """A copy with books of its own; the site is shared."""
         twin = self.model_copy()
+        twin._plain = self._plain.copy()
         if self._books is not None:
             twin._books = self._books.fork()
         return twin
@@ -117,11 +116,23 @@ class Kueue(Policy):
 
     # ------------------------------------------------------------------ decisions
 
+    def kernel(self, *, named: bool) -> Kernel | None:
+        """Decisions for a site that is not described; all others are made by `allocate`."""
+        if self.site or self._own is not None:
+            return None
+        return Kernel(plain.decide, self._plain, rates=False, yields=True)
+
+    def refresh(self, view: View) -> None:
+        """Leave the decision to `allocate`."""
+
     def allocate(self, view: View) -> Allocation:
         """Run cycles until nothing changes, and give GPUs to those that were admitted."""
         own = view.jobs.matrix_of(())[COUNT:]
         books, self._explained = self._current(view, own), None
-        _follow(view, own, books, TopologyRequest(self.required, self.preferred), self._own)
+        request = TopologyRequest(self.required, self.preferred) if self.site else None
+        _follow(view, own, books, request, self._own)
+        if (still := plain.still_aside(self._plain, own, view.jobs)) is not None:
+            books.put_aside(view.jobs.number[still].astype(np.int64).tolist())
         books.schedule(view.now)
         gpus, types, first = _placed(view, books)
         books.note()
@@ -131,6 +142,10 @@ class Kueue(Policy):
         reasons[runs] = Reason.NONE
         order = np.concatenate([first, np.flatnonzero(reasons == Reason.POLICY)])
         ask_at = min(books.away.values(), default=INFINITY)
+        if self.kernel(named=False) is not None:
+            row_of, whole = view.jobs.row_of, bool(runs[first].all()) and not books.away
+            aside = np.array([row_of[number] for number in books.aside], dtype=np.int64)
+            plain.note(self._plain, own, gpus, aside, ready=whole)
         nodes = _nodes(view, books) if self.chooses_nodes and view.resources.named else None
         return Allocation(gpus, types, reasons, order, nodes=nodes, ask_at=ask_at)
 
@@ -154,7 +169,8 @@ class Kueue(Policy):
             else:
                 pools = dict(zip(view.pools, view.quota.tolist(), strict=True))
                 total = float(view.resources.node_gpus.sum())
-                site, bits = plain(total, pools), {EVERYTHING: (1 << len(kinds)) - 1}
+                site, bits = plain.site(total, pools), {plain.EVERYTHING: (1 << len(kinds)) - 1}
+                plain.open_for(self._plain, total, pools)
             self._books, self._nodes = Books(site, bits, places=places), nodes
             own[:] = 0.0
         return self._books
@@ -172,9 +188,12 @@ class Kueue(Policy):
 
 
 def _follow(
-    view: View, own: Floats, books: Books, request: TopologyRequest, attached: Own | None
+    view: View, own: Floats, books: Books, request: TopologyRequest | None, attached: Own | None
 ) -> None:
-    """Let jobs enter and leave, start and stop in the books as they did in the core."""
+    """Let jobs enter and leave, start and stop in the books as they did in the core.
+
+    request: of their pods where the site is described.
+    """
     jobs, resources, places = view.jobs, view.resources, books.places
     largest = int(resources.node_gpus.max())
     if places is not None and attached is None:
@@ -195,6 +214,7 @@ def _follow(
         return
     own[KNOWN], own[DECLARED] = 1.0, declared
     kinds, suited = (jobs.column(name).astype(np.int64) for name in ("type", "types"))
+    came = jobs.submit_time  # of a job that depends on others: once it is there
     for row in rows:
         number, priority = int(numbers[row]), int(declared[row])
         if number not in books.jobs and attached is not None:
@@ -206,7 +226,9 @@ def _follow(
             elif away > view.now:
                 books.keep_away(number, away)
         elif number not in books.jobs:
-            one = workload_of(number, view.spec(number), priority, books.site, (request, largest))
+            spec, topology = view.spec(number), request and (request, largest)
+            one = workload_of(number, spec, priority, books.site, topology or int(suited[row]))
+            one = replace(one, queued=float(came[row]))
             books.enter(number, one, int(suited[row]), priority)
         elif books.declared[number] != priority:
             books.prioritise(number, priority)

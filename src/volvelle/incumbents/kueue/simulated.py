@@ -1,18 +1,10 @@
 """A simulated cluster and its jobs as Kueue sees them: queues, flavours with their nodes, workloads."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 
 from volvelle.core import resources as core
 from volvelle.incumbents.kueue.amounts import Quantity, is_gpu
-from volvelle.incumbents.kueue.objects import (
-    ClusterQueue,
-    Cohort,
-    FlavorQuotas,
-    ResourceFlavor,
-    ResourceGroup,
-    ResourceQuota,
-    Selector,
-)
+from volvelle.incumbents.kueue.plain import GPU
 from volvelle.incumbents.kueue.pods import (
     Container,
     PodSet,
@@ -28,32 +20,31 @@ from volvelle.model.job import JobSpec
 from volvelle.model.node import NodeKind
 from volvelle.model.problems import Problem, nearest
 
-GPU = "nvidia.com/gpu"
-EVERYTHING = "gpus"
-"""The queue and the flavour of a cluster whose Kueue is not described."""
-
 
 def workload_of(
     number: int,
     spec: JobSpec,
     declared: int,
     site: Site,
-    topology: tuple[TopologyRequest, int] = (TopologyRequest(), 0),
+    topology: tuple[TopologyRequest, int] | int = (TopologyRequest(), 0),
 ) -> Pending:
     """The workload of a job: its queue or pool names one of the site's queues, its QOS a priority class.
 
     Of a job that names none of the site the first queue counts. An elastic job is pods of one GPU, which may
     be fewer than it asks for; another one is a pod for each node that it asks for. topology: the level that
-    pods require or prefer, and the GPUs of the largest node, which are a pod of a job that is larger.
+    pods require or prefer, and the GPUs of the largest node, which are a pod of a job that is larger. Where
+    the site is not described, the kinds of nodes on which the job may run, as bits: pools are queues there,
+    and jobs of as many GPUs are alike on the same kinds.
     """
-    request, largest = topology
-    names = filter(None, (*spec.queues, spec.pool))
+    plainly = isinstance(topology, int)
+    request, largest = (TopologyRequest(), 0) if isinstance(topology, int) else topology
+    names = filter(None, (spec.pool,) if plainly else (*spec.queues, spec.pool))
     found = next((there for name in names if (there := site.queue_of(name))), None)
     queue, namespace = found or (next(iter(site.queues.values())), "")
     covered = [name for group in queue.resource_groups for name in group.covered_resources]
     gpu = next(filter(is_gpu, covered), GPU)
     shrinks = spec.least_gpus < spec.gpus and spec.gpus % 1.0 == spec.least_gpus % 1.0 == 0.0
-    evenly = spec.nodes > 0 and spec.gpus % spec.nodes == 0.0
+    evenly = not plainly and spec.nodes > 0 and spec.gpus % spec.nodes == 0.0
     pods = spec.gpus if shrinks else spec.nodes if evenly else 1
     if (request.required or request.preferred) and spec.gpus / pods > largest:
         pods = spec.gpus / largest if spec.gpus % largest == 0.0 else spec.gpus
@@ -65,6 +56,7 @@ def workload_of(
     least = int(spec.least_gpus) if shrinks else None
     template = Template(spec=PodSpec(containers=[container]))
     base = site.classes[spec.qos].value if spec.qos in site.classes else 0
+    places = topology if plainly else f"{spec.gpu_types} {spec.constraints}"
     foreign = bool(namespace) and not site.selects(queue, namespace)
     return Pending(
         key=str(number),
@@ -76,33 +68,9 @@ def workload_of(
         priority=base + declared,
         queued=spec.submit_time,
         preemptible=spec.preemptible,
-        alike=f"{requests} {pods} {least} {base + declared} {spec.gpu_types} {spec.constraints}",
+        alike=f"{requests} {pods} {least} {base + declared} {places}",
         fault="Misconfigured" if foreign else "",
         foreign=foreign,
-    )
-
-
-def plain(gpus: float, pools: Mapping[str, float]) -> Site:
-    """A site before anything is configured: a cohort with all GPUs, of which pools borrow their quotas."""
-
-    def group(nominal: float, limit: float | None = None) -> list[ResourceGroup]:
-        quota = ResourceQuota(GPU, nominal, limit)
-        return [ResourceGroup([GPU], [FlavorQuotas(EVERYTHING, [quota])])]
-
-    limits: dict[str, float | None] = {EVERYTHING: None, **pools}
-    queues = {
-        name: ClusterQueue(
-            name=name,
-            cohort_name=EVERYTHING,
-            resource_groups=group(0, limit),
-            namespace_selector=Selector(),
-        )
-        for name, limit in limits.items()
-    }
-    return Site(
-        queues=queues,
-        cohorts={EVERYTHING: Cohort(name=EVERYTHING, resource_groups=group(gpus))},
-        flavors={EVERYTHING: ResourceFlavor(name=EVERYTHING)},
     )
 
 

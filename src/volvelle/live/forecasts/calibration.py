@@ -2,9 +2,9 @@
 
 P90 is told by `volvelle.estimate.told.ToldTimes` at a job's first forecast, and anew when the job starts or
 is stopped. In between what remains counts as often as then. P50 of starts and finishes stretches the time
-from now to the forecast by one factor for all jobs: medians that are learned apart contradict each other
-(decision 113). While times are prior P50 is the forecast. P50 of a finish is no later than a guarantee that
-the forecast keeps.
+to the forecast, since `SECONDS_BESIDE` before now, by one factor for all jobs: medians that are learned
+apart contradict each other (decision 113). While times are prior P50 is the forecast. P50 of a finish is no
+later than a guarantee that the forecast keeps.
 """
 
 import threading
@@ -22,7 +22,6 @@ from volvelle.estimate.likeness import ARRIVALS_SECONDS, Observed, believed_serv
 from volvelle.estimate.told import Asking, ToldTimes
 from volvelle.live.scheduler_queries import declarations, holds_gpus, unheld_job_numbers
 from volvelle.model.job import JobSpec
-from volvelle.model.tolerances import SAME_MOMENT
 
 
 class PastForecast(NamedTuple):
@@ -73,6 +72,9 @@ class CalibratedTimes(NamedTuple):
         return self._replace(p50=p50, start=start)
 
 
+SECONDS_BESIDE = 3.0
+"""Added to predicted and actual times that are compared. Starts, reports and the pauses between forecasts
+take some seconds of any job: no factor by which a job of hours takes longer."""
 UNKNOWN = CalibratedTimes(None, None, prior=False)
 """Times of a job that is not forecast to finish."""
 
@@ -81,7 +83,7 @@ class ForecastCalibration:
     """First forecasts of jobs and their errors. Times are on the journal's clock. Threads may share it."""
 
     def __init__(self) -> None:
-        self._told = ToldTimes[int](own_runs=True)
+        self._told = ToldTimes[int](offset_seconds=SECONDS_BESIDE, own_runs=True)
         self._running: dict[int, bool] = {}
         """Whether a job held GPUs when it was calibrated."""
         self._arrivals: list[float] = []
@@ -177,7 +179,7 @@ class ForecastCalibration:
         with self._lock:
             one = self._asked(scheduler, number, finish)
             told = self._told.ask(now, *one[1:])
-            stretch = told.p50 / max(one.predicted_seconds, SAME_MOMENT)
+            stretch = (told.p50 + SECONDS_BESIDE) / (one.predicted_seconds + SECONDS_BESIDE)
             drift = self._drift(stretch, waits=start is not None and start > now)
         return _drifted(now, drift, start, finish, now + told.p90, prior=told.prior)
 
@@ -251,10 +253,14 @@ def _drifted(
     now: float, drift: float, start: float | None, finish: float, p90: float, *, prior: bool
 ) -> CalibratedTimes:
     """Times of a job with this forecast, where what lies ahead takes ``drift`` times as long."""
-    p50 = now + drift * max(finish - now, 0.0)
+    p50 = now + _stretched(drift, finish - now)
     if start is not None and start > now:
-        start = now + drift * (start - now)
+        start = now + _stretched(drift, start - now)
     return CalibratedTimes(p50, max(p50, p90), prior, start)
+
+
+def _stretched(drift: float, seconds: float) -> float:
+    return max(drift * (max(seconds, 0.0) + SECONDS_BESIDE) - SECONDS_BESIDE, 0.0)
 
 
 class _Crowd(NamedTuple):

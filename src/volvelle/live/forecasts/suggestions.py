@@ -32,7 +32,7 @@ _SLOW_SECONDS = 0.1
 """Where a forecast takes longer, as under policies with solvers, none is made and the fewest are tried."""
 
 _MIN_GAIN_SECONDS, _MIN_GAIN = 1.0, 0.05
-"""What is sooner by less than this, or than this share of the time until then, is no suggestion."""
+"""The smallest gain of a suggestion: in seconds, and as a share of the time until then."""
 _SHORT_SECONDS = 600.0
 """Estimate to try for a job without one. One that declares an estimate is not advised to declare less."""
 _MAX_NODES = 3

@@ -107,6 +107,8 @@ async def _on_invalid_request(_: Request, error: Exception) -> Response:
         problem = ProblemDetails(detail="the body is not JSON", place="body", hint="send JSON")
         return error_response(422, problem)
     place, *first["loc"] = first["loc"]
+    if place == "query":  # its values have no places
+        del first["loc"][1:]
     detail = shorten(describe_error(first, _KEYS))
     hint = schema_hint(first["type"])
     return error_response(422, ProblemDetails(detail=detail, place=str(place), hint=hint))

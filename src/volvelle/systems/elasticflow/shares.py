@@ -243,7 +243,7 @@ def _with_room(plan: Plan) -> Plan:
 
 @kernel
 def share_of(plan: Plan, row: int) -> Share:
-    """What a job has so far."""
+    """The share of a job so far."""
     first, last = plan.first[row], plan.first[row] + plan.parts[row]
     at, gpus = plan.at[first:last], plan.gpus[first:last]
     return Share(at, gpus, plan.end[row], plan.real_end[row], plan.area[row], np.inf)

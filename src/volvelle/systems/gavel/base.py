@@ -33,7 +33,7 @@ from volvelle.core.fill import TARGET, TARGET_REASON, TARGET_TYPE
 from volvelle.core.policy import Allocation, Kernel, Period, Policy, SolverGaps
 from volvelle.core.state import INFINITY
 from volvelle.core.view import View
-from volvelle.model.arrays import Floats, IntColumn
+from volvelle.model.arrays import FloatColumn, Floats, IntColumn
 from volvelle.model.cluster import Cluster
 from volvelle.model.job import JobSpec, Truth
 from volvelle.model.problems import Problem
@@ -206,6 +206,17 @@ def _claimed(demand: Demand, target: Floats) -> tuple[IntColumn, IntColumn, Floa
 def _loop(decision: Callable[..., float]) -> Callable[..., Any]:
     """A decision as a loop that Python calls."""
     return compiled(decision)
+
+
+def steps_per_unit(view: View) -> FloatColumn:
+    """Steps in a unit of each job's work, at the batch size that it has now."""
+    per_unit = np.ones(len(view.jobs))
+    done = view.jobs.work_done.tolist()
+    for row, number in enumerate(view.jobs.number.astype(np.int64).tolist()):
+        regime = view.believed(number).regime_at(done[row])
+        if regime is not None and regime.speed > 0.0:
+            per_unit[row] = 1.0 / regime.speed
+    return per_unit
 
 
 def knows_types(throughput: AnyThroughput) -> bool:

@@ -27,12 +27,12 @@ from pydantic import Field, field_validator, model_validator
 
 from volvelle.core.policy import policies
 from volvelle.core.view import View
-from volvelle.model.arrays import FloatColumn, Floats
+from volvelle.model.arrays import Floats
 from volvelle.model.cluster import Cluster
 from volvelle.model.job import JobSpec, Truth
 from volvelle.model.problems import Problem
 from volvelle.model.tolerances import SOLVED
-from volvelle.systems.gavel.base import GavelProgram
+from volvelle.systems.gavel.base import GavelProgram, steps_per_unit
 from volvelle.systems.gavel.demand import Demand, maximise_sum, raise_together
 
 
@@ -57,7 +57,7 @@ class GavelThroughput(GavelProgram):
 
     def fractions(self, view: View, demand: Demand) -> Floats:
         """The program."""
-        scale = self._per_unit(view) if self.steps else np.ones(len(demand.gpus))
+        scale = steps_per_unit(view) if self.steps else np.ones(len(demand.gpus))
         group = None
         if self.ties == "alike":
             demand, group = demand._replace(rates=demand.rates * scale[:, None]).grouped()
@@ -72,17 +72,6 @@ class GavelThroughput(GavelProgram):
         )
         self._gaps.note(shared.gap)
         return shared.fractions if group is None else shared.fractions[group]
-
-    @staticmethod
-    def _per_unit(view: View) -> FloatColumn:
-        """Steps in a unit of each job's work, at the batch size that it has now."""
-        per_unit = np.ones(len(view.jobs))
-        done = view.jobs.work_done.tolist()
-        for row, number in enumerate(view.jobs.number.astype(np.int64).tolist()):
-            regime = view.believed(number).regime_at(done[row])
-            if regime is not None and regime.speed > 0.0:
-                per_unit[row] = 1.0 / regime.speed
-        return per_unit
 
     def factors(self, view: View) -> Floats:
         """The weight of a unit of work on each GPU type."""

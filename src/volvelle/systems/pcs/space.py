@@ -19,7 +19,6 @@ from numpy.typing import NDArray
 
 from volvelle.core.space import Dimension, Point, Space
 from volvelle.model.job import Job
-from volvelle.model.throughput import AnyThroughput, PerBatchSize, PerType
 from volvelle.model.tolerances import SAME_SHARE
 from volvelle.systems.pcs.queues import (
     PcsQueues,
@@ -130,7 +129,7 @@ def _free_space(sizes: NDArray[np.float64], written: str) -> Space:
 def typed_space(jobs: Sequence[Job]) -> Space:
     """T, and W for each GPU type of which the jobs know how fast they are (else one for all)."""
     sizes = [_size(job) for job in jobs]
-    types = sorted({kind for job in jobs for kind in _types_of(job) if kind})
+    types = sorted({kind for job in jobs for kind in job.usable_types if kind})
     variation = _variation(sizes)
 
     def write(point: Point) -> str:
@@ -198,18 +197,4 @@ def _limits(queues: PcsQueues) -> str:
 
 def _size(job: Job) -> float:
     """GPU-seconds on the fewest GPUs it runs on, of the type that is fastest for it."""
-    least = job.spec.least_gpus
-    return least * min(job.seconds_on(least, kind) for kind in _types_of(job))
-
-
-def _types_of(job: Job) -> Sequence[str]:
-    """The GPU types that will do for a job and of which it is known how fast it is there; "": any."""
-    known = _known_types(job.truth.throughput)
-    wished = job.spec.gpu_types or known
-    return [kind for kind in wished if not known or kind in known] or [""]
-
-
-def _known_types(throughput: AnyThroughput) -> Sequence[str]:
-    if isinstance(throughput, PerBatchSize):
-        return _known_types(throughput.batch_sizes[throughput.default])
-    return list(throughput.types) if isinstance(throughput, PerType) else []
+    return job.spec.least_gpus * job.least_seconds_on(job.spec.least_gpus)

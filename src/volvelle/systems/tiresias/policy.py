@@ -102,7 +102,7 @@ class Tiresias(OrderPolicy):
     @classmethod
     def search_space(cls, jobs: Sequence[Job]) -> Space:
         """The limits of three queues, within the services of ``jobs``."""
-        service = [job.spec.gpus * job.seconds_on(job.spec.gpus) for job in jobs]
+        service = [job.spec.gpus * job.least_seconds_on(job.spec.gpus) for job in jobs]
         low, high = np.maximum(np.quantile(service, (0.05, 0.95)), (1.0, 10.0)).tolist()
         return Space(
             (

@@ -23,7 +23,8 @@ class DateForm:
     def __init__(self, form: str) -> None:
         self.form = form
         swapped = form.replace("%d", "\0").replace("%m", "%d").replace("\0", "%m")
-        self.other = swapped if "%d" in form and "%m" in form else ""
+        known = form.startswith("%Y")  # no order but one has the year first
+        self.other = swapped if "%d" in form and "%m" in form and not known else ""
         self.own = self.others = 0
         self._example = ""
         self._days: tuple[set[int], set[int]] = (set(), set())

@@ -38,6 +38,7 @@ from volvelle.workload.readers.rows import (
     in_range,
     parse_timestamp,
 )
+from volvelle.workload.readers.spreadsheets import note_days, plain_numbers
 from volvelle.workload.readers.states import ChosenStates, states_of
 from volvelle.workload.readers.suggesting import (
     UNIT_WORDS,
@@ -52,7 +53,6 @@ from volvelle.workload.readers.text import Sample, csv_columns
 Made = TypeVar("Made", bound=msgspec.Struct)
 
 _NUMBER = re.compile(r"-?\d+([.,]\d+)?")
-_DECIMAL_COMMA = re.compile(r"\s*-?\d+,\d+\s*")
 
 _MORE = {
     "start_time": "when it really started; with end_time, instead of a duration",
@@ -116,16 +116,11 @@ class Own(TraceFormat):
         blocks = csv_columns(path, ledger, delimiter=delimiter)
         if names:
             blocks = json_columns(path, ledger, names)
-        elif delimiter == ";":  # as spreadsheets write where the comma is in numbers
-            blocks = (block.remade(_with_point) for block in blocks)
+        elif make := plain_numbers(sample, ledger):
+            blocks = (block.remade(make) for block in blocks)
         return jobs_of(
             mapped(blocks, options, ledger), partial(own_jobs, ledger), ledger, states_of
         )
-
-
-def _with_point(cell: str) -> str:
-    """A number with a decimal comma, with a point; other cells as they are."""
-    return cell.replace(",", ".") if _DECIMAL_COMMA.fullmatch(cell) else cell
 
 
 def mapped(blocks: Iterable[Columns], options: OwnOptions, ledger: Ledger) -> Iterator[Columns]:
@@ -147,6 +142,7 @@ def mapped(blocks: Iterable[Columns], options: OwnOptions, ledger: Ledger) -> It
                 for ours, theirs in columns.items()
             }
             block.header.refuse_twice(filter(None, ledger.headings.values()))
+            note_days(under(block), columns, ledger)
         ours = block if under is None else _with_types(under(block))
         states.note(ours)
         if len(zones) < 2:

@@ -33,10 +33,23 @@ _DATE = re.compile(
     r"\b(?P<first>\d{1,2})(?P<mark>[/.-])(?P<second>\d{1,2})(?P=mark)(?P<year>\d{4}|\d{2})"
     r"(?:(?P<gap>[ T])(?P<hour>\d{1,2}):\d\d(?P<seconds>:\d\d)?(?P<half> ?[AaPp][Mm])?)?\b"
 )
+_WORDY = re.compile(
+    r"\b(?:(?P<year>\d{4})/\d{1,2}/\d{1,2}|\d{1,2}(?P<gap>[ -])(?P<month>[A-Z][a-z]{2,8})(?P=gap)\d{4}|"
+    r"(?P<first>[A-Z][a-z]{2,8}) \d{1,2}(?P<comma>,?) \d{4})"
+    r"(?:(?P<apart>,? |T)\d{1,2}:\d\d(?P<seconds>:\d\d)?(?P<half> ?[AaPp][Mm])?)?\b"
+)
+"""Dates with the year first, or the name of a month."""
+_OF_DAY = re.compile(r"'\d{1,2}:\d\d(?::\d\d)?(?: ?[AaPp][Mm])?'")
 _TYPED = re.compile(
     r"(?P<count>\d+)(?: *[x×*] *| +)(?P<name>[A-Za-z][\w .-]*)|"
     r"(?P<first>[A-Za-z][\w .-]*?) *[:x×*] *(?P<last>\d+)"
 )
+_MODEL = re.compile(
+    r"\b(?:A10G?|A[136]0|A40|[AV]100|A800|H20|[HB][12]00|H800|G[BH]200|K80|L4|L40S?|P4|P40|P100|T4|"
+    r"[RG]TX ?\d+|MI\d{3}X?)\b",
+    re.IGNORECASE,
+)
+"""A model of GPUs."""
 _LARGE, _UNREADABLE = "impossibly large ", "unreadable "
 
 
@@ -47,7 +60,8 @@ def suggested_names(cells: Mapping[str, Sequence[str]]) -> dict[str, str]:
     """
     found = _paired([name for name in cells if not _names_types(name, cells[name])])
     for name in cells:
-        if _names_types(name, cells[name]) and name not in found.values():
+        of_types = _names_types(name, cells[name]) or all(map(_MODEL.search, cells[name]))
+        if cells[name] and of_types and name not in found.values():
             found.setdefault("gpu_type", name)
     if not {"start_time", "end_time"} <= found.keys():
         found.pop("end_time", None)
@@ -168,8 +182,13 @@ def unit_of(name: str) -> str:
 
 
 def constant_hint(line: str) -> str:
-    """A hint behind a suggested line in which the number of GPUs is open."""
-    return " (gpus may be a number for all of them: gpus=1)" if "gpus=?" in line else ""
+    """A hint behind a suggested line in which the number of GPUs, or the submission, is open."""
+    said = ["gpus may be a number for all of them: gpus=1"] if "gpus=?" in line else []
+    if "submit_time=?" in line and "start_time=" in line:
+        said.append(
+            "without one, the start stands for it: give submit_time the column of start_time"
+        )
+    return f" ({'; '.join(said)})" if said else ""
 
 
 def suggested_dates(texts: Iterable[str]) -> str:
@@ -177,9 +196,11 @@ def suggested_dates(texts: Iterable[str]) -> str:
 
     The month comes first, unless a number is too large for one or points stand between the numbers.
     """
+    texts = list(texts)
     found = [match for text in texts for match in _DATE.finditer(text)]
     if not found:
-        return ""
+        wordy = next(filter(None, map(_WORDY.search, texts)), None)
+        return "" if wordy is None else f"--dates {shlex.quote(_wordy_form(wordy))}"
     one = found[0]
     mark, half = one["mark"], one["half"] or ""
     day_first = mark == "." or any(int(match["first"]) > 12 for match in found)
@@ -191,6 +212,21 @@ def suggested_dates(texts: Iterable[str]) -> str:
     sure = day_first or any(int(match["second"]) > 12 for match in found)
     other = "" if sure else ", or with %d before %m where the day comes first"
     return f"--dates {shlex.quote(form)}{other}"
+
+
+def _wordy_form(date: re.Match[str]) -> str:
+    """The form of a date that `_WORDY` found."""
+    if date["year"]:
+        form = "%Y/%m/%d"
+    else:
+        name = "%b" if len(date["month"] or date["first"]) == 3 else "%B"
+        gap = date["gap"]
+        form = f"%d{gap}{name}{gap}%Y" if gap else f"{name} %d{date['comma']} %Y"
+    if not date["apart"]:
+        return form
+    half = date["half"] or ""
+    clock = f"{'%I' if half else '%H'}:%M{':%S' if date['seconds'] else ''}"
+    return f"{form}{date['apart']}{clock}" + (f"{half[:-2]}%p" if half else "")
 
 
 def import_hint(report: ImportReport) -> str:
@@ -208,5 +244,7 @@ def import_hint(report: ImportReport) -> str:
     times = [place for reason in unread for place in report.examples.get(reason, ())]
     if not times:
         return ""
+    if all(map(_OF_DAY.search, times)):
+        return "put the date and the time of day into one column"
     dates = suggested_dates(times) or "--dates FORMAT, as in --dates '%b %d %Y %I:%M%p'"
     return f"say how its times are written: {dates}"

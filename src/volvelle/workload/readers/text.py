@@ -25,6 +25,7 @@ SAMPLE_BYTES = 65536
 BLOCK_LINES = 128
 """Lines read at once: few enough for a processor's caches, enough to make little of each block."""
 
+_TOP_LINES = 50
 _NOT_UTF8 = "not UTF-8: read as Windows-1252"
 DELIMITERS = ",;\t|"
 
@@ -147,6 +148,18 @@ class Sample:
         rows = list(csv.reader(self.lines[1:], delimiter=self.delimiter))
         names = enumerate(self.names)
         return {name: [row[at] for row in rows if at < len(row)] for at, name in names}
+
+    @property
+    def lines_above(self) -> int:
+        """Lines with fewer cells than most have, as a title, above one of names that has as many."""
+        top = self.lines[:_TOP_LINES]
+        delimiter = max(DELIMITERS, key="".join(top).count)
+        rows = list(csv.reader(top, delimiter=delimiter))
+        counts = [len(row) for row in rows]
+        usual = max(counts, key=counts.count)
+        first = counts.index(usual)
+        named = counts[0] < usual and not any(map(is_number, rows[first]))
+        return first if named else 0
 
     @property
     def header(self) -> frozenset[str]:

@@ -1,0 +1,74 @@
+"""Parts of GPUs by name: two jobs on one, none over two, whole jobs on whole ones."""
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import strategies as st
+
+from volvelle.core.events import NodeChanged
+from volvelle.model.cluster import NodeState, parse_cluster
+from volvelle.model.overheads import Overheads
+from volvelle.testing.audit import audited
+from volvelle.testing.promises import on_random
+from volvelle.testing.scenario import Run, Scenario, happen, linear_job
+from volvelle.testing.strategies import EVERYTHING, scenarios
+
+
+def held(run: Run) -> dict[int, list[int]]:
+    """The GPUs that each job was given last."""
+    return {
+        number: entry.decision.slots_of(row).tolist()
+        for entry in run.journal.entries
+        for row, number in enumerate(entry.decision.job.tolist())
+    }
+
+
+@pytest.mark.parametrize("placement", ["consolidated", "topology-aware"])
+def test_a_part_goes_to_the_fullest_gpu_with_room_and_whole_jobs_to_whole_gpus(
+    placement: str,
+) -> None:
+    """The first by the loop's own kernel, the second by a placement that Python asks."""
+    wanted = [0.3, 0.8, 0.2, 2.0, 0.6]
+    jobs = [linear_job(n, float(n), gpus, 100.0) for n, gpus in enumerate(wanted)]
+    scenario = Scenario.of(parse_cluster("2x2"), jobs, policy="fifo-skip", placement=placement)
+    assert held(audited(scenario)) == {0: [0], 1: [1], 2: [1], 3: [2, 3], 4: [0]}
+
+
+def test_seven_sevenths_fit_on_a_gpu_and_an_eighth_job_waits() -> None:
+    jobs = [linear_job(n, 0.0, 1 / 7, 10.0) for n in range(8)]
+    run = audited(Scenario.of(parse_cluster("1x1"), jobs, placement="first-free"))
+    assert run.outcomes.first_start.tolist() == [0.0] * 7 + [10.0]
+
+
+def test_a_part_starts_when_all_checkpoints_of_its_gpu_are_written() -> None:
+    first, second = linear_job(0, 0.0, 0.5, 100.0), linear_job(1, 0.0, 0.5, 100.0)
+    short = linear_job(2, 10.0, 1.0, 10.0)
+    scenario = Scenario.of(
+        parse_cluster("1x1"),
+        [first, second, short],
+        policy="srtf",
+        placement="consolidated",
+        overheads=Overheads(checkpoint=5.0),
+    )
+    assert audited(scenario).outcomes.finish[2] == 25.0
+
+
+def test_jobs_with_parts_stay_on_a_draining_node_and_count_as_its_capacity() -> None:
+    jobs = [linear_job(n, 0.0, 0.5, 100.0) for n in range(3)]
+    scenario = Scenario.of(parse_cluster("2x1"), jobs, placement="first-free")
+    run = happen(scenario)
+    scheduler = scenario.scheduler()
+    scheduler.handle(0.0, run.journal.entries[0].events)
+    scheduler.handle(1.0, [NodeChanged(1.0, "node-0", NodeState.DRAINING)])
+    assert list(scheduler.state.types.capacity) == [2.0]
+    assert [scheduler.state.jobs.pinned[scheduler.row_of(n) or 0] for n in range(3)] == [1, 1, 0]
+
+
+def test_runs_with_parts_are_sound_and_the_same_by_machine_code() -> None:
+    def check(scenario: Scenario, placement: str) -> None:
+        scenario = scenario.under("srtf", placement)
+        assert happen(scenario, compiled=True).journal_bytes == audited(scenario).journal_bytes
+
+    by_name = st.sampled_from(["first-free", "consolidated"])
+    every = scenarios(replace(EVERYTHING, parts=True))
+    on_random(20, check, scenario=every, placement=by_name)
