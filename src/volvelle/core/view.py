@@ -1,6 +1,7 @@
 """A policy's view: the jobs in the system as columns, and the GPUs that can be given."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cache
 from itertools import chain
 from operator import itemgetter
 from typing import Any, NamedTuple
@@ -103,12 +104,11 @@ class JobView:
             return self.matrix
         floats = self._jobs.floats
         found = np.zeros((len(floats) - COLUMNS + COUNT, len(self.rows)))
-        places = [*columns, *range(COUNT, len(found))]
-        stored = [*columns, *range(COLUMNS, len(floats))]
+        places, stored = _places(tuple(columns), len(floats) - COLUMNS)
         if isinstance(self.rows, list):
-            found[places] = self._listed([floats[place] for place in stored])
+            found[places] = self._listed([floats[place] for place in stored.tolist()])
         else:
-            found[places] = floats[np.array(stored)[:, None], self.rows]
+            found[places] = floats[stored[:, None], self.rows]
         self._own = found[COUNT:]
         return found
 
@@ -326,6 +326,15 @@ class View(NamedTuple):
         """Which jobs run on borrowed GPUs (`volvelle.core.lanes`)."""
         jobs, unowned = self.jobs, self.gpus - float(self.owned.sum())
         return borrowed(jobs.pool, jobs.held, jobs.column("started"), self.owned, unowned)
+
+
+@cache
+def _places(columns: tuple[int, ...], own: int) -> tuple[IntColumn, IntColumn]:
+    """Where ``columns`` and a policy's ``own`` ones are in its matrix, and where in the state."""
+    return (
+        np.array([*columns, *range(COUNT, COUNT + own)], dtype=np.int64),
+        np.array([*columns, *range(COLUMNS, COLUMNS + own)], dtype=np.int64),
+    )
 
 
 def _entries(rows: list[int]) -> Callable[[list[float]], Sequence[float]]:
