@@ -6,6 +6,7 @@ import signal
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from zlib import crc32
 
 import pytest
 from hypothesis import settings
@@ -22,6 +23,11 @@ settings.register_profile("ci", derandomize=True, deadline=None, print_blob=True
 settings.load_profile("ci")
 
 arrays.INTERPRETED_SECONDS = 0.0  # tests of machine code see machine code
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Files in a mixed order, always the same: each worker has some that wait and some that compute."""
+    items.sort(key=lambda item: crc32(item.path.name.encode()))
 
 
 def pytest_collection_finish() -> None:

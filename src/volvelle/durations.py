@@ -18,11 +18,12 @@ _UNIT_SECONDS = {
     "w": 7 * DAY,
 }
 _PART = re.compile(r"(\d+(?:\.\d*)?|\.\d+)\s*([a-z]+)")
-_CLOCK = re.compile(r"(?:(\d+)-)?(\d+):(\d{1,2})(?::(\d{1,2}(?:\.\d+)?))?")
+_CLOCK = re.compile(r"(?:(\d+)(?:-| days?,? ))?(\d+):(\d{1,2})(?::(\d{1,2}(?:\.\d+)?))?")
 
 
 def parse_duration(text: str | float) -> float:
-    """Seconds in ``text``: ``90``, ``4h30m``, ``1.5d``, ``D-HH:MM:SS``, ``HH:MM:SS`` or ``MM:SS``.
+    """Seconds in ``text``: ``90``, ``4h30m``, ``1.5d``, ``D-HH:MM:SS``, ``D days HH:MM:SS``, ``HH:MM:SS`` or
+    ``MM:SS``.
 
     As in Slurm, ``D-HH:MM`` is days, hours and minutes, while ``MM:SS`` without days is minutes
     and seconds. Raises ValueError with the forms that are understood.

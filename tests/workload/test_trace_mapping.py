@@ -7,6 +7,7 @@ import pytest
 from systems_here import needs
 from trace_samples import SAMPLES
 
+from volvelle.durations import parse_duration
 from volvelle.model.job import Recorded
 from volvelle.model.problems import Problem
 from volvelle.workload.readers.mapping import parse_map, profiles, read_profile
@@ -611,6 +612,27 @@ def test_a_table_below_a_title_and_times_without_a_date_say_what_to_do(tmp_path:
     path.write_text("when,gpus,duration,card\n0,1,60,NVIDIA H100\n0,1,60,T4\n")
     with pytest.raises(Problem, match="gpu_type=card"):
         read_trace(path)
+    path.write_text("1,ada,2026-03-09,2\n")
+    with pytest.raises(Problem, match="has a number among the names of its columns"):
+        read_trace(path)
+    path.write_text("Start,End,GPUs\n0,9,2\n")
+    with pytest.raises(Problem, match="without one, the start stands for it"):
+        read_trace(path)
+
+
+@pytest.mark.parametrize("text", ["1 day, 2:03:04", "1 days 02:03:04", "1-02:03:04"])
+def test_lengths_are_read_as_python_and_slurm_write_them(text: str) -> None:
+    assert parse_duration(text) == 93784.0
+
+
+def test_sacct_with_commas_is_slurms(tmp_path: Path) -> None:
+    path = tmp_path / "sacct.csv"
+    path.write_text(
+        "JobID,Submit,Start,End,State,AllocTRES\n"
+        '1,2026-03-09T08:00:00,2026-03-09T08:10:00,2026-03-09T09:00:00,COMPLETED,"cpu=4,gres/gpu=2"\n'
+    )
+    (job,) = read_trace(path)
+    assert (job.spec.gpus, job.truth.work) == (2.0, 2 * 3000.0)
 
 
 def test_rows_far_below_say_whether_the_month_comes_first(tmp_path: Path) -> None:

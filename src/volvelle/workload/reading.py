@@ -31,7 +31,7 @@ from volvelle.workload.readers.suggesting import (
     suggested_dates,
     unused,
 )
-from volvelle.workload.readers.text import SAMPLE_BYTES, open_binary
+from volvelle.workload.readers.text import SAMPLE_BYTES, is_number, open_binary
 from volvelle.workload.workload import ImportReport, Workload, earlier
 
 MAPPED = ("volvelle", "parquet")
@@ -178,6 +178,11 @@ def _guessed(
             mend="take these away, so that the names are its first line",
         )
     cells = json_cells(sample) or sample.cells
+    if any(map(is_number, cells)):
+        raise Problem(
+            f"{name} has a number among the names of its columns, {sample.lines[0][:60]!r}",
+            mend="write a line with names, as submit_time,gpus,duration, above the first job",
+        )
     if len(cells) > 1:
         dates = suggested_dates(_many_lines(sample.path))
         line = suggested(cells)

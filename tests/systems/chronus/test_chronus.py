@@ -500,8 +500,8 @@ def test_reservations_keep_their_slots_as_time_passes() -> None:
     assert book.reserve(row, 0, 0.0, 0, 35.0, 0.0)
     assert np.flatnonzero(book.held[row]).tolist() == [396, 397, 398, 399]
     book.begin(300)
-    assert book.holds(396)[row]
-    assert not book.holds(395)[row]
+    assert book.booked(396).held[row]
+    assert not book.booked(395).held[row]
     assert book.share(300, 4000.0) == pytest.approx(4 * 4 / (8 * 100))
     book.leave(np.array([row]))
     assert (book.free == 8.0).all()

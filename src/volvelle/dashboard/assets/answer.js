@@ -7,7 +7,7 @@ import { NOT_ALL_TRIED } from "./sentences.js";
 const WAITS = ["waiting", "held"];
 const HEIGHT = 66, EDGE = 10, BAR = 24, TALL = 16;
 
-const against = (ended, by, what) => (!by ? "" : ended > by + 1 ? `${duration(ended - by)} after ${what}` : `${duration(Math.max(0, by - ended))} before ${what}`);
+const against = (ended, by, what) => (!by ? "" : Math.abs(ended - by) < 1 ? `just at ${what}` : ended > by ? `${duration(ended - by)} after ${what}` : `${duration(by - ended)} before ${what}`);
 
 // [what is certain, what is expected]
 export function answer(job) {

@@ -19,18 +19,16 @@ from volvelle.model.tolerances import SAME_AMOUNT
 from volvelle.model.units import format_duration
 from volvelle.systems.chronus.guarantees import Guarantees, Memory
 from volvelle.systems.chronus.look import (
-    BEHIND,
-    GIVEN,
     HOLDS,
     LAST,
     ROW,
     SEEN,
     TOO_LARGE,
     Look,
-    given_at,
 )
 from volvelle.systems.chronus.reservations import Reservations
 from volvelle.systems.chronus.selection import select
+from volvelle.systems.chronus.standing import note_given, note_reservations
 from volvelle.systems.chronus.terms import Terms
 from volvelle.systems.chronus.within import turns
 
@@ -134,7 +132,7 @@ class Cycle:
             reason = f"with the jobs no larger of the last {period} it needs all GPUs for longer than that"
             self.told.append(Promise(number, reason=reason))
             return
-        gap, gpus = float(self.kept.gap(np.array([at]))[0]), float(self.counted[at])
+        gap, gpus = self.kept.gap_of(at), float(self.counted[at])
         earliest = np.inf
         for gpu_type in look.types(at):
             start, need = self.kept.first_slot(at), self.kept.need_of(gpu_type, at)
@@ -189,7 +187,7 @@ class Cycle:
         look, matrix = self.look, self.look.matrix
         waiting = look.waiting
         idle = self.view.gpus - matrix[HELD].sum()
-        due = bool((self._has_this_slot() & ~self._as_reserved(matrix[HELD], matrix[TYPE])).any())
+        due = self._note_reservations()
         anew = look.fresh or due
         if not due and not (waiting.any() and (anew or idle >= 1.0)):
             return self._decided(
@@ -209,24 +207,15 @@ class Cycle:
         self, gpus: FloatColumn, types: FloatColumn, reason: FloatColumn, order: IntColumn | None
     ) -> Allocation:
         """The allocation; the memory knows whether a guaranteed job runs on a type that it is to leave."""
-        begins = self.look.waiting | (types != self.look.matrix[TYPE])  # moves to another type, too
-        self.look.matrix[GIVEN, (gpus > 0.0) & begins] = given_at(self.view.now)
-        self._note_reservations()
-        elsewhere = (self.look.row >= 0) & (gpus > 0.0) & ~self._as_reserved(gpus, types)
-        self.memory.elsewhere = bool(elsewhere.any())
+        booked = self.book.booked(self.look.slot)
+        self.memory.elsewhere = note_given(self.look.matrix, booked, gpus, types, self.view.now)
         return Allocation(gpus, types, reason, order, promises=tuple(self.told))
-
-    def _as_reserved(self, gpus: FloatColumn, types: FloatColumn) -> BoolColumn:
-        """Which jobs hold GPUs of the type of their reservation; arbitrary for jobs without one."""
-        held: BoolColumn = (gpus > 0.0) & (types == self.book.type[self.look.row])
-        return held
 
     def _filled(
         self, most: FloatColumn, needs: BoolColumn, anew: bool
     ) -> tuple[FloatColumn, IntColumn]:
         """GPUs by turn, and the turns; jobs with a reservation on their type."""
         look, view, matrix = self.look, self.view, self.look.matrix
-        self._note_reservations()
         yielding, fresh, gap = self.policy.yielding, look.fresh, look.gap
         order = turns(matrix, look.least_seconds, gap, needs, fresh, view.now, yielding)
         if len(view.capacity) > 1:
@@ -245,10 +234,12 @@ class Cycle:
         needs: BoolColumn = np.zeros(len(look.gap), dtype=np.bool_)
         if not look.fresh:
             return needs
-        service = look.least_seconds * look.matrix[GPUS]
-        open_yet = (own[LAST] > 0.0) & (own[ROW] == 0.0) & look.gangs & (service < self._too_large)
+        open_yet = (own[LAST] > 0.0) & (own[ROW] == 0.0) & look.gangs
         open_yet &= now + look.least_seconds + np.where(look.waiting, look.gap, 0.0) <= own[LAST]
-        found = np.flatnonzero(open_yet)
+        if not open_yet.any():
+            return needs
+        service = look.least_seconds * look.matrix[GPUS]
+        found = np.flatnonzero(open_yet & (service < self._too_large))
         rows = []
         for at in found[np.lexsort((look.matrix[NUMBER, found], service[found]))].tolist():
             if not book.free_in(look.slot, 1).any():
@@ -260,16 +251,9 @@ class Cycle:
         book.leave(np.array(rows, dtype=np.int64))
         return needs
 
-    def _note_reservations(self) -> None:
-        """Note in the jobs' columns what is reserved for them in this slot."""
-        row = self.look.row
-        self.look.matrix[HOLDS] = self._has_this_slot()
-        self.look.matrix[BEHIND] = (row >= 0) & ~self.book.some[row]
-
-    def _has_this_slot(self) -> BoolColumn:
-        row = self.look.row
-        has: BoolColumn = (row >= 0) & self.book.holds(self.look.slot)[row]
-        return has
+    def _note_reservations(self) -> bool:
+        """Note in the jobs' columns what is reserved for them in this slot; whether one does not hold it."""
+        return note_reservations(self.look.matrix, self.book.booked(self.look.slot))
 
     def _beyond_cells(
         self, given: FloatColumn, order: IntColumn, most: FloatColumn, anew: bool
@@ -299,6 +283,8 @@ class Cycle:
         for at in np.flatnonzero(starts).tolist():
             if not self._hold_to_end(at, int(given[TARGET_TYPE, at])):
                 most[at], refused = 0.0, True
+        if starts.any():
+            self._note_reservations()
         return refused
 
     def _hold_to_end(self, at: int, gpu_type: int) -> bool:
@@ -306,7 +292,7 @@ class Cycle:
         look, row = self.look, self.kept.enter(at)
         seconds = float(look.seconds[gpu_type, at])
         if not look.runs_on(at, gpu_type):
-            seconds += float(self.kept.gap(np.array([at]))[0])
+            seconds += self.kept.gap_of(at)
         if not (
             self._pool_has_room(row)
             and self.book.reserve_now(row, gpu_type, self.view.now, seconds)

@@ -6,14 +6,23 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from volvelle.core.columns import GPUS, HELD, POOL
+from volvelle.core.columns import GPUS, POOL
 from volvelle.core.decision import Promise
 from volvelle.core.policy import SolverGaps
 from volvelle.core.promises import Margin, keeps
 from volvelle.model.arrays import BoolColumn, FloatColumn, IntColumn
-from volvelle.systems.chronus.look import GIVEN, PACE, ROW, Look
+from volvelle.systems.chronus.look import GIVEN, ROW, Look
 from volvelle.systems.chronus.recent import RecentWork
 from volvelle.systems.chronus.reservations import Reservations
+from volvelle.systems.chronus.standing import (
+    at_most,
+    believed_left,
+    lateness,
+    measure,
+    to_renew,
+    to_reserve,
+    without_jobs,
+)
 from volvelle.systems.chronus.terms import Terms
 from volvelle.systems.hived.cells import round_up
 
@@ -81,10 +90,7 @@ class Guarantees:
 
     def forget_those_that_left(self) -> None:
         """Free the reservations of jobs that are through, and see how many GPUs there are."""
-        rows, here = self.book.rows, self.look.row
-        left = np.ones(len(self.book.number), dtype=np.bool_)
-        left[here[here >= 0]] = False
-        gone = rows[left[rows]]
+        gone = without_jobs(self.look.matrix, self.book.number)
         if len(gone):
             for finish_by in self.book.finish_by[gone].tolist():
                 self._learn(finish_by, kept=True)
@@ -99,12 +105,14 @@ class Guarantees:
 
     def learn_starts(self) -> None:
         """See how late jobs started that were given GPUs since the last lease."""
-        self.memory.learn_starts(self.look.lateness(self.memory.wait), self.policy.broken)
+        self.memory.learn_starts(lateness(self.look.matrix, self.memory.wait), self.policy.broken)
 
     def renew(self) -> None:
         """A lease ended: reserve what guaranteed jobs still need; see who can still be kept."""
         memory = self.memory
-        memory.learn_paces(self.look.measure(), self.policy.broken)
+        look = self.look
+        seen = measure(look.matrix, look.seconds, self.view.now)
+        memory.learn_paces(seen, self.policy.broken)
         self.learn_starts()
         self.look.matrix[GIVEN] = 0.0
         self.book.begin(self.look.slot)
@@ -115,10 +123,7 @@ class Guarantees:
             if not keeps(self.view.now, self.book.finish_by[row]):
                 self._learn(float(self.book.finish_by[row]), kept=False)
                 self._drop(row, int(place[row]))
-        rows = rows[(self.book.number[rows] >= 0) & ~self.book.fixed[rows]]
-        runs = self.look.matrix[HELD, place[rows]] > 0.0
-        now, some = self.book.holds(self.look.slot)[rows], self.book.some[rows]
-        self._reserve(rows[runs | now | ~some])
+        self._reserve(to_renew(look.matrix, self.book.booked(look.slot), place))
 
     def _reserve(self, rows: IntColumn) -> None:
         """Reserve anew for these rows, least time first.
@@ -169,35 +174,28 @@ class Guarantees:
             return np.zeros(0, dtype=np.bool_)
         look, book, at = self.look, self.book, place[rows]
         book.gap[rows] = self.gap(at)
-        types = book.type[rows]
-        goes_on = look.run_on(at, types)
-        most, least = self._need(types, at), self._believed(types, at)
-        need = least + spare * (most - least)
-        first_gap = np.where(goes_on, look.starting[at], book.gap[rows])
-        return book.reserve_each(rows, self.view.now, look.slot, need, first_gap)
+        terms = np.array([self.memory.pace, self.memory.margin.now, spare])
+        need, starting = to_reserve(
+            look.matrix, look.seconds, look.starting, at, book.type[rows], terms
+        )
+        first_gap = np.where(starting >= 0.0, starting, book.gap[rows])
+        return book.reserve_each(rows, self.view.now, self.look.slot, need, first_gap)
 
     def gap(self, at: IntColumn) -> FloatColumn:
         """Seconds from when these jobs are given GPUs until they work on them."""
         gap: FloatColumn = self.look.gap[at] + self.memory.wait + self.memory.late
         return gap
 
-    def _need(self, gpu_type: IntColumn, at: IntColumn) -> FloatColumn:
-        """Seconds of work to be reserved for jobs on these types."""
-        look, memory = self.look, self.memory
-        own = look.matrix[PACE, at]
-        pace = np.where(own > 0.0, np.maximum(own, 1.0), memory.pace)
-        return self._believed(gpu_type, at) * pace * (1.0 + memory.margin.now)
-
-    def _believed(self, gpu_type: IntColumn, at: IntColumn) -> FloatColumn:
-        """Seconds of work that are believed left of jobs on these types."""
-        look = self.look
-        started = np.where(look.run_on(at, gpu_type), look.starting[at], 0.0)
-        left: FloatColumn = look.seconds[gpu_type, at] - started
-        return left
+    def gap_of(self, at: int) -> float:
+        """The same of one job."""
+        return float(self.look.gap[at] + self.memory.wait + self.memory.late)
 
     def need_of(self, gpu_type: int, at: int) -> float:
         """Seconds of work to be reserved for a job on this type."""
-        return float(self._need(np.array([gpu_type]), np.array([at]))[0])
+        look, memory = self.look, self.memory
+        seconds, starting = float(look.seconds[gpu_type, at]), float(look.starting[at])
+        believed = believed_left(look.matrix, seconds, starting, at, gpu_type)
+        return at_most(look.matrix, at, believed, memory.pace, memory.margin.now)
 
     def _drop(self, row: int, at: int) -> None:
         self.book.leave(np.array([row]))
@@ -229,7 +227,7 @@ class Guarantees:
     def reserve(self, at: int, row: int, finish_by: float) -> bool:
         """Reserve what a job needs to be through by then, on the first type where that is possible."""
         self.book.finish_by[row] = finish_by
-        self.book.gap[row] = self.gap(np.array([at]))[0]
+        self.book.gap[row] = self.gap_of(at)
         for gpu_type in self.look.types(at):
             start = self.first_slot(at)
             goes_on = start == self.look.slot and self.look.runs_on(at, gpu_type)

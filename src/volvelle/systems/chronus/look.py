@@ -16,7 +16,6 @@ from volvelle.core.columns import (
     RESIZE,
     RESTORE,
     START_GAP,
-    STARTED,
     TABLE,
     TYPE,
     TYPES,
@@ -27,7 +26,6 @@ from volvelle.core.eligibility import mean_rate
 from volvelle.core.fill import work_left
 from volvelle.core.view import View
 from volvelle.model.arrays import BoolColumn, FloatColumn, Floats, IntColumn
-from volvelle.model.tolerances import SAME_MOMENT
 
 ROW, LAST, SEEN, PACE, SINCE, LEFT, HOLDS, BEHIND, GIVEN = range(COUNT, COUNT + 9)
 """The policy's own columns: the row of its reservation + 1, its last deadline (0: none), 1 once answered; how
@@ -35,7 +33,6 @@ many seconds a believed second takes (0: not seen yet), when that was last looke
 the believed seconds that were left then; 1 where its reservation holds GPUs in this slot, and where it has a
 guarantee without a reservation; when it was given GPUs to start on (0: not since the last lease)."""
 OWN_COLUMNS = 9
-_SAME_PACE = 1e-6
 _NOT_ZERO = 1e-300
 TOO_LARGE = 2.0
 """In `SEEN`: it was answered, and was too large to be guaranteed anything."""
@@ -98,35 +95,6 @@ class Look(NamedTuple):
         row: IntColumn = self.matrix[ROW].astype(np.int64) - 1
         return row
 
-    def measure(self) -> FloatColumn:
-        """See how long the believed seconds of running jobs take; the paces seen for the first time."""
-        own, now = self.matrix, self.view.now
-        running = np.flatnonzero(~self.waiting)
-        left = self.seconds[self.matrix[TYPE, running].astype(np.int64), running]
-        since = own[SINCE, running]
-        passed, fewer = now - since, own[LEFT, running] - left
-        told = (since > 0.0) & (self.matrix[STARTED, running] < since) & (fewer > 0.0)
-        seen = running[told]
-        pace = passed[told] / fewer[told]
-        pace = np.where(np.abs(pace - 1.0) < _SAME_PACE, 1.0, pace)
-        first: FloatColumn = pace[own[PACE, seen] == 0.0]
-        own[PACE, seen] = pace
-        own[SINCE] = 0.0
-        own[SINCE, running], own[LEFT, running] = now, left
-        return first
-
-    def lateness(self, wait: float) -> FloatColumn:
-        """How many seconds later than ``wait`` after they were given GPUs jobs started, each once.
-
-        Simulated starts take what is declared; real ones take what is seen here.
-        """
-        running = np.flatnonzero(~self.waiting & (self.matrix[GIVEN] > 0.0))
-        wait = max(wait, self.longest_checkpoint)
-        late: FloatColumn = self.matrix[STARTED, running] - self.matrix[GIVEN, running] - wait
-        found = late > SAME_MOMENT
-        self.matrix[GIVEN, running[found]] = 0.0
-        return late[found]
-
     @property
     def longest_checkpoint(self) -> float:
         """How long a stop may keep GPUs from who is to start on them, seconds."""
@@ -147,14 +115,9 @@ class Look(NamedTuple):
         """GPU types that will do."""
         return [kind for kind, left in enumerate(self.seconds[:, at].tolist()) if left < np.inf]
 
-    def run_on(self, at: IntColumn, types: IntColumn) -> BoolColumn:
-        """Which of these jobs hold GPUs of these types."""
-        holds: BoolColumn = (self.matrix[HELD, at] > 0.0) & (self.matrix[TYPE, at] == types)
-        return holds
-
     def runs_on(self, at: int, gpu_type: int) -> bool:
         """Whether a job holds GPUs of this type."""
-        return bool(self.run_on(np.array([at]), np.array([gpu_type]))[0])
+        return bool(self.matrix[HELD, at] > 0.0 and self.matrix[TYPE, at] == gpu_type)
 
 
 @kernel

@@ -71,9 +71,10 @@ class Chronus(Terms):
 
     def next_wake(self, view: View) -> float | None:
         """When the best-effort lease ends; never while nobody waits or is to change its GPU type."""
-        if self._kept is None or (view.jobs.running.all() and not self._kept.elsewhere):
+        kept = self._kept
+        if kept is None or (not kept.elsewhere and view.jobs.held.all()):
             return None
-        return (self._kept.slot + 1) * self._slot_seconds
+        return (kept.slot + 1) * self._slot_seconds
 
     @property
     def _slot_seconds(self) -> float:

@@ -20,6 +20,8 @@ class RecentWork:
     work: FloatColumn = field(default_factory=lambda: np.zeros(0))
     sizes: FloatColumn = field(default_factory=lambda: np.zeros(0))
     """The same work, the smallest first."""
+    sums: FloatColumn = field(default_factory=lambda: np.zeros(0))
+    """Of `sizes`, up to each."""
 
     def add(self, came: FloatColumn, work: FloatColumn) -> None:
         """These jobs came, the last of them now; those that came too long ago are forgotten."""
@@ -29,6 +31,7 @@ class RecentWork:
         first = int(np.searchsorted(came, came[-1] - self.period))
         self.came, self.work = came[first:], work[first:]
         self.sizes = np.sort(self.work)
+        self.sums = np.cumsum(self.sizes)
 
     def rate_of_smaller(self, work: float, now: float) -> float:
         """GPUs that jobs no larger than this one, which came too, keep busy: one standard error fewer.
@@ -43,5 +46,5 @@ class RecentWork:
 
     def largest_within(self, work: float) -> float:
         """The size from which on jobs do not find room in so many GPU-seconds if smaller ones go first."""
-        first = int(np.searchsorted(np.cumsum(self.sizes), work, side="right"))
+        first = int(np.searchsorted(self.sums, work, side="right"))
         return float(self.sizes[first]) if first < len(self.sizes) else float(np.inf)

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from volvelle.core.compiled import compiled
 from volvelle.model.arrays import BoolColumn, Bools, FloatColumn, Floats, IntColumn
 from volvelle.model.tolerances import SAME_MOMENT, WHOLE_ROUND
+from volvelle.systems.chronus.standing import Booked
 
 _ROWS, _SLOTS = 64, 256
 """Room for reservations and slots to begin with."""
@@ -55,6 +56,11 @@ class Reservations:
     def rows(self) -> IntColumn:
         """The rows that are in use."""
         return np.flatnonzero(self.number >= 0)
+
+    def booked(self, slot: int) -> Booked:
+        """The columns for loops over jobs."""
+        held = np.ascontiguousarray(self.held[:, slot - self.first])
+        return Booked(held, self.number, self.type, self.some, self.fixed)
 
     def begin(self, slot: int) -> None:
         """Slots before this one are over."""
@@ -214,11 +220,6 @@ class Reservations:
             return True
         free = self.capacity.sum() * (1.0 - self.share(slot, until))
         return until > now and bool(work / (until - now) + rate <= free)
-
-    def holds(self, slot: int) -> BoolColumn:
-        """(rows,) who has GPUs in ``slot``."""
-        held: BoolColumn = self.held[:, slot - self.first] & (self.number >= 0)
-        return held
 
     def resize(self, capacity: FloatColumn) -> bool:
         """Take new numbers of GPUs; whether all reservations still fit."""

@@ -57,6 +57,9 @@ _UNREAD = Tres(gpus=1.0)
 """Stands for what could not be read, which is noted: no other column is asked."""
 
 
+_OF_GPUS = frozenset(("reqtres", "alloctres", "reqgres", "allocgres"))
+
+
 @formats.register
 class Sacct(ColumnFormat):
     """One row a job or a step of one."""
@@ -67,14 +70,19 @@ class Sacct(ColumnFormat):
     state = "State"
 
     def matches(self, sample: Sample) -> float:
-        """Sure of a ``|`` table with Slurm's column names."""
-        if sample.delimiter != "|" or "submit" not in sample.header:
+        """Sure of a table with Slurm's column names; of one without ``|`` only where it says the GPUs so."""
+        if "submit" not in sample.header or not (
+            sample.delimiter == "|" or sample.header & _OF_GPUS
+        ):
             return 0.0
         return 0.95 if sample.header & {"jobid", "jobidraw"} else 0.0
 
     def read(self, path: Path, ledger: Ledger, options: Any) -> Iterator[Job]:
         """A job for each row that is no step."""
-        blocks = csv_columns(path, ledger, required=self.required, delimiter="|", quoted=False)
+        mark = Sample.of(path).delimiter
+        blocks = csv_columns(
+            path, ledger, required=self.required, delimiter=mark, quoted=mark != "|"
+        )
 
         requeued: dict[str, Job] = {}
 

@@ -182,8 +182,13 @@ def unit_of(name: str) -> str:
 
 
 def constant_hint(line: str) -> str:
-    """A hint behind a suggested line in which the number of GPUs is open."""
-    return " (gpus may be a number for all of them: gpus=1)" if "gpus=?" in line else ""
+    """A hint behind a suggested line in which the number of GPUs, or the submission, is open."""
+    said = ["gpus may be a number for all of them: gpus=1"] if "gpus=?" in line else []
+    if "submit_time=?" in line and "start_time=" in line:
+        said.append(
+            "without one, the start stands for it: give submit_time the column of start_time"
+        )
+    return f" ({'; '.join(said)})" if said else ""
 
 
 def suggested_dates(texts: Iterable[str]) -> str:

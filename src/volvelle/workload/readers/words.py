@@ -22,7 +22,7 @@ COLUMN_NAMES: dict[str, tuple[str, ...]] = {
         "karten anzahl_karten anzahl_gpus anzahl_gpu gpu_anzahl grafikkarten nombre_gpu nombre_gpus "
         "numero_gpus cantidad_gpus",
         "duration": "duration runtime run_time elapsed elapsed_time execution_time length job_duration "
-        "walltime wall_clock wall_clock_time wall_time seconds minutes hours "
+        "walltime wall_clock wall_clock_time wall_time time_used used_time seconds minutes hours "
         "dauer laufzeit rechenzeit minuten stunden duree temps_execution heures duracion horas",
         "start_time": "start_time start started started_at started_on begin begin_time "
         "gestartet gestartet_am startzeit beginn begonnen debut date_debut heure_debut demarre "
@@ -30,7 +30,7 @@ COLUMN_NAMES: dict[str, tuple[str, ...]] = {
         "end_time": "end_time end ended ended_at finished finished_at finish_time completed completed_at "
         "completed_on completion_time "
         "beendet beendet_am ende endzeit fertig fin date_fin heure_fin termine fecha_fin hora_fin terminado",
-        "user": "user owner user_name username user_id submitted_by requested_by submitter who "
+        "user": "user owner user_name username user_id submitted_by requested_by submitter who person "
         "wer benutzer benutzername nutzer anwender utilisateur nom_utilisateur usager usuario nombre_usuario",
         "gpu_type": "gpu_type gpu_types gpu_model gpu_name gpu_kind accelerator accelerator_type "
         "gpu_typ gpu_modell type_gpu modele_gpu tipo_gpu modelo_gpu",
