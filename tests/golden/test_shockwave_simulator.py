@@ -17,7 +17,7 @@ interrupts 102 of 120 jobs, of which it stops none for another; of the many opti
 interior-point solver picks one, a simplex another (of MST the one in which jobs alike take turns,
 ``ties=alike``; of Themis, which on 220 jobs leaves half of the GPUs open in each allocation, the centre,
 ``ties=centre``); its Themis counts the steps that a change of batch size takes away as steps done
-(``steps=true``).
+(``steps=true``); and no such change has it work fractions out anew.
 """
 
 import csv
