@@ -98,7 +98,7 @@ def test_a_job_that_runs_only_where_it_does_not_fit_is_rejected() -> None:
 @pytest.mark.parametrize(
     ("job", "placement", "reason"),
     [
-        (linear_job(0, 0.0, 0.5, 1.0), "pm-first", "this policy and placement give whole ones"),
+        (linear_job(0, 0.0, 0.5, 1.0), "buddy", "this policy and placement give whole ones"),
         (
             linear_job(0, 0.0, 1.5, 1.0),
             "first-free",

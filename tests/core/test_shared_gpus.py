@@ -23,7 +23,7 @@ def held(run: Run) -> dict[int, list[int]]:
     }
 
 
-@pytest.mark.parametrize("placement", ["consolidated", "consolidated-strict"])
+@pytest.mark.parametrize("placement", ["consolidated", "topology-aware"])
 def test_a_part_goes_to_the_fullest_gpu_with_room_and_whole_jobs_to_whole_gpus(
     placement: str,
 ) -> None:

@@ -131,7 +131,8 @@ class Placement(JobPart):
     def choose(self, free: IntColumn, gpus: int, resources: Resources) -> IntColumn | None:
         """GPUs to take on each node for a gang of ``gpus``, or None to let it wait.
 
-        ``free`` is what each node can give it (0 where it may not run); its sum is at least ``gpus``.
+        ``free`` is what each node can give it (0 where it may not run); its sum is at least ``gpus``. It is
+        asked for one GPU where a job wants a part that no shared GPU has room for.
         """
         raise NotImplementedError
 

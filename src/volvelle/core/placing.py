@@ -173,14 +173,14 @@ def _place_together(scheduler: SchedulerState, placement: PlacesBatches) -> None
 
 
 def _by_type(scheduler: SchedulerState) -> dict[int, list[int]]:
-    """The jobs that get GPUs, by GPU type, once whole nodes and GPUs that jobs keep are held."""
+    """The gangs that get GPUs, by GPU type, once whole nodes, parts of GPUs and what jobs keep are held."""
     s = scheduler.state
     by_type: dict[int, list[int]] = {}
     for row in map(int, s.changed[: s.count[CHANGED]]):
         if s.jobs.target[row] == 0.0:
             continue
-        if s.jobs.exclusive[row] == 1.0:
-            if not _place_one(scheduler, row, int(s.jobs.target[row])):
+        if s.jobs.exclusive[row] == 1.0 or s.jobs.gpus[row] < 1.0:
+            if not _place_one(scheduler, row, math.ceil(s.jobs.target[row])):
                 refuse(s, row)
         elif not _keeps_some(scheduler, row):
             by_type.setdefault(int(s.jobs.target_type[row]), []).append(row)
@@ -256,6 +256,7 @@ def _movable(scheduler: SchedulerState, gpu_type: int) -> list[int]:
         and jobs.pinned[row] == 0.0
         and jobs.preemptible[row] == 1.0
         and jobs.exclusive[row] == 0.0
+        and jobs.gpus[row] >= 1.0
         and row not in changed
     ]
 
@@ -273,7 +274,7 @@ def _release(scheduler: SchedulerState, rows: list[int]) -> None:
     s = scheduler.state
     jobs, end = s.jobs, 0
     for row in map(int, s.changed[: s.count[CHANGED]]):
-        end = max(end, int(jobs.old_slots[row] + jobs.held[row]) if jobs.held[row] > 0.0 else 0)
+        end = max(end, int(jobs.old_slots[row] + jobs.held[row]) if jobs.held[row] >= 1.0 else 0)
     for row in rows:
         jobs.target[row], jobs.target_type[row] = jobs.held[row], jobs.type[row]
         change(s, row)

@@ -13,7 +13,7 @@ from volvelle.core.composition import Composition
 from volvelle.core.decision import Decision
 from volvelle.core.eligibility import Eligibility
 from volvelle.core.events import Event
-from volvelle.core.facets import PlacesAllAnew, PlacesBatches, PlacesByLane
+from volvelle.core.facets import PlacesByLane
 from volvelle.core.forecast import LookAhead
 from volvelle.core.forward.advance import advance
 from volvelle.core.forward.believe import believe, expect_ends
@@ -363,7 +363,7 @@ class SchedulerState(ABC):
                 policy.incumbent
                 or policy.chooses_nodes
                 or policy.divides
-                or isinstance(placement, PlacesAllAnew | PlacesBatches | PlacesByLane)
+                or isinstance(placement, PlacesByLane)
             ),
             whole_nodes=placement.names_gpus and not policy.chooses_nodes,
             elastic=policy.resizes,

@@ -11,7 +11,16 @@ from volvelle.model.cluster import parse_cluster
 from volvelle.model.job import Job, JobSpec, Reward, Truth
 from volvelle.model.throughput import Table
 from volvelle.systems.elasticflow.profile import Profile
-from volvelle.systems.elasticflow.shares import Share, Wish, least_share
+from volvelle.systems.elasticflow.shares import (
+    Share,
+    Wish,
+    Wishes,
+    empty_plan,
+    grow,
+    least_share,
+    share_out,
+    start_gangs,
+)
 from volvelle.testing.scenario import Run, Scenario, happen
 from volvelle.workload.reading import read_trace
 
@@ -83,6 +92,25 @@ class TestLeastShare:
     def test_without_a_deadline_a_job_is_planned_behind_the_others(self) -> None:
         share = self.share(100.0, np.inf, {0.0: 4.0, 300.0: 8.0})
         assert (share.at.tolist(), share.gpus.tolist()) == ([0.0, 300.0], [0.0, 1.0])
+
+
+class TestGangs:
+    @pytest.mark.parametrize("seed", range(60))
+    def test_they_start_as_if_they_grew(self, seed: int) -> None:
+        """Now, and when something changes next, though only jobs with deadlines and one more are planned."""
+        rng, slot, now = np.random.default_rng(seed), 100.0, 1000.0
+        many, due = int(rng.integers(1, 9)), int(rng.integers(0, 5))
+        deadline = np.sort(np.where(np.arange(many) < due, rng.integers(800, 3000, many), np.inf))
+        gpus = rng.choice([1.0, 2.0, 3.0, 4.0, 8.0], (many, 1))
+        work = rng.integers(1, 900, many) * gpus[:, 0] / rng.choice([1.0, 3.0])
+        wishes = Wishes(work, deadline, gpus, gpus.copy(), np.ones(many, np.int64))
+        order = np.arange(many)
+        whole, _ = share_out(empty_plan(now, 8.0, wishes), order, wishes, slot)
+        whole, _ = grow(whole, order, wishes, slot)
+        short, _ = share_out(empty_plan(now, 8.0, wishes), order[: due + 1], wishes, slot)
+        short = start_gangs(short, order, wishes, slot)
+        assert short.held.tolist() == whole.held.tolist()
+        assert short.change[0] == whole.change[0]
 
 
 def elastic(number: int, submit: float, work: float, within: float | None) -> Job:

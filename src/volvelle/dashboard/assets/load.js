@@ -81,7 +81,7 @@ export function loadChart(past, cluster, width) {
   panel(second, SMALL, most, "Jobs waiting", waited, coming.now.waiting, coming.waiting, null, "waits");
   for (const at of ticks(from, to, (width - LEFT) / 90)) {
     path(`M${x(at)} ${TOP}V${TOP + PANEL}M${x(at)} ${second}V${second + SMALL}`, "grid");
-    chart.append(text(tickLabel(at), x(at), height - 6, "middle"));
+    chart.append(text(tickLabel(at), x(at), height - 6, x(at) > width - 30 ? "end" : "middle"));
   }
   path(`M${x(time)} 16V${second + SMALL}`, "now");
   chart.append(text(`now ${moment(time)}`, x(time), 11, x(time) > width - 60 ? "end strong" : "middle strong"));

@@ -13,7 +13,6 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field, PrivateAttr
 
-from volvelle.core.columns import COUNT
 from volvelle.core.policy import Allocation, Kernel, Policy, policies
 from volvelle.core.state import INFINITY, Reason
 from volvelle.core.view import View
@@ -127,7 +126,7 @@ class Kueue(Policy):
 
     def allocate(self, view: View) -> Allocation:
         """Run cycles until nothing changes, and give GPUs to those that were admitted."""
-        own = view.jobs.matrix_of(())[COUNT:]
+        own = view.jobs.own
         books, self._explained = self._current(view, own), None
         request = TopologyRequest(self.required, self.preferred) if self.site else None
         _follow(view, own, books, request, self._own)

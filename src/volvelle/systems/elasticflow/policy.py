@@ -30,7 +30,7 @@ from volvelle.systems.elasticflow.shares import (
     empty_plan,
     grow,
     share_out,
-    start,
+    start_gangs,
 )
 
 _ADMITTED = COUNT
@@ -78,12 +78,13 @@ def decide(jobs: Floats, cluster: ClusterNow, memory: Floats, out: Floats) -> fl
         else:
             due = np.count_nonzero(wishes.deadline[mine] < INFINITY)
             plan, _ = share_out(plan, mine[: due + 1], wishes, slot)
-            plan = start(plan, mine, wishes, slot)
+            plan = start_gangs(plan, mine, wishes, slot)
         gpus += plan.held
         ask_at = min(ask_at, plan.change[0])
     order = then_by(by_number, np.where(gpus > 0.0, jobs[DEADLINE], INFINITY))
     bound = jobs.copy()
-    bound[TYPES] = 2.0**types
+    for row in range(count):
+        bound[TYPES, row] = 1 << types[row]
     out[:3] = fill(bound, order, gpus, gpus, cluster.capacity, cluster.quota, True, False)
     out[3] = order
     return ask_at
@@ -101,20 +102,21 @@ def _admit(
 ) -> None:
     """Admit those that come, by submission, where no more deadlines are missed then; in place."""
     admitted = jobs[_ADMITTED]
-    admitted[mine] = np.where((admitted == 0.0) & (wishes.deadline == INFINITY), 2.0, admitted)[
-        mine
-    ]
-    missed = -1
     for row in mine:
-        if admitted[row] != 0.0:
-            continue
+        if admitted[row] == 0.0 and wishes.deadline[row] == INFINITY:
+            admitted[row] = 2.0
+    before = then_by(mine[((admitted == 1.0) | fixed)[mine]], wishes.deadline)
+    missed = -1
+    for row in mine[admitted[mine] == 0.0]:
         promised = then_by(mine[((admitted == 1.0) | fixed)[mine]], wishes.deadline)
-        if missed < 0:
-            _, missed = share_out(empty_plan(now, capacity, wishes), promised, wishes, slot)
         both = then_by(np.append(promised, row), wishes.deadline)
         _, misses = share_out(empty_plan(now, capacity, wishes), both, wishes, slot)
-        admitted[row] = 1.0 if misses <= missed else 2.0
-    wishes.deadline[(admitted == 2.0) & ~fixed] = INFINITY
+        if misses > 0 and missed < 0:
+            _, missed = share_out(empty_plan(now, capacity, wishes), before, wishes, slot)
+        admitted[row] = 1.0 if misses == 0 or misses <= missed else 2.0
+    for row in mine:
+        if admitted[row] == 2.0 and not fixed[row]:
+            wishes.deadline[row] = INFINITY
 
 
 @kernel

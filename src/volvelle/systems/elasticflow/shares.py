@@ -9,7 +9,7 @@ with a rate for each. Ends are rounded up to whole slots from now on.
   until then, and goes on behind it.
 - `grow`: GPUs that are free now go to one job after another, one level each, by GPU time: the job whose plan
   grows by most GPU-seconds for each GPU that it gains comes first, jobs without GPUs before all.
-- `start`: the same where no job has a second level. Only the present and the next change then depend on it.
+- `start_gangs`: the same where no job has a second level: then only the present and the next change count.
 """
 
 from typing import NamedTuple
@@ -353,20 +353,21 @@ def _with_level(
 
 
 @kernel
-def start(plan: Plan, order: Ints, wishes: Wishes, slot: float) -> Plan:
+def start_gangs(plan: Plan, order: Ints, wishes: Wishes, slot: float) -> Plan:
     """`grow` where no job has a second level, as far as the present and the next change go.
 
-    Jobs without a deadline need no share yet for that, but for the first of these, whose share says from when
-    on all GPUs are free.
+    Beside other plans a job that starts now changes nothing sooner than these do, but for its own end. Jobs
+    without a deadline need no plan for that, but for the first of these, whose plan says from when on all
+    GPUs are free.
     """
     plan, now, free = _with_room(plan), plan.profile.times[0], plan.profile.free[0]
-    without = profile_of(0.0, 0.0, len(plan.profile.times))
+    without, planned = profile_of(0.0, 0.0, len(plan.profile.times)), np.count_nonzero(plan.parts)
     for row in order:
-        gpus = wishes.levels[row, 0]
+        gpus, deadline = wishes.levels[row, 0], wishes.deadline[row]
         if plan.held[row] != 0.0 or gpus > free:
             continue
         end = whole_slots(now, np.ceil(now + wishes.work[row] / wishes.speed[row, 0]), slot)
-        if wishes.deadline[row] < np.inf:
+        if deadline < now or (planned == 1 and deadline < np.inf):
             end = _change(_with_level(plan, without, wishes, row, 0, slot), now)
         plan.held[row] = gpus
         plan.change[0] = min(plan.change[0], end if end > now else np.inf)

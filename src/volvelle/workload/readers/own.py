@@ -30,7 +30,7 @@ from volvelle.workload.readers.columns import Columns, jobs_of
 from volvelle.workload.readers.dates import DateForm
 from volvelle.workload.readers.json_lines import flat_object, json_cells, json_columns
 from volvelle.workload.readers.ledger import Broken, Ledger
-from volvelle.workload.readers.mapping import TIMES, TWO_PARTS, mapped_header
+from volvelle.workload.readers.mapping import TWO_PARTS, mapped_header
 from volvelle.workload.readers.rows import (
     ABSENT,
     MOST_SECONDS,
@@ -38,6 +38,7 @@ from volvelle.workload.readers.rows import (
     in_range,
     parse_timestamp,
 )
+from volvelle.workload.readers.spreadsheets import note_days, plain_numbers
 from volvelle.workload.readers.states import ChosenStates, states_of
 from volvelle.workload.readers.suggesting import (
     UNIT_WORDS,
@@ -52,11 +53,6 @@ from volvelle.workload.readers.text import Sample, csv_columns
 Made = TypeVar("Made", bound=msgspec.Struct)
 
 _NUMBER = re.compile(r"-?\d+([.,]\d+)?")
-_THOUSANDS = re.compile(r"\d{1,3}(?:,\d{3})+(?:\.\d+)?")
-_QUOTED_THOUSANDS = re.compile(f'"{_THOUSANDS.pattern}"')
-_SERIAL = re.compile(r"[345]\d{4}\.\d+")
-"""Days since 1899, as spreadsheets count them: from 1982 to 2064."""
-_DECIMAL_COMMA = re.compile(r"\s*-?\d+,\d+\s*")
 
 _MORE = {
     "start_time": "when it really started; with end_time, instead of a duration",
@@ -120,24 +116,11 @@ class Own(TraceFormat):
         blocks = csv_columns(path, ledger, delimiter=delimiter)
         if names:
             blocks = json_columns(path, ledger, names)
-        elif delimiter == ";":  # as spreadsheets write where the comma is in numbers
-            blocks = (block.remade(_with_point) for block in blocks)
-        elif any(map(_QUOTED_THOUSANDS.search, sample.lines)):
-            ledger.taken("commas in numbers are taken to stand between thousands", 1)
-            blocks = (block.remade(_without_commas) for block in blocks)
+        elif make := plain_numbers(sample, ledger):
+            blocks = (block.remade(make) for block in blocks)
         return jobs_of(
             mapped(blocks, options, ledger), partial(own_jobs, ledger), ledger, states_of
         )
-
-
-def _with_point(cell: str) -> str:
-    """A number with a decimal comma, with a point; other cells as they are."""
-    return cell.replace(",", ".") if _DECIMAL_COMMA.fullmatch(cell) else cell
-
-
-def _without_commas(cell: str) -> str:
-    """``33,608`` as ``33608``; other cells as they are."""
-    return cell.replace(",", "") if _THOUSANDS.fullmatch(cell) else cell
 
 
 def mapped(blocks: Iterable[Columns], options: OwnOptions, ledger: Ledger) -> Iterator[Columns]:
@@ -159,7 +142,7 @@ def mapped(blocks: Iterable[Columns], options: OwnOptions, ledger: Ledger) -> It
                 for ours, theirs in columns.items()
             }
             block.header.refuse_twice(filter(None, ledger.headings.values()))
-            _note_days(under(block), columns, ledger)
+            note_days(under(block), columns, ledger)
         ours = block if under is None else _with_types(under(block))
         states.note(ours)
         if len(zones) < 2:
@@ -221,16 +204,6 @@ def _chosen_states(columns: Mapping[str, str]) -> tuple[dict[str, str], ChosenSt
     """The map without the states chosen in it, and these."""
     name, _, chosen = columns.get("state", "").partition(":")
     return dict(columns) | ({"state": name} if name else {}), ChosenStates(chosen)
-
-
-def _note_days(block: Columns, columns: Mapping[str, str], ledger: Ledger) -> None:
-    """Say it where points in time look like the days that a spreadsheet counts."""
-    cells = block.texts("submit_time")
-    if all(map(_SERIAL.fullmatch, cells)):
-        there = {ours: f"{columns.get(ours, ours)}:d" for ours in TIMES if ours in block.header}
-        days = ",".join(f"{ours}={theirs}" for ours, theirs in (dict(columns) | there).items())
-        mend = f"if they are a spreadsheet's days, say --map {shlex.quote(days)}"
-        ledger.taken(f"times are taken in seconds; {mend}", block.lines[0], "submit_time", cells[0])
 
 
 def _note_zones(columns: Columns, zones: set[bool], ledger: Ledger) -> None:
