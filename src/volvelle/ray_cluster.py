@@ -42,15 +42,18 @@ def connected(address: str) -> Any:
 
 
 @contextmanager
-def connection(address: str) -> Iterator[Any]:
-    """`connected` for a while; where the program was connected already, it stays so."""
+def connection(address: str) -> Iterator[tuple[Any, bool]]:
+    """`connected` for a while, and whether it ends then: a program that was connected already stays so.
+
+    With a connection ends all that runs on the cluster for it.
+    """
     known = sys.modules.get("ray")
-    before = known is not None and known.is_initialized()
+    ends = known is None or not known.is_initialized()
     ray = connected(address)
     try:
-        yield ray
+        yield ray, ends
     finally:
-        if not before:
+        if ends:
             ray.shutdown()
 
 

@@ -144,7 +144,13 @@ def test_columns_of_jobs_are_in_one_order_interpreted_and_compiled() -> None:
     scenario = Scenario.of(parse_cluster("1x2"), jobs, policy="allox")
     for compiled, rows in ((False, [2, 0, 1]), (True, np.array([2, 0, 1]))):
         state = happen(scenario, compiled=compiled).scheduler.state
-        assert JobView(state, 0.0, rows).matrix.flags.c_contiguous
+        view = JobView(state, 0.0, rows)
+        own = view.own
+        own[:] = 7.0
+        assert view.matrix.flags.c_contiguous
+        assert np.shares_memory(own, view.matrix), "written before all columns were read"
+        view.keep_own()
+        assert len(own) and (JobView(state, 0.0, rows).matrix_of([2])[-len(own) :] == 7.0).all()
 
 
 @settings(max_examples=20)

@@ -119,15 +119,21 @@ def stuck(folder: Path, node: str = "*") -> list[int]:
 
 @contextmanager
 def when_stuck(folder: Path, node: str, act: Callable[[], None]) -> Iterator[None]:
+    """Within, ``act`` is called once a worker of ``node`` is stuck, however long workers take to start."""
+    over = threading.Event()
+
     def wait() -> None:
-        until(lambda: stuck(folder, node))
-        act()
+        while not over.wait(0.01):
+            if stuck(folder, node):
+                act()
+                break
 
     thread = threading.Thread(target=wait)
     thread.start()
     try:
         yield
     finally:
+        over.set()
         thread.join()
 
 

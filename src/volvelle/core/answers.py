@@ -83,7 +83,9 @@ def _what_is_wrong(allocation: object, view: View) -> str:
     if not isinstance(allocation, Allocation):
         return f"answered with {type(allocation).__name__}, not with an Allocation"
     for name, column in zip(allocation._fields[:4], allocation[:4], strict=True):
-        if column is not None and np.shape(column) != (jobs,):
+        if column is None or getattr(column, "shape", None) == (jobs,):
+            continue
+        if np.shape(column) != (jobs,):
             return f"gave {name} of shape {np.shape(column)} for {jobs} jobs"
     gpus = np.asarray(allocation.gpus, dtype=np.float64)
     total, least = float(gpus.sum()), float(gpus.min(initial=0.0))

@@ -71,8 +71,9 @@ class JobView:
         self._jobs = state.jobs
         self.rows = rows_by_submission(state) if rows is None else rows
         """Where the jobs stand in the state."""
-        self._matrix: FloatColumn | None = None
-        self._own: FloatColumn | None = None
+        self._columns: FloatColumn | None = None
+        self._whole = False
+        """Whether all known columns stand in them."""
         self._row_of: dict[int, int] | None = None
         self._spec: Callable[[int], JobSpec] | None = None
 
@@ -82,39 +83,23 @@ class JobView:
     @property
     def matrix(self) -> FloatColumn:
         """All columns one after the other (`volvelle.core.columns`), then the policy's own."""
-        if self._matrix is None:
-            floats = self._jobs.floats
-            if isinstance(self.rows, list):
-                matrix = self._listed([*floats[:KNOWN_COLUMNS], *floats[COLUMNS:]])
-            else:
-                matrix = np.empty((len(floats) - COLUMNS + COUNT, len(self.rows)))  # in C order
-                floats[:KNOWN_COLUMNS].take(self.rows, 1, matrix[:COUNT], "clip")
-                floats[COLUMNS:].take(self.rows, 1, matrix[COUNT:], "clip")
-            if self._own is not None:
-                matrix[COUNT:] = self._own
-            self._matrix, self._own = matrix, matrix[COUNT:]
-        return self._matrix
+        columns = self._with_own()
+        if not self._whole:
+            self._gather(self._jobs.floats[:KNOWN_COLUMNS], columns[:COUNT])
+            self._whole = True
+        return columns
 
-    def matrix_of(self, columns: Sequence[int]) -> FloatColumn:
+    def matrix_of(self, places: Sequence[int]) -> FloatColumn:
         """The same, which may be 0 in other known columns than these."""
-        if self._matrix is not None or self._own is not None:
-            return self.matrix
-        floats = self._jobs.floats
-        found = np.zeros((len(floats) - COLUMNS + COUNT, len(self.rows)))
-        places = [*columns, *range(COUNT, len(found))]
-        stored = [*columns, *range(COLUMNS, len(floats))]
+        columns, floats = self._with_own(), self._jobs.floats
+        if self._whole:
+            return columns
         if isinstance(self.rows, list):
-            found[places] = self._listed([floats[place] for place in stored])
+            columns[list(places)] = self._listed([floats[place] for place in places])
         else:
-            found[places] = floats[np.array(stored)[:, None], self.rows]
-        self._own = found[COUNT:]
-        return found
-
-    def _listed(self, columns: Sequence[Any]) -> FloatColumn:
-        """The entries of these columns, which are lists."""
-        entries = chain.from_iterable(map(_entries(self.rows), columns))
-        numbers = np.fromiter(entries, np.float64, len(columns) * len(self.rows))
-        return numbers.reshape(len(columns), len(self.rows))
+            wanted = np.array(places, dtype=np.int64)
+            columns[wanted] = floats[wanted[:, None], self.rows]
+        return columns
 
     @property
     def own(self) -> FloatColumn:
@@ -122,14 +107,36 @@ class JobView:
 
         0 for a new job, and for one that comes back after its user held or changed it.
         """
-        return self.matrix[COUNT:]
+        return self._with_own()[COUNT:]
+
+    def _with_own(self) -> FloatColumn:
+        """Room for all columns, with the policy's own."""
+        if self._columns is None:
+            own = self._jobs.floats[COLUMNS:]
+            self._columns = np.zeros((COUNT + len(own), len(self.rows)))
+            if len(own):
+                self._gather(own, self._columns[COUNT:])
+        return self._columns
+
+    def _gather(self, stored: Any, found: FloatColumn) -> None:
+        """Write the jobs' entries of stored columns."""
+        if isinstance(self.rows, list):
+            found[:] = self._listed(stored)
+        else:
+            stored.take(self.rows, 1, found, "clip")
+
+    def _listed(self, columns: Sequence[Any]) -> FloatColumn:
+        """The entries of these columns, which are lists."""
+        entries = chain.from_iterable(map(_entries(self.rows), columns))
+        numbers = np.fromiter(entries, np.float64, len(columns) * len(self.rows))
+        return numbers.reshape(len(columns), len(self.rows))
 
     def refresh(self, name: str) -> None:
         """See a stored column that was just written."""
-        if self._matrix is not None:
-            matrix, self._matrix = self._matrix, None
-            matrix[PLACE[name]] = self.column(name)
-            self._matrix = matrix
+        if self._columns is not None and self._whole:
+            self._whole = False
+            self._columns[PLACE[name]] = self.column(name)
+            self._whole = True
 
     def write(self, name: str, values: FloatColumn) -> None:
         """Write a stored column, on behalf of the state's owner."""
@@ -142,12 +149,13 @@ class JobView:
 
     def keep_own(self) -> None:
         """Write the policy's own columns back."""
-        if self._own is None or not len(self._own):
+        if self._columns is None or len(self._columns) == COUNT:
             return
+        own = self.own
         if not isinstance(self.rows, list):
-            self._jobs.floats[COLUMNS:, self.rows] = self._own
+            self._jobs.floats[COLUMNS:, self.rows] = own
             return
-        for column, values in zip(self._jobs.floats[COLUMNS:], self._own.tolist(), strict=True):
+        for column, values in zip(self._jobs.floats[COLUMNS:], own.tolist(), strict=True):
             for row, value in zip(self.rows, values, strict=True):
                 column[row] = value
 
@@ -161,8 +169,8 @@ class JobView:
 
     def column(self, name: str) -> FloatColumn:
         """A column of `volvelle.core.state.Jobs`."""
-        if self._matrix is not None:
-            stored: FloatColumn = self._matrix[PLACE[name]].copy()
+        if self._columns is not None and self._whole:
+            stored: FloatColumn = self._columns[PLACE[name]].copy()
             return stored
         column = getattr(self._jobs, name)
         if isinstance(self.rows, list):

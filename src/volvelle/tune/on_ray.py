@@ -42,7 +42,7 @@ _REGISTRIES: Mapping[str, Registry[Any]] = {
 @contextmanager
 def ray_cluster(stage: EvaluatorStage, address: str) -> Iterator[Submit]:
     """Evaluate on the Ray cluster at ``address``. Raises `Problem` where there is none."""
-    with connection(address) as ray:
+    with connection(address) as (ray, ends):
         shipped = ray.put(_Shipment.of(stage))
         task = ray.remote(num_cpus=1, max_retries=_RETRIES)(_figures)
         under_way: set[Any] = set()
@@ -66,7 +66,8 @@ def ray_cluster(stage: EvaluatorStage, address: str) -> Iterator[Submit]:
                 mend="see to the cluster's nodes and their memory, and go on with --resume",
             ) from None
         finally:
-            for reference in list(under_way):
+            # a task that is cancelled while it is given to a worker aborts this process (Ray 2.60)
+            for reference in () if ends else list(under_way):
                 ray.cancel(reference, force=True)
 
 

@@ -262,15 +262,16 @@ def _running(controller: Controller) -> Running:
     holdings = controller.holdings
     ends = np.maximum(holdings.ends, controller.now + 1.0)
     order = np.argsort(ends, kind="stable")
-    stops = stoppable(controller)[:, order]
-    held = np.concatenate([holdings.shares[order].T, ends[order][np.newaxis]])
-    return Running(
-        controller.free, controller.up, np.ascontiguousarray(held), np.ascontiguousarray(stops)
-    )
+    stops = stoppable(controller).take(order, 1)
+    held = np.empty((5, len(order)))
+    held[:4], held[4] = holdings.shares.take(order, 0).T, ends.take(order)
+    return Running(controller.free, controller.up, held, stops)
 
 
 def _keep_back(controller: Controller, lines: Lines, begin: int) -> None:
     """Note which lines, from one on, something other than nodes and limits keeps back now."""
+    if not controller.queue.asks:
+        return
     asks = lines.table[lines.rows[begin:], ASKS] > 0.0
     for at in (begin + np.flatnonzero(asks)).tolist():
         if lines.state[at] not in (0, KEPT):

@@ -54,6 +54,8 @@ class Queue:
         self.table: Floats = np.zeros((len(self.reasons), COLUMNS))
         self.watched = False
         """Whether there was any job whose coming into question Python has to watch."""
+        self.asks = False
+        """Whether there was any job about whose start Python has to be asked."""
         used = {row for rows in self.rows.values() for row in rows}
         self._unused = [row for row in range(len(self.reasons)) if row not in used]
 
@@ -82,6 +84,7 @@ class Queue:
         self.table[row] = columns
         self.latest = max(self.latest, columns[ELIGIBLE])
         self.watched = self.watched or columns[WATCHED] > 0.0
+        self.asks = self.asks or columns[ASKS] > 0.0
 
     def drop(self, number: int) -> tuple[int, ...]:
         """Forget the places of a job, which does not wait; their rows."""

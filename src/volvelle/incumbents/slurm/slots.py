@@ -38,8 +38,10 @@ class Plan(NamedTuple):
 def new_plan(numbers: Floats, reserved: Reserved, lines: int, kinds: int) -> Plan:
     """An empty plan with room for so many lines of so many demands and classes."""
     nodes, now = reserved.nodes.shape[1], float(numbers[NOW])
-    bounds = np.unique(np.concatenate([reserved.begins, reserved.ends]))
-    times = np.concatenate([[now], bounds[bounds > now]])
+    times = np.array([now])
+    if len(reserved.begins):
+        bounds = np.unique(np.concatenate([reserved.begins, reserved.ends]))
+        times = np.concatenate([times, bounds[bounds > now]])
     room = len(times) + 2 * lines
     sets = room, -(-nodes // WORD)
     plan = Plan(

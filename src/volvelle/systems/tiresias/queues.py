@@ -21,7 +21,7 @@ from volvelle.core.state import INFINITY
 from volvelle.model.arrays import Floats, Ints
 from volvelle.model.tolerances import SAME_MOMENT
 from volvelle.policies.claims import by_number
-from volvelle.policies.growth import count_up_to, then_by
+from volvelle.policies.growth import then_by
 
 PROMOTED, PAST_SECONDS, PAST_GPU_SECONDS, PROMOTED_START = range(COUNT, COUNT + 4)
 """Own columns: 1 after a promotion, what was attained before it, the first start after it (NaN before)."""
@@ -106,11 +106,11 @@ def limit(memory: Floats, queue: float) -> float:
 @compiled_later
 def by_service(jobs: Floats, counts: Floats, memory: Floats) -> Floats:
     """The queue whose limits hold each job's service."""
-    queue = np.zeros(jobs.shape[1])
-    for row in range(jobs.shape[1]):
-        service = counts[SERVICE, row] + SAME_MOMENT * max(pace(jobs[HELD, row], memory), 1.0)
-        while limit(memory, queue[row]) <= service:
-            queue[row] += 1.0
+    most = np.inf if memory[BY_GPUS] == 1.0 else 1.0
+    paces = np.minimum(jobs[HELD], most)
+    service = counts[SERVICE] + SAME_MOMENT * np.maximum(paces, 1.0)
+    limits = memory[PARAMETERS : PARAMETERS + int(memory[LIMITS])]
+    queue: Floats = np.searchsorted(limits, service, side="right").astype(np.float64)
     return queue
 
 
@@ -230,15 +230,15 @@ def observe(memory: Floats, gpu_seconds: float, gpus: float, own: Floats) -> boo
 def indices(service: Floats, queue: Floats, memory: Floats) -> Floats:
     """The Gittins index of jobs by the service they attained, with their queues' limits as quanta."""
     samples, sums = samples_in(memory), sums_in(memory)
-    index = np.zeros(len(service))
+    quanta, index = np.empty(len(service)), np.zeros(len(service))
     for row in range(len(service)):
-        had, quantum = service[row], limit(memory, queue[row])
-        alive = count_up_to(samples, len(samples), had)
-        late = count_up_to(samples, len(samples), had + quantum)
-        within, beyond = late - alive, len(samples) - late
-        expected = sums[late] - sums[alive] - had * within
-        if beyond > 0:
-            expected += quantum * beyond
-        if expected > 0.0:
-            index[row] = within / expected
+        quanta[row] = limit(memory, queue[row])
+    alive = np.searchsorted(samples, service, side="right")
+    late = np.searchsorted(samples, service + quanta, side="right")
+    within, beyond = late - alive, len(samples) - late
+    expected = sums[late] - sums[alive] - service * within
+    longer = beyond > 0
+    expected[longer] += quanta[longer] * beyond[longer]
+    known = expected > 0.0
+    index[known] = within[known] / expected[known]
     return index
