@@ -80,18 +80,19 @@ def open_for(memory: Floats, gpus: float, pools: Mapping[str, float]) -> None:
         memory[POOLS], memory[_HEAD : _HEAD + len(pools)] = len(pools), list(pools.values())
 
 
-def note(memory: Floats, own: Floats, gpus: FloatColumn, aside: Ints, ready: bool) -> None:
-    """Python has decided. own: columns from `ASIDE` on; ``aside``: places of jobs that are set aside."""
-    memory[STATE] = _PLAIN if ready and memory[TOTAL] >= 0.0 else _PYTHONS
+def note(memory: Floats, jobs: JobView, gpus: FloatColumn, aside: Ints, *, whole: bool) -> None:
+    """Python has decided. aside: places of jobs that are set aside. whole: admitted jobs all have GPUs."""
+    own = jobs.own
+    memory[STATE] = _PLAIN if whole and memory[TOTAL] >= 0.0 else _PYTHONS
     memory[USED] = gpus.sum()
     own[ASIDE - COUNT] = 0.0
     own[ASIDE - COUNT, aside] = 1.0
-    own[GRANTED - COUNT] = gpus > 0.0
+    own[TRIED - COUNT], own[GRANTED - COUNT] = jobs.priority, gpus > 0.0
 
 
-def still_aside(memory: Floats, own: Floats, jobs: JobView) -> BoolColumn | None:
+def still_aside(memory: Floats, jobs: JobView) -> BoolColumn | None:
     """Which jobs the kernel set aside that are not to be tried again now; None where it set none aside."""
-    held = jobs.held
+    held, own = jobs.held, jobs.own
     freed = memory[USED] != held.sum() or ((own[GRANTED - COUNT] > 0.0) & (held == 0.0)).any()
     if freed or memory[STATE] != _KERNELS:
         return None

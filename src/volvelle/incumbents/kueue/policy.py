@@ -130,7 +130,7 @@ class Kueue(Policy):
         books, self._explained = self._current(view, own), None
         request = TopologyRequest(self.required, self.preferred) if self.site else None
         _follow(view, own, books, request, self._own)
-        if (still := plain.still_aside(self._plain, own, view.jobs)) is not None:
+        if (still := plain.still_aside(self._plain, view.jobs)) is not None:
             books.put_aside(view.jobs.number[still].astype(np.int64).tolist())
         books.schedule(view.now)
         gpus, types, first = _placed(view, books)
@@ -144,7 +144,7 @@ class Kueue(Policy):
         if self.kernel(named=False) is not None:
             row_of, whole = view.jobs.row_of, bool(runs[first].all()) and not books.away
             aside = np.array([row_of[number] for number in books.aside], dtype=np.int64)
-            plain.note(self._plain, own, gpus, aside, ready=whole)
+            plain.note(self._plain, view.jobs, gpus, aside, whole=whole)
         nodes = _nodes(view, books) if self.chooses_nodes and view.resources.named else None
         return Allocation(gpus, types, reasons, order, nodes=nodes, ask_at=ask_at)
 
