@@ -6,8 +6,12 @@ import pytest
 from hypothesis import strategies as st
 
 from volvelle.core.events import NodeChanged
+from volvelle.live.control.composition_checks import check_recomposition
+from volvelle.live.control.requests import Recompose
 from volvelle.model.cluster import NodeState, parse_cluster
 from volvelle.model.overheads import Overheads
+from volvelle.model.problems import Problem
+from volvelle.simulate.synthesis import Synthesis
 from volvelle.testing.audit import audited
 from volvelle.testing.promises import on_random
 from volvelle.testing.scenario import Run, Scenario, happen, linear_job
@@ -72,3 +76,26 @@ def test_runs_with_parts_are_sound_and_the_same_by_machine_code() -> None:
     by_name = st.sampled_from(["first-free", "consolidated"])
     every = scenarios(replace(EVERYTHING, parts=True))
     on_random(20, check, scenario=every, placement=by_name)
+
+
+@pytest.mark.parametrize("placement", ["none", "first-free"])
+@pytest.mark.parametrize("policy", ["slurm", "kueue"])
+def test_policies_of_whole_gpus_reject_parts_and_are_not_switched_to_where_one_runs(
+    policy: str, placement: str
+) -> None:
+    jobs = [linear_job(0, 0.0, 0.5, 500.0), linear_job(1, 0.0, 1.0, 50.0)]
+    scenario = Scenario.of(parse_cluster("1x2"), jobs, placement=placement)
+    rejected = happen(scenario.under(policy)).outcomes
+    assert [str(status) for status in rejected.status] == ["rejected", "finished"]
+    why = "wants 0.5 GPUs, this policy and placement give whole ones"
+    assert rejected.reason[0] == why
+
+    among = Synthesis(policies=(policy, "srtf"), admissions=("accept-all",), every=100.0)
+    setting = replace(scenario.setting, synthesis=among)
+    run = happen(replace(scenario, setting=setting))
+    assert {choice.policy for choice in run.outcomes.choices} == {"srtf"}
+
+    scheduler = scenario.under(placement="first-free", estimator="declared").scheduler()
+    scheduler.handle(0.0, run.journal.entries[0].events)
+    with pytest.raises(Problem, match=rf"'{policy}' cannot serve .* job 'job-0' {why}"):
+        check_recomposition(scheduler, Recompose(policy, "accept-all"))

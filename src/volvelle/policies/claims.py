@@ -29,7 +29,7 @@ from volvelle.policies.growth import then_by
     KNOWN,  # jobs for which targets were worked out
     _HEAD,
 ) = range(14)
-"""Entries of the memory. Behind them are its `Tables`."""
+"""Entries of the memory. Behind them are its `Tables`, and behind these what the policy keeps beside."""
 
 LAST, BY_TYPE, NEVER = range(3)
 """Values of `LEFTOVERS`."""
@@ -61,13 +61,24 @@ class Tables(NamedTuple):
 
 
 @kernel
+def _end(types: int, room: int) -> int:
+    return _HEAD + 2 * types + 5 * room + 4 * types * room
+
+
+@kernel
+def parameters(memory: Floats) -> Floats:
+    """The numbers of the policy's own, which `with_room` keeps."""
+    return memory[_end(int(memory[TYPES_THAT_FIT]), int(memory[ROOM])) :]
+
+
+@kernel
 def tables(memory: Floats) -> Tables:
     """The parts of the memory."""
     types, room = int(memory[TYPES_THAT_FIT]), int(memory[ROOM])
     single = _HEAD + 2 * types
     many = single + 5 * room
     columns = memory[single:many].reshape((5, room))
-    by_type = memory[many:].reshape((4, types, room))
+    by_type = memory[many : _end(types, room)].reshape((4, types, room))
     return Tables(
         memory[_HEAD : _HEAD + types],
         memory[_HEAD + types : single],
@@ -85,7 +96,7 @@ def tables(memory: Floats) -> Tables:
 
 def with_room(memory: Floats, types: int, room: int) -> Floats:
     """The same memory with room for so many GPU types and claims; the first one is its head alone."""
-    other = np.zeros(_HEAD + 2 * types + 5 * room + 4 * types * room)
+    other = np.concatenate([np.zeros(_end(types, room)), parameters(memory)])
     other[:_HEAD] = memory[:_HEAD]
     other[TYPES_THAT_FIT], other[ROOM] = types, room
     new = tables(other)

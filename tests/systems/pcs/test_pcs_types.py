@@ -66,13 +66,18 @@ def filled(demand: Demand, queue: NDArray[np.int64], weights: Floats) -> Floats:
     return fractions
 
 
+def closed_form(demand: Demand, queue: NDArray[np.int64], weights: Floats) -> Floats:
+    rows = np.arange(len(queue))
+    return fill_alike(rows, demand.gpus, demand.able, queue, weights, demand.capacity)
+
+
 @settings(max_examples=100)
 @given(queued(alike=True))
 def test_where_types_are_alike_the_closed_form_solves_the_programs(
     case: tuple[Demand, NDArray[np.int64], Floats],
 ) -> None:
     demand, queue, weights = case
-    closed = fill_alike(demand, queue, weights, np.arange(len(queue)))
+    closed = closed_form(demand, queue, weights)
     assert filled(*case).sum(axis=1) == pytest.approx(closed, abs=1e-5)
 
 
@@ -83,9 +88,7 @@ def test_with_one_disparity_on_types_that_are_alike_queues_have_the_shares_of_pl
 ) -> None:
     demand, queue, weights = case
     same = np.exp(-disparity * np.arange(len(weights)))
-    fraction = fill_alike(
-        demand, queue, same[:, None] * np.ones(weights.shape), np.arange(len(queue))
-    )
+    fraction = closed_form(demand, queue, same[:, None] * np.ones(weights.shape))
     wanted = np.bincount(queue, demand.gpus, len(weights)).astype(np.float64)
     shares = fair_shares(same, wanted, float(demand.capacity.sum()))
     given_ = np.bincount(queue, fraction * demand.gpus, len(weights))
@@ -125,7 +128,7 @@ def test_a_weight_on_one_type_entitles_to_that_type() -> None:
     """Each can run on either; three quarters of a are the first queue's, and half of b."""
     queue, weights = np.array([0, 1]), np.array([[1.0, 1.0], [1 / 3, 1.0]])
     demand = demand_of([[1, 1], [1, 1]], gpus=[8, 8], capacity=[4, 4])
-    assert fill_alike(demand, queue, weights, np.arange(2)) == pytest.approx([5 / 8, 3 / 8])
+    assert closed_form(demand, queue, weights) == pytest.approx([5 / 8, 3 / 8])
     bound = demand_of([[1, 0], [1, 0], [0, 1], [0, 1]], gpus=[4, 4, 4, 4], capacity=[4, 4])
     alone = filled(bound, np.array([0, 1, 0, 1]), weights)
     assert alone.sum(axis=1)[:2] == pytest.approx([3 / 4, 1 / 4], abs=1e-6)

@@ -21,26 +21,31 @@ primitives, and that there is a W for each type: what a weight on one type entit
 are gangs on the GPUs they request, served in rounds, so nothing stands for zeta_min.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import cache
 from typing import Annotated, ClassVar, Self
 
 import numpy as np
 from pydantic import AfterValidator, Field, PrivateAttr, model_validator
 
-from volvelle.core.columns import COUNT
-from volvelle.core.compiled import compiled
+from volvelle.core.columns import COUNT, GPUS
+from volvelle.core.compiled import compiled, kernel
+from volvelle.core.fill import ClusterNow
 from volvelle.core.policy import policies
 from volvelle.core.space import Space
+from volvelle.core.state import INFINITY
 from volvelle.core.view import View
-from volvelle.model.arrays import BoolColumn, FloatColumn, Floats, IntColumn, Ints
+from volvelle.model.arrays import BoolColumn, Bools, FloatColumn, Floats, IntColumn, Ints
 from volvelle.model.cluster import Cluster
 from volvelle.model.job import Job, JobSpec, Truth
 from volvelle.model.problems import Problem
 from volvelle.model.tolerances import LEAST_DIVISOR, SAME_SHARE
+from volvelle.policies import rounds
+from volvelle.policies.claims import FRACTIONS, NOTHING, by_number, parameters, set_alone
+from volvelle.policies.rounds import give, rates_of, what_is_due
 from volvelle.systems.gavel.base import GavelProgram
 from volvelle.systems.gavel.demand import Demand, raise_together
-from volvelle.systems.gavel.las import normaliser, split_over_types, types_alike
+from volvelle.systems.gavel.las import alike, normaliser, split_over_types, types_alike
 from volvelle.systems.pcs.policy import Sizes
 from volvelle.systems.pcs.queues import read_sizes
 from volvelle.systems.pcs.shares import join
@@ -92,7 +97,21 @@ class PcsGavel(GavelProgram):
     @model_validator(mode="after")
     def _read(self) -> Self:
         self._thresholds = np.array(read_sizes(self.thresholds))
+        if self._on_all_types:
+            queues = len(self._thresholds) + 1
+            weights = self.weights((_ANY,))[:, 0]
+            self._memory = np.concatenate([self._memory, [queues], self._thresholds, weights])
         return self
+
+    @property
+    def _on_all_types(self) -> bool:
+        """Whether the queues weigh the same on every type, so that the kernel knows their weights."""
+        return _ANY in read_disparities(self.disparity) and not self.space_sharing
+
+    @property
+    def decision(self) -> Callable[..., float]:
+        """A round by the closed form where all types are alike; else Python solves the program."""
+        return decide if self._on_all_types else rounds.decide
 
     @classmethod
     def search_space(cls, jobs: Sequence[Job]) -> Space:
@@ -111,7 +130,8 @@ class PcsGavel(GavelProgram):
         weights = self.weights(view.gpu_types)
         order = np.argsort(view.jobs.number)
         if types_alike(demand):
-            return split_over_types(demand, fill_alike(demand, queue, weights, order))
+            alone = (demand.gpus, demand.able, queue, weights, demand.capacity)
+            return split_over_types(demand, fill_alike(order, *alone))
         fractions, gap = fill_queues(demand, queue, weights, order, self.time_limit)
         self._gaps.note(gap)
         return fractions
@@ -145,31 +165,68 @@ def own_gpus(weights: Floats, rising: BoolColumn, capacity: FloatColumn) -> Floa
     return own
 
 
-def fill_alike(demand: Demand, queue: IntColumn, weights: Floats, order: IntColumn) -> FloatColumn:
-    """The part of its time each job runs, where all types are alike; ``order``: by submission."""
-    wanted = np.bincount(queue, demand.gpus * demand.able, len(weights))
-    share = np.zeros(len(weights))
-    free = float(demand.capacity.sum())
-    rising = wanted > 0.0
-    while free > 0.0 and rising.any():
-        speed = own_gpus(weights, rising, demand.capacity).sum(axis=1)
-        left = np.divide(wanted - share, speed, out=np.full(len(share), np.inf), where=rising)
-        step = min(free / float(speed.sum()), float(left.min()))
-        share = np.where(left <= step, wanted, share + step * speed)
-        free -= step * float(speed.sum())
-        rising &= left > step
-    return _in_turn(order[demand.able[order]], demand.gpus, queue, share)
-
-
 @compiled
-def _in_turn(order: Ints, gpus: Floats, queue: Ints, share: Floats) -> Floats:
-    """The part of its time each job runs: all it can of what is left of its queue's ``share``, in place."""
+def fill_alike(
+    order: Ints, gpus: Floats, able: Bools, queue: Ints, weights: Floats, capacity: Floats
+) -> Floats:
+    """The part of its time each job runs, where all types are alike; ``order``: by submission."""
+    queues, types = weights.shape
+    wanted, share = np.zeros(queues), np.zeros(queues)
+    for row in range(len(gpus)):
+        if able[row]:
+            wanted[queue[row]] += gpus[row]
+    rising, free = wanted > 0.0, capacity.sum()
+    while free > 0.0 and rising.any():
+        speed, all_speeds, step = np.zeros(queues), 0.0, np.inf
+        for gpu_type in range(types):
+            present = np.where(rising, np.maximum(weights[:, gpu_type], LEAST_DIVISOR), 0.0)
+            total = 0.0
+            for each in present:
+                total += each
+            speed += capacity[gpu_type] * present / total
+        for each in speed:
+            all_speeds += each
+        for at in np.flatnonzero(rising):
+            step = min(step, (wanted[at] - share[at]) / speed[at])
+        step = min(step, free / all_speeds)
+        for at in np.flatnonzero(rising):
+            rising[at] = (wanted[at] - share[at]) / speed[at] > step
+            share[at] = share[at] + step * speed[at] if rising[at] else wanted[at]
+        free -= step * all_speeds
     fraction = np.zeros(len(queue))
     for row in order:
-        given = min(gpus[row], share[queue[row]])
-        fraction[row] = given / gpus[row]
-        share[queue[row]] -= given
+        if able[row]:  # all it can of what is left of its queue's share
+            given = min(gpus[row], share[queue[row]])
+            fraction[row] = given / gpus[row]
+            share[queue[row]] -= given
     return fraction
+
+
+@kernel
+def decide(jobs: Floats, cluster: ClusterNow, memory: Floats, out: Floats) -> float:
+    """The decision (`volvelle.core.policy.Kernel`): the closed form, if all types are alike."""
+    due, capacity, own = what_is_due(jobs, cluster, memory), cluster.capacity, parameters(memory)
+    if due == FRACTIONS:
+        rates = rates_of(jobs, cluster, memory)
+        if not alike(rates, capacity, cluster.quota):
+            return -INFINITY
+        target, able = np.zeros(rates.shape), np.zeros(jobs.shape[1], np.bool_)
+        for gpu_type in range(len(rates)):
+            able |= rates[gpu_type] > 0.0
+        if able.any():
+            queues = int(own[0])
+            join(jobs, jobs.shape[1], COUNT, cluster.rates, own[1:queues])
+            queue = jobs[COUNT + _QUEUE].astype(np.int64) - 1
+            weights = np.zeros((queues, len(capacity)))
+            for gpu_type in range(len(capacity)):
+                weights[:, gpu_type] = own[queues:]
+            fraction = fill_alike(by_number(jobs), jobs[GPUS], able, queue, weights, capacity)
+            for gpu_type in range(len(target)):
+                target[gpu_type] = fraction * (capacity[gpu_type] / capacity.sum())
+        set_alone(jobs, cluster.now, memory, target)
+    elif due != NOTHING:
+        return -INFINITY
+    return give(jobs, cluster, memory, out)
 
 
 def fill_queues(
