@@ -221,7 +221,7 @@ def test_a_job_that_rounds_stop_before_it_gets_anywhere_says_so(
     asked: list[LiveJob] = []
     monkeypatch.setattr(LiveJob, "no_progress", property(asked.append))
     assert not any(harness.controller.health.problems for _ in range(3))
-    assert len(asked) == 1, "health is asked ten times a second, of which all jobs are looked at once"
+    assert len(asked) == 1, "jobs are looked through once for a status view"
 
 
 def test_a_cancelled_job_is_killed_and_its_gpus_free_only_then(harness: ControllerHarness) -> None:
