@@ -8,7 +8,7 @@ from waiting import until
 
 from volvelle.core.composition import WrittenComposition
 from volvelle.core.decision import Promise
-from volvelle.core.events import Event, JobFinished, JobSubmitted
+from volvelle.core.events import Event, JobFinished, JobSubmitted, Recomposed
 from volvelle.core.forecast import Forecast
 from volvelle.core.fork import Fork
 from volvelle.core.journal import Header
@@ -105,6 +105,12 @@ def test_a_forecast_passes_no_believed_end_to_an_estimator_that_is_not_asked_aga
     scheduler = scheduler_of(*[None] * 4, estimator="measured")
     assert Fork(scheduler).until().finish == {n: 100.0 * (n + 1) for n in range(4)}
     assert not learned
+    scheduler.handle(0.0, [Recomposed(0.0, "fifo", "backlog:factor=4")])
+    scheduler.compile()
+    late = JobSpec(id="4", submit_time=0.0, gpus=1.0, estimate_seconds=100.0)
+    scheduler.handle(0.0, [JobSubmitted(0.0, 4, late)])
+    assert Fork(scheduler).until().finish[4] == 500.0
+    assert len(learned) == 5, "machine code asks too where a job waits to be admitted"
 
 
 def test_start_p50_and_share_agree_where_jobs_are_shorter_than_their_estimates() -> None:

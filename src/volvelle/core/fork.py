@@ -138,7 +138,7 @@ class Fork:
         s = ahead.state
         if self.queue:
             s.clock[PROMISED], s.clock[ELIGIBLE] = foreseen
-        learns = self.queue and _learns(ahead, s.count[COME] > 0)
+        learns = self.queue and _learns(ahead, come=bool(s.count[COME]))
         course = Course(
             ahead, lambda number: Execution(jobs[number]), _planned_changes(ahead.cluster)
         )
@@ -194,7 +194,7 @@ class Fork:
         return jobs
 
 
-def _learns(ahead: SchedulerState, come: bool) -> bool:
+def _learns(ahead: SchedulerState, *, come: bool) -> bool:
     """Whether Python hears of ends: their lessons matter to jobs that wait, to regimes and to losses."""
     if ahead.admissions.dependents.watched:
         return True
