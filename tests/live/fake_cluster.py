@@ -1,7 +1,7 @@
 """A fake executor, a fake clock and a fake cluster, all in memory, for tests of the controller.
 
 Jobs take as many seconds as their command says (`sleep 5`), save after every iteration (one second each),
-and end when they are ordered to. A `FakeCluster` outlives the executors: it has the nodes and what runs on
+and end when they are ordered to; those of `plain 5` save nothing, and die of the signal. A `FakeCluster` outlives the executors: it has the nodes and what runs on
 them.
 """
 
@@ -204,6 +204,9 @@ class FakeCluster:
                 words = run.start.launch.command
                 code = int(words[2]) if run.fails and len(words) > 2 else None
                 self._end(run, Outcome.FAILED if run.fails else Outcome.FINISHED, code)
+            elif run.stopping and run.start.launch.command[0] == "plain":
+                run.done = self.saved[run.start.number] = 0.0
+                self._end(run, Outcome.STOPPED, -15)
             elif run.stopping:
                 self._end(run, Outcome.STOPPED)
 

@@ -10,6 +10,8 @@ from volvelle.core.events import JobChanged
 from volvelle.core.journal import Journal
 from volvelle.live.control.requests import Change, Hold, Release, Requeue
 from volvelle.live.job_change import JobChange
+from volvelle.live.job_request import JobRequest
+from volvelle.live.scheduler_queries import estimated_work, starts_over
 from volvelle.live.status.view import JobState
 from volvelle.model.problems import Problem
 from volvelle.simulate.counterfactual import counterfactual
@@ -117,6 +119,35 @@ def test_a_requeued_job_that_is_alone_starts_anew(harness: ControllerHarness) ->
     harness.step(1)
     assert harness.fake_cluster.runs[number].start.attempt == 2
     assert not harness.controller._cycle.state.ledger.revoked
+
+
+def test_a_script_that_died_of_its_stop_begins_again_and_is_believed_to(tmp_path: Path) -> None:
+    harness = ControllerHarness.at(tmp_path, policy="srsf", estimator="declared")
+    harness.deliver()
+    plain = JobRequest(command=("plain", "20"), gpus=2, estimate=20.0)
+    number = submit(harness, plain)
+    harness.step(8)
+    short = submit(harness, sleeping(2, 2))
+    harness.step(1)
+    assert (state(harness, number), state(harness, short)) == ("waiting", "running")
+    scheduler = harness.controller._cycle.state.scheduler
+    assert estimated_work(scheduler, number, scheduler.now) == 0.0
+    assert starts_over(scheduler, number)
+    said = "stopped after 9s, which it had not saved: it begins again (--no-preempt prevents it)"
+    assert said in harness.controller.status.jobs[number].reason
+    harness.crash()
+    harness.deliver()
+    harness.step(3)
+    harness.step(4)
+    execute(harness, Requeue(number))  # alone: its GPUs are given to it again before it has ended
+    harness.step(1)
+    scheduler = harness.controller._cycle.state.scheduler
+    assert harness.fake_cluster.runs[number].start.attempt == 3
+    assert estimated_work(scheduler, number, scheduler.now) == 0.0
+    execute(harness, Hold(number))
+    harness.step(1)
+    assert "it begins again" in harness.controller.status.jobs[number].reason
+    assert starts_over(harness.controller._cycle.state.scheduler, number)
 
 
 def test_yesterday_under_another_policy_goes_by_the_last_declaration(

@@ -133,7 +133,9 @@ def _history_heads(now: "datetime", rows: list[Row]) -> list[Head]:
     return [
         *_JOB_HEADS,
         Head("ended", lambda job: format_moment(job["ended"], now)),
-        Head("wait", lambda job: _format_period(job, "submitted", "first_started"), right=True),
+        Head(
+            "first wait", lambda job: _format_period(job, "submitted", "first_started"), right=True
+        ),
         Head("JCT", lambda job: _format_period(job, "submitted", "ended"), right=True),
         Head("told", lambda job: _format_period(job, "submitted", "first_p50"), right=True),
         Head("kept or missed", formatting.format_promises),

@@ -26,11 +26,16 @@ def option_of(field: "JobField") -> Parameter:
 
     about = field.about
     several = field.type == tuple[str, ...]
+    said = (
+        about.meaning.replace("whether it may", "it may not")
+        if field.default is True
+        else about.meaning
+    )
     kind: Any = {SECONDS: str, GPUS: int}.get(about.unit, field.type)
     option = typer.Option(
         *about.flag.split(),
         metavar=about.metavar or ("TIME" if about.unit == SECONDS else None),
-        help=f"{about.meaning[0].upper()}{about.meaning[1:]}{'; repeatable' if several else ''}.",
+        help=f"{said[0].upper()}{said[1:]}{'; repeatable' if several else ''}.",
         rich_help_panel=about.panel,
     )
     kind = bool if kind is bool else (list[str] if several else kind) | None
@@ -56,7 +61,11 @@ def _keys(declared: dict[str, Any]) -> dict[str, Any]:
         value = declared.get(field.about.key)
         if field.about.separator == "," and value:
             value = ",".join(value).split(",")
-        found[field.about.key] = None if value is False or value == [] else value
+        if value is True:
+            value = not field.default
+        elif value is False or value == []:
+            value = None
+        found[field.about.key] = value
     return found
 
 

@@ -10,6 +10,7 @@ An attempt is named by its numbers and by its identity. Numbers are for people, 
 that was set back; identities never are. So no attempt is taken for another one.
 """
 
+import os
 import re
 import secrets
 from enum import StrEnum
@@ -30,6 +31,10 @@ Field = Annotated[int, msgspec.Meta(ge=-(1 << 63), le=(1 << 63) - 1)]
 
 _MAX_METRICS, _MAX_METRIC_NAME = 100, 200
 """Metrics of a job that are kept, and characters of the name of one."""
+
+
+NOT_DONE = os.EX_TEMPFAIL
+"""Exit code of a script that has saved its state and wants to be run again: 75."""
 
 
 def new_identity() -> str:
@@ -260,6 +265,19 @@ class AttemptEnded(OfAttempt, frozen=True, tag="attempt-ended", kw_only=True):
     saved_iterations: Field = 0
     ago: float | None = None
     node_failed: bool = False
+
+    @property
+    def in_order(self) -> bool:
+        """Whether it was stopped, and its exit code says that it could save: 0, or `NOT_DONE`.
+
+        A signal, a script's exception and a launcher that was interrupted (torchrun) give other codes.
+        """
+        return self.outcome is Outcome.STOPPED and self.exit_code in (None, 0, NOT_DONE)
+
+    @property
+    def saved_nothing(self) -> bool:
+        """Whether it was stopped, and its job, which counts no iterations, begins again from its start."""
+        return self.outcome is Outcome.STOPPED and not self.in_order and self.iterations == 0
 
 
 class UnknownEnded(OfAttempt, frozen=True, tag="unknown-ended", kw_only=True):

@@ -88,6 +88,14 @@ def estimated_work(scheduler: SchedulerState, number: int, now: float) -> float:
     return done + max(now - float(jobs.progress_from[row]), 0.0) * float(jobs.rate[row])
 
 
+def starts_over(scheduler: SchedulerState, number: int) -> bool:
+    """Whether the scheduler holds that a stop loses all that a job has done; not of one that is not there."""
+    if isinstance(held := scheduler.admissions.held.get(number), HeldJob):
+        return held.value("starts_over") > 0.0
+    row = scheduler.row_of(number)
+    return row is not None and scheduler.state.jobs.starts_over[row] > 0.0
+
+
 def believed_work(scheduler: SchedulerState, number: int) -> float | None:
     """Units of work that a job is believed to be in all; None if it is held or over."""
     row = scheduler.row_of(number)

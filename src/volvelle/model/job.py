@@ -144,7 +144,8 @@ class JobSpec(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         "its weight in shares, if the policy heeds it", key="weight", bounds={"gt": 0},
         state="weight", changeable=True)] = 1.0
     preemptible: Annotated[bool, Attribute(
-        "whether it may be stopped and resumed", key="preemptible", state="preemptible")] = True
+        "whether it may be stopped and resumed", key="preemptible", flag="--no-preempt",
+        panel=RUNNING, state="preemptible")] = True
     starts_over: Annotated[bool, Attribute(
         "whether a stop loses all that it has done, so that it begins anew",
         state="starts_over")] = False

@@ -30,7 +30,8 @@ class Attribute(msgspec.Struct, frozen=True, gc=False):
     key: in a job request; empty: no key follows from the field.
     bounds: of a request's value, as keyword arguments of a pydantic ``Field``.
     pattern: of each text of a list.
-    flag: option of ``volvelle submit`` and its short form; empty: none. metavar, panel: of the option.
+    flag: option of ``volvelle submit`` and its short form; empty: none. Where the default is true, it says
+    ``--no-...`` and means false. metavar, panel: of the option.
     state: the column of `volvelle.core.state.Jobs` with this number, 0 for None; empty: none.
     number: the property of the job with the number for that column; empty: the field itself.
     need: whether it says what the job needs of a cluster, or what its stops cost.

@@ -25,9 +25,8 @@ from volvelle.live.agent.files import write_file
 from volvelle.live.agent.folders import OUTPUT, AgentFolder, AgentSettings, AttemptFolder
 from volvelle.live.agent.node_key import derived_key
 from volvelle.live.agent.pod_names import END, KEY, NODE, POD_ADDRESS, SETTINGS, pod_name
-from volvelle.live.agent.task_outcome import NOT_DONE
 from volvelle.live.agent.wire import TaskEnded
-from volvelle.live.messages import Outcome
+from volvelle.live.messages import NOT_DONE, Outcome
 
 _POLL_SECONDS = 0.1
 _RETRY_SECONDS = 0.5

@@ -1,6 +1,5 @@
 """The outcome of a task: from its exit, the stop that was ordered, and its control block."""
 
-import os
 import re
 import signal
 
@@ -12,11 +11,8 @@ from volvelle.client.control_block import (
     ControlBlock,
 )
 from volvelle.live.agent.folders import ExitRecord, StopRecord
-from volvelle.live.messages import Launch, Outcome
+from volvelle.live.messages import NOT_DONE, Launch, Outcome
 from volvelle.model.extras import CLIENT
-
-NOT_DONE = os.EX_TEMPFAIL
-"""Exit code of a script that has saved its state and wants to be run again: 75."""
 
 _NO_CLIENT = re.compile(r"No module named 'volvelle(\.client)?'")
 

@@ -2,13 +2,20 @@
 
 from collections.abc import Container
 
-from volvelle.core.events import JobFailed, JobFinished, JobStopped, JobSubmitted
+from volvelle.core.events import (
+    JobChanged,
+    JobFailed,
+    JobFinished,
+    JobStopped,
+    JobSubmitted,
+    TrainingReported,
+)
 from volvelle.live.control.cycle_changes import CycleChanges
 from volvelle.live.control.gpu_ledger import Attempt
 from volvelle.live.control.live_jobs import LiveJob
 from volvelle.live.messages import AttemptEnded, AttemptKey, Outcome, Stop
 from volvelle.live.records import AttemptLostNode, ProfileConcluded, ProfileRunEnded
-from volvelle.live.scheduler_queries import attempt_number
+from volvelle.live.scheduler_queries import attempt_number, starts_over
 from volvelle.live.status.view import JobState
 
 _SHORT_SECONDS = 60.0
@@ -16,9 +23,6 @@ _SHORT_SECONDS = 60.0
 
 _IMMEDIATE_SECONDS = 10.0
 """An attempt that crashes sooner, and alike twice, is taken to crash always."""
-
-_KILLED_EXIT_CODES = (-9, 137)
-"""Of processes that were killed and could not write a checkpoint."""
 
 _NOTHING_TO_RUN = (126, 127)
 """Exit codes of shells for a command that is not executable, and for one that is not there."""
@@ -52,12 +56,25 @@ class AttemptEnds:
             changes.job_events.append(JobFinished(ended, number, finished_attempt))
         elif attempt.wanted:
             changes.job_events.append(self._failure(attempt, report))
-        elif not self._is_resized(attempt):
-            saved = self._saved_work(attempt, report)
-            ended = self._ended(attempt, report)
-            changes.job_events.append(JobStopped(ended, number, attempt.scheduler_attempt, saved))
+        else:
+            self._end_by_order(attempt, report)
         changes.touched.add(number)
         changes.record(report)
+
+    def _end_by_order(self, attempt: Attempt, report: AttemptEnded) -> None:
+        """An end that was ordered. By it the scheduler learns whether stops cost the job all that it has done."""
+        number, scheduler = attempt.number, self._state.scheduler
+        events, grant = self._changes.job_events, self._state.ledger.pending.get(number)
+        saved, ended = self._saved_work(attempt, report), self._ended(attempt, report)
+        if grant is None or grant.scheduler_attempt != attempt.scheduler_attempt:
+            events.append(JobStopped(ended, number, attempt.scheduler_attempt, saved))
+        if attempt.killed or report.outcome is not Outcome.STOPPED:
+            return
+        if grant is not None and report.saved_nothing:
+            events.append(TrainingReported(ended, number, grant.scheduler_attempt, saved))
+        if grant is None and report.saved_nothing is not starts_over(scheduler, number):
+            changed = {"starts_over": report.saved_nothing}
+            events.append(JobChanged(self._changes.now, number, changed))
 
     def _end_profile_run(self, attempt: Attempt, report: AttemptEnded) -> None:
         """A run on the profiling partition ended; its job is over, or runs again, or goes on."""
@@ -138,24 +155,16 @@ class AttemptEnds:
         job.immediate_crash = report.reason if crashed and immediate else ""
         return before == job.immediate_crash != "" and not job.request.asks_for_retries
 
-    def _is_resized(self, attempt: Attempt) -> bool:
-        """Whether it makes room for its own job, which the scheduler considers as still running."""
-        grant = self._state.ledger.pending.get(attempt.number)
-        return grant is not None and grant.scheduler_attempt == attempt.scheduler_attempt
-
     def _saved_work(self, attempt: Attempt, report: AttemptEnded) -> float:
         """Units of work that the job resumes from: saved iterations give the share of this attempt's work.
 
-        For a job that counts no iterations: all if it was stopped by order and in time, else none.
+        For a job that counts no iterations: all if it was asked to stop and ended in order, else none.
         """
         counted = report.iterations - attempt.iterations
         if counted > 0:
             share = min(max((report.saved_iterations - attempt.iterations) / counted, 0.0), 1.0)
         else:
-            in_time = (
-                report.outcome is Outcome.STOPPED and report.exit_code not in _KILLED_EXIT_CODES
-            )
-            share = 1.0 if in_time else 0.0
+            share = 1.0 if report.in_order else 0.0
         return attempt.work + share * (self._changes.estimated_work(attempt) - attempt.work)
 
     def lose(

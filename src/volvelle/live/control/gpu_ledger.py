@@ -11,11 +11,12 @@ The ledger follows from the journal alone: `apply_record`, `apply_decision`, `st
 
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum, auto
 from typing import NamedTuple
 
 from volvelle.core.decision import Decision
+from volvelle.core.events import TrainingReported
 from volvelle.core.resources import Resources
 from volvelle.live.messages import AttemptEnded, AttemptKey, AttemptStarted, Grant, OfAttempt, Stop
 from volvelle.live.records import AttemptLostNode, ControlRecord
@@ -213,6 +214,12 @@ class GpuLedger:
         if (before := self._forget_grant(number)) is not None:
             self.revoked[number] = before
         return self._stop(number, kill=False)
+
+    def note_work(self, report: TrainingReported) -> None:
+        """Take over how far a job is to which this attempt's GPUs are given, but not yet free."""
+        grant = self.pending.get(report.number)
+        if grant is not None and grant.scheduler_attempt == report.attempt:
+            self.pending[report.number] = replace(grant, work=report.work_done)
 
     def revoke(self, number: int, *, kill: bool) -> list[Stop]:
         """Take everything from a job; the order to end its attempt, if it has one."""

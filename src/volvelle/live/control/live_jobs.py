@@ -54,6 +54,8 @@ class LiveJob:
     """Runs in a row that were stopped by order within a minute, before an iteration was reported."""
     short_run_seconds: float = 0.0
     """The longest of them."""
+    lost_run: float | None = None
+    """Seconds of its last run, if that was stopped by order and had saved nothing."""
     iterations: int = 0
     saved_iterations: int = 0
     total_iterations: int = 0
@@ -130,7 +132,7 @@ class LiveJob:
 
     def change(self, changes: Mapping[str, Value]) -> None:
         """Take over what its user declares anew, by the names of `JobSpec`'s fields."""
-        self._change({KEYS[name]: value for name, value in changes.items()})
+        self._change({KEYS[name]: value for name, value in changes.items() if name in KEYS})
 
     def _change(self, values: Mapping[str, Value]) -> None:
         """Take over these values by their keys. Status views share what is changed: it is replaced."""
@@ -156,16 +158,25 @@ class LiveJob:
     def run_ended(self, attempt: Attempt, end: AttemptEnded, seconds: float, most: float) -> None:
         """Count a run of at ``most`` so many seconds that was stopped before an iteration.
 
-        Other ends clear the count.
+        Other ends clear the count. Any run that was stopped and had saved nothing is noted.
         """
         ordered = attempt.phase is AttemptPhase.STOPPING and not attempt.killed
         if attempt.profiles:
             return
+        self.lost_run = seconds if ordered and end.saved_nothing else None
         if not ordered or end.iterations > attempt.iterations or seconds > most:
             self.short_runs, self.short_run_seconds = 0, 0.0
             return
         self.short_runs += 1
         self.short_run_seconds = max(self.short_run_seconds, seconds)
+
+    @property
+    def begins_again(self) -> str:
+        """That its last run was stopped, and lost; empty: it was not."""
+        if self.lost_run is None:
+            return ""
+        ran = format_duration(self.lost_run)
+        return f"stopped after {ran}, which it had not saved: it begins again (--no-preempt prevents it)"
 
     @property
     def no_progress(self) -> str:

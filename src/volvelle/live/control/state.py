@@ -340,6 +340,7 @@ class ControllerState:
             case JobRequeued():
                 effects.stops += self.ledger.take_back(event.number)
             case TrainingReported():
+                self.ledger.note_work(event)
                 if (job := self.jobs.get(event.number)) and event.goodput is not None:
                     job.goodput = event.goodput
             case JobStopped():

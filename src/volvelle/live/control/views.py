@@ -207,10 +207,17 @@ class ViewBuilder:
 def _reason(job: LiveJob, state: JobState) -> str:
     match state:
         case JobState.HELD:
-            return "held until it is released"
+            return "; ".join(filter(None, ["held until it is released", job.begins_again]))
         case JobState.WAITING:
             return "; ".join(
-                filter(None, [job.waiting_reason or job.failure_reason, job.no_progress])
+                filter(
+                    None,
+                    [
+                        job.waiting_reason or job.failure_reason,
+                        job.begins_again,
+                        job.no_progress,
+                    ],
+                )
             )
         case JobState.RUNNING if job.waiting_reason == BORROWS:
             return BORROWS
