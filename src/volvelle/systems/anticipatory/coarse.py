@@ -256,10 +256,7 @@ class Anticipatory(Policy):
         every = np.array(quanta)
         self._coming = LoadPredictions(view.pools, every, self.refit, view.now, model)
         earlier = {} if model is None else model.earlier
-        room = max(
-            (len(times) for _, came, _, ended in earlier.values() for times in (came, ended)),
-            default=0,
-        )
+        room = max((max(len(p.came), len(p.ended)) for p in earlier.values()), default=0)
         last = np.full(1 if self._by_limits else 0, np.inf)
         memory.begin(every, last, len(view.pools), room, view.now)
         for pool, name in enumerate(view.pools):

@@ -161,8 +161,8 @@ def expected_load(words: Floats) -> Floats:
     """GPUs that are predicted to come, (quanta, pools); infinite where predictions do not hold."""
     predictions, threshold = predictions_of(words), tables(words).by_pool[THRESHOLD]
     found = np.zeros(predictions.off.shape)
-    for at in range(found.shape[0]):
-        for pool in range(found.shape[1]):
+    for at in range(len(predictions.off)):
+        for pool in range(predictions.off.shape[1]):
             if predictions.off[at, pool] > 0.0:
                 found[at, pool] = np.inf
             elif predictions.chances[at, pool] >= threshold[pool]:
