@@ -197,6 +197,9 @@ def scenarios() -> dict[str, Scenario]:
         "crowd": Scenario(many, crowd),
         "crowd in machine code": Scenario(many, crowd, compiled=True),
         "crowd by name in machine code": Scenario(many, crowd, "consolidated", compiled=True),
+        "CPUs by name in machine code": Scenario(
+            many, Cluster(_nodes(*[""] * 8)), "consolidated", compiled=True
+        ),
         "crowded pools in machine code": Scenario(
             _jobs(300, 10, gap=3.2, pools=("red", "blue"), elastic=0.0),
             msgspec.structs.replace(

@@ -12,6 +12,7 @@ from volvelle.core.events import Recomposed
 from volvelle.core.fork import Fork
 from volvelle.core.journal import read_journal, replay
 from volvelle.live.control.controller import Controller
+from volvelle.live.control.live_jobs import LiveJob
 from volvelle.live.control.requests import (
     Cancel,
     ControlRequest,
@@ -196,7 +197,9 @@ def test_a_preempted_job_stops_before_the_next_starts_and_resumes(tmp_path: Path
     assert harness.fake_cluster.runs[long].start.saved_iterations == 11
 
 
-def test_a_job_that_rounds_stop_before_it_gets_anywhere_says_so(tmp_path: Path) -> None:
+def test_a_job_that_rounds_stop_before_it_gets_anywhere_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     harness = ControllerHarness.at(tmp_path, policy="srtf:round=1")
     number = submit(harness, sleeping(50, 2))
     for _ in range(3):
@@ -215,7 +218,10 @@ def test_a_job_that_rounds_stop_before_it_gets_anywhere_says_so(tmp_path: Path) 
     harness.step(2)
     execute(harness, Hold(number))
     harness.step(1)
-    assert not harness.controller.health.problems
+    asked: list[LiveJob] = []
+    monkeypatch.setattr(LiveJob, "no_progress", property(asked.append))
+    assert not any(harness.controller.health.problems for _ in range(3))
+    assert len(asked) == 1, "jobs are looked through once for a status view"
 
 
 def test_a_cancelled_job_is_killed_and_its_gpus_free_only_then(harness: ControllerHarness) -> None:

@@ -8,11 +8,12 @@ from waiting import until
 
 from volvelle.core.composition import WrittenComposition
 from volvelle.core.decision import Promise
-from volvelle.core.events import Event, JobFinished, JobSubmitted
+from volvelle.core.events import Event, JobFinished, JobSubmitted, Recomposed
 from volvelle.core.forecast import Forecast
 from volvelle.core.fork import Fork
 from volvelle.core.journal import Header
 from volvelle.core.scheduler import Scheduler
+from volvelle.estimate.measured import Measured
 from volvelle.live.forecasts.calibration import (
     SECONDS_BESIDE,
     ForecastCalibration,
@@ -28,9 +29,9 @@ from volvelle.model.cluster import parse_cluster
 from volvelle.model.job import JobSpec
 
 
-def scheduler_of(*limits: float | None) -> Scheduler:
+def scheduler_of(*limits: float | None, estimator: str = "declared") -> Scheduler:
     """One GPU, and a job of 100 s for each limit; all but the first wait."""
-    composition = WrittenComposition("fifo", "first-free", "accept-all", "declared")
+    composition = WrittenComposition("fifo", "first-free", "accept-all", estimator)
     scheduler = Header(
         volvelle="test", cluster=parse_cluster("1x1"), composition=composition
     ).scheduler()
@@ -94,6 +95,22 @@ def test_a_start_leaves_the_run_before_a_guarantee() -> None:
     told = calibration.ask(scheduler, 0, 100.0, 200.0).under(Promise(0, 210.0), 100.0, 200.0)
     assert told.start == pytest.approx(110.0)
     assert told.p50 == 210.0
+
+
+def test_a_forecast_passes_no_believed_end_to_an_estimator_that_is_not_asked_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    learned: list[JobSpec] = []
+    monkeypatch.setattr(Measured, "learn", lambda _, spec, seconds: learned.append(spec))
+    scheduler = scheduler_of(*[None] * 4, estimator="measured")
+    assert Fork(scheduler).until().finish == {n: 100.0 * (n + 1) for n in range(4)}
+    assert not learned
+    scheduler.handle(0.0, [Recomposed(0.0, "fifo", "backlog:factor=4")])
+    scheduler.compile()
+    late = JobSpec(id="4", submit_time=0.0, gpus=1.0, estimate_seconds=100.0)
+    scheduler.handle(0.0, [JobSubmitted(0.0, 4, late)])
+    assert Fork(scheduler).until().finish[4] == 500.0
+    assert len(learned) == 5, "machine code asks too where a job waits to be admitted"
 
 
 def test_start_p50_and_share_agree_where_jobs_are_shorter_than_their_estimates() -> None:

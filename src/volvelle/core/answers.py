@@ -6,14 +6,13 @@ from collections.abc import Callable
 
 import numpy as np
 
-from volvelle.core.decision import Promise, Sharing
+from volvelle.core.decision import Promise
 from volvelle.core.dependencies import take_in_dependents
-from volvelle.core.dividing import divide
+from volvelle.core.dividing import divide_cpus
 from volvelle.core.eligibility import mean_rate
 from volvelle.core.entry import admit_all
 from volvelle.core.fill import TARGET, TARGET_TYPE, fill
 from volvelle.core.forward.decide import change
-from volvelle.core.forward.jobs import settle_work
 from volvelle.core.forward.ranking import order_anew
 from volvelle.core.limits import end_overrun
 from volvelle.core.mistakes import is_own, mistakes_of, wrong_answer
@@ -193,25 +192,6 @@ def _rate(scheduler: SchedulerState) -> None:
     s = scheduler.state
     for i in range(s.count[UNRATED]):
         scheduler.beliefs.believe_rate(int(s.unrated[i]))
-
-
-def divide_cpus(scheduler: SchedulerState) -> list[int]:
-    """Let the policy divide CPUs and memory among the jobs with GPUs; the rows for which that changes."""
-    s, jobs = scheduler.state, scheduler.state.jobs
-    told = divide(scheduler)
-    if not told:
-        return []
-    for row in told:
-        if scheduler.known[int(jobs.number[row])].believed.sensitivity is not None:
-            settle_work(s, row, scheduler.now)
-            scheduler.beliefs.believe_rate(row)
-    held = np.array([float(jobs.held[row]) for row in told])
-    scheduler.notes.divisions[int(s.count[MOMENTS])] = Sharing(
-        np.array([int(jobs.number[row]) for row in told], dtype=np.int64),
-        np.array([float(jobs.cpus[row]) for row in told]) * held,
-        np.array([float(jobs.memory[row]) for row in told]) * held,
-    )
-    return told
 
 
 def _revoke_overdue(scheduler: SchedulerState) -> None:

@@ -11,7 +11,8 @@ from collections.abc import Callable, Iterator
 import msgspec
 import numpy as np
 
-from volvelle.core.answers import ANSWERS, divide_cpus
+from volvelle.core.answers import ANSWERS
+from volvelle.core.dividing import divide_cpus
 from volvelle.core.events import (
     BatchSizeChanged,
     Event,

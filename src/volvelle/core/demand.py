@@ -10,8 +10,9 @@ from typing import NamedTuple, Self
 
 import numpy as np
 
+from volvelle.core.compiled import compiled, compiled_later
 from volvelle.core.stock import Standing, Stock
-from volvelle.model.arrays import FloatColumn
+from volvelle.model.arrays import FloatColumn, Floats
 from volvelle.model.job import JobSpec
 from volvelle.model.sensitivity import Sensitivity
 
@@ -34,7 +35,7 @@ class Declared(NamedTuple):
         jobs = list(jobs)
         amounts = [(spec.cpus / spec.gpus, spec.memory_gb / spec.gpus) for spec, _ in jobs]
         profiles = {place: one for place, (_, one) in enumerate(jobs) if one is not None}
-        return cls(np.array(amounts).T, profiles)
+        return cls(np.ascontiguousarray(np.array(amounts).T), profiles)
 
 
 class Wants(NamedTuple):
@@ -77,9 +78,7 @@ class AllWants(NamedTuple):
 
 def wants_of(declared: Declared, share: FloatColumn, most: FloatColumn) -> AllWants:
     """The wants of jobs whose GPUs have a proportional ``share`` and at ``most`` that: (2, jobs)."""
-    otherwise = np.where(np.isfinite(share), share, 0.0)  # nothing of a resource without end
-    demand = np.minimum(np.where(declared.amounts > 0.0, declared.amounts, otherwise), most)
-    fallback = np.minimum(demand, share)
+    demand, fallback = without_profiles(declared.amounts, share, most)
     for place, profile in declared.profiles.items():
         fallback[:, place] = profile.least_within(*share[:, place].tolist())
         demand[:, place] = profile.least_within(*most[:, place].tolist())
@@ -89,6 +88,32 @@ def wants_of(declared: Declared, share: FloatColumn, most: FloatColumn) -> AllWa
 
 def wants_where(declared: Declared, standing: Standing, stock: Stock) -> AllWants:
     """The wants of jobs where they stand."""
-    here, first = stock.capacity[:, standing.place], standing.first[:-1]
-    share = np.minimum.reduceat(here / stock.gpus[standing.place], first, axis=1)
-    return wants_of(declared, share, np.minimum.reduceat(here / standing.gpus, first, axis=1))
+    return wants_of(declared, *amounts_at(standing, stock))
+
+
+@compiled
+def amounts_at(standing: Standing, stock: Stock) -> tuple[Floats, Floats]:
+    """The proportional share per GPU of each job where it stands, and the most that it can have there."""
+    jobs = len(standing.first) - 1
+    share, most = np.full((2, jobs), np.inf), np.full((2, jobs), np.inf)
+    for kind in range(2):
+        for job in range(jobs):
+            for k in range(standing.first[job], standing.first[job + 1]):
+                there = stock.capacity[kind, standing.place[k]]
+                share[kind, job] = min(share[kind, job], there / stock.gpus[standing.place[k]])
+                most[kind, job] = min(most[kind, job], there / standing.gpus[k])
+    return share, most
+
+
+@compiled_later
+def without_profiles(amounts: Floats, share: Floats, most: Floats) -> tuple[Floats, Floats]:
+    """Demand and fallback of jobs by the ``amounts`` that they declare; see `wants_of`."""
+    demand, fallback = np.zeros_like(share), np.zeros_like(share)
+    for kind in range(2):
+        for job in range(share.shape[1]):
+            wanted = amounts[kind, job]
+            if wanted <= 0.0:  # nothing of a resource without end
+                wanted = share[kind, job] if share[kind, job] < np.inf else 0.0
+            demand[kind, job] = min(wanted, most[kind, job])
+            fallback[kind, job] = min(demand[kind, job], share[kind, job])
+    return demand, fallback

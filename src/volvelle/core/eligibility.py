@@ -48,17 +48,15 @@ class Eligibility:
         limit = self._limits.get(spec.pool)
         if limit is not None and need > limit:
             return f"wants {need:g} GPUs, its pool {spec.pool!r} has {limit:g}"
-        if self._resources.named and any(
-            gpus % 1 for gpus in (spec.least_gpus, spec.gpus, spec.most_gpus)
-        ):
+        if any(gpus % 1 for gpus in (spec.least_gpus, spec.gpus, spec.most_gpus)):
             return self._no_part(spec)
         return ""
 
     def _no_part(self, spec: JobSpec) -> str:
-        """Why ``spec``, which asks for a fraction, could not have it by name; nothing if it could."""
+        """Why ``spec``, which asks for a fraction, could not have it; nothing if it could."""
         if not self._parts_of_gpus:
             return f"wants {spec.gpus:g} GPUs, this policy and placement give whole ones"
-        if spec.elastic or spec.gpus > 1:
+        if self._resources.named and (spec.elastic or spec.gpus > 1):
             return f"wants {spec.gpus:g} GPUs, by name a job has whole ones or a part of one"
         return ""
 

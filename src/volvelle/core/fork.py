@@ -21,6 +21,7 @@ from volvelle.core.dependents import Dependents
 from volvelle.core.entry import admit
 from volvelle.core.events import Event, JobSubmitted, NodeChanged
 from volvelle.core.execution import Execution
+from volvelle.core.facets import FollowsLoss, FollowsRegimes
 from volvelle.core.forecast import Forecast
 from volvelle.core.forward.believe import fall_silent
 from volvelle.core.forward.moments import begin_moment, wake_at
@@ -137,7 +138,7 @@ class Fork:
         s = ahead.state
         if self.queue:
             s.clock[PROMISED], s.clock[ELIGIBLE] = foreseen
-        learns = self.queue and ahead.others_learn  # else nothing new is believed
+        learns = self.queue and _learns(ahead, come=bool(s.count[COME]))
         course = Course(
             ahead, lambda number: Execution(jobs[number]), _planned_changes(ahead.cluster)
         )
@@ -191,6 +192,14 @@ class Fork:
         ahead.admissions.dependents.returned.clear()
         s.count[QUEUED], s.count[COME], s.count[RETURNED] = 0, come, 0
         return jobs
+
+
+def _learns(ahead: SchedulerState, *, come: bool) -> bool:
+    """Whether Python hears of ends: their lessons matter to jobs that wait, to regimes and to losses."""
+    if ahead.admissions.dependents.watched:
+        return True
+    follows = isinstance(ahead.composition.estimator, FollowsLoss | FollowsRegimes)
+    return ahead.others_learn and (come or follows)
 
 
 def _planned_changes(cluster: Cluster) -> Iterator[NodeChanged]:

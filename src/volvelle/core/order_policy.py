@@ -81,12 +81,6 @@ class OrderPolicy(Policy):
             raise wrong_keys(self.order_key, f"policy {self.name!r} gave {what}")
         return rank(keys)
 
-    def served(self, view: View) -> IntColumn:
-        """Places in a view in the order in which a decision serves jobs."""
-        if all_served(view, elastic=self.elastic):
-            return np.arange(len(view.jobs))
-        return self.ranked(view)
-
 
 def _check_arguments(key: Callable[..., ArrayLike], *wanted: str) -> None:
     """Raise `Problem` where ``key`` cannot be called with the arguments of an order."""

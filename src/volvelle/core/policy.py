@@ -170,6 +170,8 @@ class Policy(JobPart):
     optimises: ClassVar[str] = ""
     divisible: ClassVar[bool] = False
     """Whether it gives fractions of GPUs."""
+    whole_gpus: ClassVar[bool] = False
+    """Whether it gives whole GPUs alone, so that jobs that ask for fractions are rejected."""
     time_varying: ClassVar[bool] = False
     """Whether its decision may change though nothing happened, because time passed."""
     needs_durations: ClassVar[bool] = True

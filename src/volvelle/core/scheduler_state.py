@@ -28,7 +28,7 @@ from volvelle.core.machine_code.kernels import marked
 from volvelle.core.mistakes import check_decision, is_own, mistakes_of
 from volvelle.core.parts import Admission, Estimator
 from volvelle.core.paying import machine_code_pays
-from volvelle.core.policy import Kernel
+from volvelle.core.policy import Kernel, Policy
 from volvelle.core.promises import Promises
 from volvelle.core.resources import Resources
 from volvelle.core.ruling import rules_of
@@ -355,25 +355,42 @@ class SchedulerState(ABC):
 
     def judge_nodes(self) -> None:
         """Work out anew which jobs could run on the present nodes."""
-        placement, policy = self.composition.placement, self.composition.policy
-        self.beliefs.eligibility = Eligibility(
+        self.beliefs.eligibility = self._eligibility(self.composition.policy)
+
+    def _eligibility(self, policy: Policy) -> Eligibility:
+        placement = self.composition.placement
+        wholes_by_name = (
+            policy.chooses_nodes or policy.divides or isinstance(placement, PlacesByLane)
+        )
+        return Eligibility(
             self.resources,
-            self.limits,
-            parts_of_gpus=not (  # Slurm and Kueue give whole GPUs
-                policy.incumbent
-                or policy.chooses_nodes
-                or policy.divides
-                or isinstance(placement, PlacesByLane)
-            ),
+            self._limits(policy),
+            parts_of_gpus=not (policy.whole_gpus or (self.resources.named and wholes_by_name)),
             whole_nodes=placement.names_gpus and not policy.chooses_nodes,
             elastic=policy.resizes,
             divides=policy.divides,
         )
 
+    def obstacle_to(self, policy: Policy) -> str:
+        """The first job here that ``policy`` could never serve, and why; empty where it could serve all."""
+        if policy.label == self.composition.policy.label:
+            return ""
+        eligibility = self._eligibility(policy)
+        specs = [known.spec for known in self.known.values()]
+        specs += [event.spec for event in self.admissions.waiting]
+        for spec in specs:
+            why = eligibility.obstacle(spec)
+            if why and not self.obstacle(spec):
+                return f"job {spec.id!r} {why}"
+        return ""
+
     @property
     def limits(self) -> dict[str, float]:
         """The most GPUs that the jobs of each pool may hold."""
-        if self.composition.policy.borrows:
+        return self._limits(self.composition.policy)
+
+    def _limits(self, policy: Policy) -> dict[str, float]:
+        if policy.borrows:
             return self.cluster.limits
         return {pool.name: pool.quota for pool in self.cluster.pools}
 

@@ -171,7 +171,8 @@ class ArrivalTable:
             alike[:] = False
         most = float(scheduler.resources.gpus_by_type(up_only=False)[0])
         whole = columns[PLACE["gpus"]] == np.floor(columns[PLACE["gpus"]])
-        alike &= (columns[PLACE["gpus"]] <= most) & (whole | (not scheduler.resources.named))
+        any_part = not (scheduler.resources.named or scheduler.composition.policy.whole_gpus)
+        alike &= (columns[PLACE["gpus"]] <= most) & (whole | any_part)
         if pools := {pool.name for pool in scheduler.cluster.pools}:
             alike &= np.array([job.spec.pool not in pools for job in jobs], dtype=np.bool_)
         if alike.all():

@@ -20,7 +20,7 @@ from volvelle.model.problems import Problem
 from volvelle.model.tolerances import SAME_SHARE
 from volvelle.systems.synergy.generator import MODELS
 from volvelle.systems.synergy.opt import optimum
-from volvelle.systems.synergy.tune import tune
+from volvelle.systems.synergy.tune import tune, tuned
 from volvelle.testing.resources import sensitivities
 
 
@@ -125,7 +125,8 @@ def check_promises(case: Case, amounts: FloatColumn) -> None:
 @given(cases())
 def test_tuning_keeps_its_promises_compiled_and_plain(case: Case) -> None:
     demand, fallback = case.demands
-    amounts = tune(*case.places, demand, fallback, False)
+    amounts, full = tuned(declared(case.jobs), case.standing, case.stock)
+    assert full == np.array_equal(amounts, demand)
     assert np.array_equal(amounts, plain(tune)(*case.places, demand, fallback, False))
     check_promises(case, amounts)
     for job in range(len(case.jobs)):
@@ -232,7 +233,7 @@ def best_by_trying(case: Case) -> float:
 @given(cases(most_jobs=3))
 def test_the_program_is_within_its_gap_of_the_best_division(case: Case) -> None:
     pytest.importorskip("highspy", reason="the optimum needs the extra 'solvers'")
-    found = optimum(case.columns, case.standing, case.stock, 10.0)
+    found = optimum(declared(case.jobs), case.standing, case.stock, 10.0)
     check_promises(case, found.amounts)
     reached = value(case, found.amounts)
     best = best_by_trying(case)
@@ -255,7 +256,7 @@ def test_the_program_gives_cpus_to_those_who_gain_most() -> None:
     case = Case(jobs, standing, Stock(np.array([[19.0], [400.0]]), np.array([4.0])))
     greedy = tune(*case.places, *case.demands, False)
     assert greedy[0].tolist() == pytest.approx([6.0, 4.75, 1.0, 1.0])
-    found = optimum(case.columns, case.standing, case.stock, 10.0)
+    found = optimum(declared(case.jobs), case.standing, case.stock, 10.0)
     assert found.amounts[0, 1] == 12.0
     assert found.gap < 0.05
     assert value(case, found.amounts) > 1.2 * value(case, greedy)

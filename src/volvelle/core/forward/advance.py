@@ -33,6 +33,7 @@ from volvelle.core.forward.moments import (
     nothing_is_left,
     room,
 )
+from volvelle.core.forward.running import list_served
 from volvelle.core.forward.waiting import wait
 from volvelle.core.state import *
 from volvelle.model.tolerances import SAME_AMOUNT
@@ -137,6 +138,7 @@ def advance(s: State, rules: Rules, until: float, moments: int) -> int:  # noqa:
             count[PHASE] = WATCH
             count[UNRATED] = 0
             if rules.divides and decided and clock[DECIDED] == clock[NOW]:
+                list_served(s, rules)
                 return ASK_DIVISION
         if count[PHASE] == WATCH:
             count[PHASE] = CLOSING

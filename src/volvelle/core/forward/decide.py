@@ -16,7 +16,13 @@ from volvelle.core.forward.classes import (
     type_for,
 )
 from volvelle.core.forward.ranking import work_out_key
-from volvelle.core.forward.running import list_from, list_pool, list_running, put_back
+from volvelle.core.forward.running import (
+    list_from,
+    list_pool,
+    list_running,
+    put_back,
+    sort_ranked,
+)
 from volvelle.core.forward.waiting import wait, wait_no_more
 from volvelle.core.groups import sort_by_number
 from volvelle.core.state import *
@@ -221,14 +227,14 @@ def _find_concerned(s: State, rules: Rules, pool: int, now: float) -> None:
         while 3 * gap < count[RANKED]:
             gap = 3 * gap + 1
         while gap > 0:
-            _sort_ranked(s, gap)
+            sort_ranked(s, gap)
             gap = gap // 3
         return
     list_from(s, from_key)
     s.key(jobs, ranked, 0, count[RANKED], now, bound)
     for i in range(count[RANKED]):
         jobs.key[ranked[i]] = bound[i]
-    _sort_ranked(s, 1)
+    sort_ranked(s, 1)
     put_back(s, from_key)
 
 
@@ -267,23 +273,6 @@ def _first_to_yield(s: State, rules: Rules, now: float, least: float) -> float:
     for i in range(waiting):
         wait(s, s.order[i])
     return from_key if need <= room else least
-
-
-@kernel
-def _sort_ranked(s: State, gap: int) -> None:
-    """Sort entries of `State.ranked` that are ``gap`` apart by their keys: a step of Shell's method."""
-    ranked, bound, number = s.ranked, s.bound, s.jobs.number
-    for i in range(gap, s.count[RANKED]):
-        row, key, at = ranked[i], bound[i], i
-        while at >= gap and (
-            bound[at - gap] > key
-            or (bound[at - gap] == key and number[ranked[at - gap]] > number[row])
-        ):
-            ranked[at] = ranked[at - gap]
-            bound[at] = bound[at - gap]
-            at -= gap
-        ranked[at] = row
-        bound[at] = key
 
 
 @kernel

@@ -103,6 +103,46 @@ def list_running(s: State) -> None:
 
 
 @kernel
+def sort_ranked(s: State, gap: int) -> None:
+    """Sort entries of `State.ranked` that are ``gap`` apart by their keys: a step of Shell's method."""
+    ranked, bound, number = s.ranked, s.bound, s.jobs.number
+    for i in range(gap, s.count[RANKED]):
+        row, key, at = ranked[i], bound[i], i
+        while at >= gap and (
+            bound[at - gap] > key
+            or (bound[at - gap] == key and number[ranked[at - gap]] > number[row])
+        ):
+            ranked[at] = ranked[at - gap]
+            bound[at] = bound[at - gap]
+            at -= gap
+        ranked[at] = row
+        bound[at] = key
+
+
+@kernel
+def list_served(s: State, rules: Rules) -> None:
+    """Write all running jobs to `State.ranked` in the order in which a decision serves them.
+
+    That is by submission where the decision is not by keys, or where there is enough for all
+    (`volvelle.core.order_policy.all_served`).
+    """
+    jobs, row, many, pinned, need = s.jobs, s.count[OLDEST], 0, False, 0.0
+    while row >= 0:
+        need += jobs.most[row] if rules.elastic else jobs.gpus[row]
+        pinned = pinned or jobs.pinned[row] > 0.0
+        if jobs.held[row] > 0.0:
+            s.ranked[many] = row
+            many += 1
+        row = jobs.younger[row]
+    s.count[RANKED] = many
+    only = len(s.types.capacity) == 1 and len(s.pools.quota) == 0
+    if rules.decides == ORDER and (pinned or not only or need > s.types.capacity[0]):
+        list_running(s)
+        s.key(jobs, s.ranked, 0, many, s.clock[NOW], s.bound)
+        sort_ranked(s, 1)
+
+
+@kernel
 def put_back(s: State, key: float) -> None:
     """Have in the place of those listed from ``key`` on the same jobs as they are in `State.ranked` now.
 

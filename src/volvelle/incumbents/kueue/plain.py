@@ -2,7 +2,7 @@
 
 Such a site preempts nothing and has one flavour, so that a cycle is a comparison of whole numbers. The kernel
 yields to `volvelle.incumbents.kueue.books` where that does not hold: several GPU types, nodes that are gone,
-fractions of GPUs, changed quotas.
+changed quotas.
 """
 
 from collections.abc import Mapping
@@ -148,7 +148,7 @@ def decide(jobs: Floats, cluster: ClusterNow, memory: Floats, out: Floats) -> fl
 
 @kernel
 def _is_plain(jobs: Floats, cluster: ClusterNow, memory: Floats) -> bool:
-    """Whether whole numbers of GPUs, as many as quotas say, are all that there is to decide about."""
+    """Whether GPUs, as many as quotas say, are all that there is to decide about."""
     if (
         memory[STATE] == _PYTHONS
         or len(cluster.capacity) != 1
@@ -160,10 +160,7 @@ def _is_plain(jobs: Floats, cluster: ClusterNow, memory: Floats) -> bool:
     for pool in range(len(cluster.quota)):
         if cluster.quota[pool] != memory[_HEAD + pool]:
             return False
-    for row in range(jobs.shape[1]):
-        if jobs[GPUS, row] % 1.0 != 0.0 or jobs[LEAST, row] % 1.0 != 0.0 or jobs[TYPES, row] == 0.0:
-            return False
-    return True
+    return not (jobs[TYPES] == 0.0).any()
 
 
 @kernel

@@ -45,6 +45,7 @@ class Kueue(Policy):
     work_conserving: ClassVar[bool] = False
     needs_durations: ClassVar[bool] = False
     incumbent: ClassVar[bool] = True
+    whole_gpus: ClassVar[bool] = True
     borrows: ClassVar[bool] = False
     columns: ClassVar[int] = DECLARED + 1
 

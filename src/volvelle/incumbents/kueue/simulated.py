@@ -43,7 +43,7 @@ def workload_of(
     queue, namespace = found or (next(iter(site.queues.values())), "")
     covered = [name for group in queue.resource_groups for name in group.covered_resources]
     gpu = next(filter(is_gpu, covered), GPU)
-    shrinks = spec.least_gpus < spec.gpus and spec.gpus % 1.0 == spec.least_gpus % 1.0 == 0.0
+    shrinks = spec.least_gpus < spec.gpus
     evenly = not plainly and spec.nodes > 0 and spec.gpus % spec.nodes == 0.0
     pods = spec.gpus if shrinks else spec.nodes if evenly else 1
     if (request.required or request.preferred) and spec.gpus / pods > largest:

@@ -60,6 +60,7 @@ class Slurm(Policy):
     work_conserving: ClassVar[bool] = False
     needs_durations: ClassVar[bool] = False
     incumbent: ClassVar[bool] = True
+    whole_gpus: ClassVar[bool] = True
 
     site: str = Field(
         "",

@@ -4,6 +4,7 @@ import msgspec
 
 from volvelle.core.composition import WrittenComposition
 from volvelle.core.memory import memory_of
+from volvelle.core.policy import policies
 from volvelle.core.scheduler import Scheduler
 from volvelle.live.control.requests import Recompose
 from volvelle.live.forecasts.what_if import forecast_recomposition
@@ -20,6 +21,11 @@ def check_recomposition(scheduler: Scheduler, request: Recompose) -> None:
         scheduler.composition.written, policy=request.policy, admission=request.admission
     )
     check_composition(scheduler.cluster, written)
+    if obstacle := scheduler.obstacle_to(policies.make(request.policy)):
+        raise Problem(
+            f"policy {request.policy!r} cannot serve the jobs that are here: {obstacle}",
+            mend="choose another, or switch when that job has ended",
+        )
 
 
 def try_recomposition(fork: Scheduler, request: Recompose, now: float) -> None:

@@ -148,6 +148,7 @@ class Controller:
         self.awaits_nodes = True
         """Whether a node, by the status view, has neither joined since the controller began nor is lost."""
         self._position: JournalPosition | None = None
+        self._nowhere: tuple[StatusView | None, str] = (None, "")
         self._failure = ""
         self._unanswered: list[Future[Any]] = []
         self._published = threading.Condition()
@@ -302,7 +303,7 @@ class Controller:
         others = (
             state.servers.problem,
             self._all_down,
-            getting_nowhere(state.jobs, state.scheduler.composition.policy),
+            self._getting_nowhere,
             self._clock.problem,
             self._forecaster.problem,
             self._fitter.problem,
@@ -313,6 +314,14 @@ class Controller:
         of_store = (self._snapshots.problem, self._retention.problem)
         problems = (*failures, *filter(None, others), *node_problems, *filter(None, of_store))
         return Health(self.is_ready and not failure, problems, failure, self.warnings)
+
+    @property
+    def _getting_nowhere(self) -> str:
+        """That some jobs get nowhere, found once for each status view: health is asked ten times a second."""
+        status, state = self.status, self._cycle.state
+        if self._nowhere[0] is not status:
+            self._nowhere = status, getting_nowhere(state.jobs, state.scheduler.composition.policy)
+        return self._nowhere[1]
 
     @property
     def _all_down(self) -> str:

@@ -11,7 +11,8 @@ any other. So a journal holds the choices, its replay needs no looking ahead, an
 the same synthesizer and feed the same event (decision 17 tells why).
 
 What the paper leaves open: jobs are run ahead to the end of the last, and nobody else comes. A new policy
-starts without memory of its own; jobs that were admitted stay admitted. Of equals the one that rules goes
+starts without memory of its own; jobs that were admitted stay admitted. A policy that could never serve one
+of the jobs (Slurm gives no half of a GPU) is passed over. Of equals the one that rules goes
 on, or the first as written. For several objectives at once (appendix A: "minimizes both these values
 simultaneously") the combination is chosen whose worst ratio to the best of each objective is the least;
 `_GRAIN_SECONDS`, a round, is added to both, so that a wait of a second is not infinitely worse than none.
@@ -27,6 +28,7 @@ import numpy as np
 
 from volvelle.core.events import Recomposed
 from volvelle.core.fork import Fork
+from volvelle.core.policy import policies
 from volvelle.core.scheduler import Scheduler
 from volvelle.model.tolerances import SAME_SHARE
 from volvelle.simulate.synthesis import ForeseenObjective, Synthesis, read_foreseen
@@ -49,14 +51,22 @@ class Synthesizer:
 
     def choose(self, scheduler: Scheduler, now: float) -> list[Recomposed]:
         """Further events at ``now``: a switch, or none."""
-        choices = [Recomposed(now, *one) for one in self._combinations]
+        policy_of = {name: policies.make(name) for name, _ in self._combinations}
+        able = [
+            at
+            for at, (name, _) in enumerate(self._combinations)
+            if not scheduler.obstacle_to(policy_of[name])
+        ]
+        if not able:
+            return []
+        choices = [Recomposed(now, *self._combinations[at]) for at in able]
         began = time.monotonic()
         values = self._values(_Question(scheduler, now, choices, self._objectives))
         self._last_took = time.monotonic() - began
-        best = self._best(values)
-        if best == self._now_rules:
+        best = self._best(values, able)
+        if able[best] == self._now_rules:
             return []
-        self._now_rules = best
+        self._now_rules = able[best]
         return [choices[best]]
 
     def _values(self, question: "_Question") -> list[list[float]]:
@@ -70,14 +80,13 @@ class Synthesizer:
         with ProcessPoolExecutor(workers, context) as pool:
             return list(pool.map(_answer, range(count)))
 
-    def _best(self, values: Sequence[Sequence[float]]) -> int:
+    def _best(self, values: Sequence[Sequence[float]], able: Sequence[int]) -> int:
         table = np.array(values) + _GRAIN_SECONDS
         with np.errstate(invalid="ignore"):
             worst = np.nan_to_num(table / table.min(axis=0), nan=1.0).max(axis=1)
         least = float(worst.min())
         equals = np.flatnonzero(worst <= least * (1.0 + SAME_SHARE))
-        ruling = self._now_rules
-        return ruling if ruling is not None and ruling in equals else int(equals[0])
+        return next((at for at in equals.tolist() if able[at] == self._now_rules), int(equals[0]))
 
 
 class _Question(NamedTuple):

@@ -21,11 +21,11 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from volvelle.core.demand import AllWants, Amounts, Wants
+from volvelle.core.demand import Amounts, Declared, Wants, wants_where
 from volvelle.core.stock import Standing, Stock
 from volvelle.model.arrays import FloatColumn, IntColumn
 from volvelle.plan.programs import Program, Rows, maximise
-from volvelle.systems.synergy.tune import tune
+from volvelle.systems.synergy.tune import tune, tuned
 
 
 class Optimum(NamedTuple):
@@ -35,17 +35,16 @@ class Optimum(NamedTuple):
     gap: float
 
 
-def optimum(columns: AllWants, standing: Standing, stock: Stock, seconds: float) -> Optimum:
+def optimum(declared: Declared, standing: Standing, stock: Stock, seconds: float) -> Optimum:
     """The best of the rounded program and of `tune` by itself, found within ``seconds``.
 
     Raises `Problem` where the solver is not installed.
     """
-    demand, fallback = columns.demand, columns.fallback
-    places = (standing.first, standing.place, standing.gpus, stock.capacity)
-    greedy = tune(*places, demand, fallback, False)
-    if np.array_equal(greedy, demand):
+    greedy, full = tuned(declared, standing, stock)
+    if full:
         return Optimum(greedy, 0.0)  # everybody is at full rate
-    wants = list(columns.each())
+    columns = wants_where(declared, standing, stock)
+    wants, fallback = list(columns.each()), columns.fallback
     points = [_points(each) for each in wants]
     owner: IntColumn = np.repeat(
         np.arange(len(wants), dtype=np.int64), [len(each) for each in points]
@@ -63,7 +62,7 @@ def optimum(columns: AllWants, standing: Standing, stock: Stock, seconds: float)
         [np.bincount(owner, answer.x * kind, len(wants)).astype(np.float64) for kind in amounts]
     )
     asked = np.where(_no_slower(wants, mixed), np.maximum(mixed, fallback), fallback)
-    rounded = tune(*places, asked, fallback, False)
+    rounded = tune(*standing, stock.capacity, asked, fallback, False)
     best = max((rounded, greedy), key=lambda given: _value(wants, given))
     reached = _value(wants, best)
     return Optimum(best, max(bound - reached, 0.0) / reached if reached else 0.0)

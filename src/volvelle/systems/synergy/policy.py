@@ -5,7 +5,7 @@ from typing import Annotated, ClassVar, Self
 
 from pydantic import Field, PrivateAttr, model_validator
 
-from volvelle.core.demand import Declared, wants_where
+from volvelle.core.demand import Declared
 from volvelle.core.events import TrainingReported
 from volvelle.core.key_facts import stands_still
 from volvelle.core.order_policy import kept_order
@@ -18,7 +18,7 @@ from volvelle.model.job import JobSpec, Truth
 from volvelle.model.problems import Problem
 from volvelle.model.validation import Seconds
 from volvelle.systems.synergy.opt import optimum
-from volvelle.systems.synergy.tune import tune
+from volvelle.systems.synergy.tune import tuned
 
 
 class Synergy(Policy):
@@ -154,8 +154,7 @@ class SynergyTune(Synergy):
 
     def divide(self, declared: Declared, standing: Standing, stock: Stock) -> FloatColumn:
         """Each its demand where it fits, in the order of the inner policy."""
-        wants = wants_where(declared, standing, stock)
-        return tune(*standing, stock.capacity, wants.demand, wants.fallback, self.leftovers)
+        return tuned(declared, standing, stock, leftovers=self.leftovers)[0]
 
 
 @policies.register
@@ -172,7 +171,7 @@ class SynergyOpt(Synergy):
 
     def divide(self, declared: Declared, standing: Standing, stock: Stock) -> FloatColumn:
         """The solution, or what `tune` finds where that is better."""
-        found = optimum(wants_where(declared, standing, stock), standing, stock, self.time_limit)
+        found = optimum(declared, standing, stock, self.time_limit)
         self._gaps.note(found.gap)
         return found.amounts
 

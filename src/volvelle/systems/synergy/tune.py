@@ -4,8 +4,37 @@ import numpy as np
 from numpy.typing import NDArray
 
 from volvelle.core.compiled import compiled
-from volvelle.model.arrays import Floats, Ints
+from volvelle.core.demand import Declared, amounts_at, wants_where, without_profiles
+from volvelle.core.stock import Standing, Stock
+from volvelle.model.arrays import FloatColumn, Floats, Ints
 from volvelle.model.tolerances import SAME_SHARE
+
+
+def tuned(
+    declared: Declared, standing: Standing, stock: Stock, *, leftovers: bool = False
+) -> tuple[FloatColumn, bool]:
+    """The amounts of `tune` for jobs where they stand, and whether each has its demand."""
+    if not declared.profiles:
+        return _tuned_without_profiles(standing, stock, declared.amounts, leftovers)
+    wants = wants_where(declared, standing, stock)
+    given = tune(*standing, stock.capacity, wants.demand, wants.fallback, leftovers)
+    return given, np.array_equal(given, wants.demand)
+
+
+@compiled
+def _tuned_without_profiles(
+    standing: Standing, stock: Stock, amounts: Floats, leftovers: bool
+) -> tuple[Floats, bool]:
+    """`tuned`, by the ``amounts`` that jobs declare."""
+    share, most = amounts_at(standing, stock)
+    demand, fallback = without_profiles(amounts, share, most)
+    first, place, gpus = standing.first, standing.place, standing.gpus
+    given = tune(first, place, gpus, stock.capacity, demand, fallback, leftovers)
+    for kind in range(2):
+        for job in range(len(first) - 1):
+            if given[kind, job] != demand[kind, job]:
+                return given, False
+    return given, True
 
 
 @compiled
