@@ -273,6 +273,9 @@ class FakeExecutor(Executor):
 class NoLogs:
     """Nodes without logs."""
 
+    def absence(self, node: str) -> str:
+        return ""
+
     def log_sizes(self, node: str, number: int, job: str) -> Future[dict[str, int]]:
         return self._resolved({})
 

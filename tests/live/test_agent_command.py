@@ -51,8 +51,10 @@ def test_it_connects_for_its_node_until_it_is_interrupted(
     assert process.stdout is not None
     said = process.stdout.readline()
     assert said == f"connected to 127.0.0.1:{server.port} as gpu03 with 2 GPUs\n"
+    assert server.logs.absence("gpu03") == ""
     process.send_signal(signal.SIGINT)
     assert process.wait(10) in (130, -signal.SIGINT)
+    assert until(lambda: server.logs.absence("gpu03")).startswith("is disconnected since ")
 
 
 @pytest.mark.parametrize(

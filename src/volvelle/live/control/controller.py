@@ -240,6 +240,10 @@ class Controller:
         assert self._open_executor is not None
         return self._open_executor.logs
 
+    def absence(self, node: str) -> str:
+        """Why the agent of a node cannot be reached; empty if it can."""
+        return self.logs.absence(node)
+
     @property
     def status(self) -> StatusView:
         """The latest status view."""
