@@ -1,16 +1,20 @@
 """Parts of GPUs by name: two jobs on one, none over two, whole jobs on whole ones."""
 
+import itertools
 from dataclasses import replace
 
+import numpy as np
 import pytest
 from hypothesis import strategies as st
 
 from volvelle.core.events import NodeChanged
 from volvelle.live.control.composition_checks import check_recomposition
 from volvelle.live.control.requests import Recompose
+from volvelle.metrics import series
 from volvelle.model.cluster import NodeState, parse_cluster
 from volvelle.model.overheads import Overheads
 from volvelle.model.problems import Problem
+from volvelle.report.gantt import bars_of
 from volvelle.simulate.synthesis import Synthesis
 from volvelle.testing.audit import audited
 from volvelle.testing.promises import on_random
@@ -99,3 +103,23 @@ def test_policies_of_whole_gpus_reject_parts_and_are_not_switched_to_where_one_r
     scheduler.handle(0.0, run.journal.entries[0].events)
     with pytest.raises(Problem, match=rf"'{policy}' cannot serve .* job 'job-0' {why}"):
         check_recomposition(scheduler, Recompose(policy, "accept-all"))
+
+
+def test_shares_add_up_in_gpu_time_and_in_the_bars_of_each_gpu() -> None:
+    """Bars that are on one GPU at a time have lanes of their own, and as many as their shares."""
+    wanted = [0.5, 0.5, 0.25, 2.0, 0.3, 1.0, 0.45]
+    jobs = [linear_job(n, 10.0 * n, gpus, 100.0 + 30 * n) for n, gpus in enumerate(wanted)]
+    scenario = Scenario.of(parse_cluster("2x2"), jobs, policy="fifo-skip", placement="consolidated")
+    outcomes = audited(scenario).outcomes
+    seconds = [gpus * (100.0 + 30 * n) for n, gpus in enumerate(wanted)]
+    assert outcomes.gpu_seconds.tolist() == pytest.approx(seconds)
+    busy = series.busy_gpus(outcomes)
+    assert float(np.diff(busy.times) @ busy.values[:-1]) == pytest.approx(sum(seconds))
+    assert busy.values.max() <= 4.0
+    bars = bars_of(outcomes, 100)
+    area = (bars.end - bars.start) @ bars.height / bars.per_gpu
+    assert area == pytest.approx(sum(seconds), rel=0.05), "lanes are tenths of a GPU"
+    for one, other in itertools.combinations(range(len(bars.job)), 2):
+        together = min(bars.end[[one, other]]) > max(bars.start[[one, other]])
+        top = np.minimum(*(bars.lane + bars.height)[[one, other]])
+        assert not together or top <= max(bars.lane[[one, other]])

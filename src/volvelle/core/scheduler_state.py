@@ -27,7 +27,7 @@ from volvelle.core.log import Batch, Notes, drained
 from volvelle.core.machine_code.kernels import marked
 from volvelle.core.mistakes import check_decision, is_own, mistakes_of
 from volvelle.core.parts import Admission, Estimator
-from volvelle.core.paying import machine_code_pays
+from volvelle.core.paying import COMPILED_FROM, machine_code_pays
 from volvelle.core.policy import Kernel, Policy
 from volvelle.core.promises import Promises
 from volvelle.core.resources import Resources
@@ -202,7 +202,12 @@ class SchedulerState(ABC):
 
         repeatedly: forks of this scheduler are played out again and again: it is worth compiling, too.
         """
-        if self.machine_code_pays(jobs_left(self.state), repeatedly=repeatedly):
+        jobs, judged = jobs_left(self.state), 0
+        if self.composition.admission.limit(0.0) is None:
+            waiting = jobs - int(self.state.count[JOBS])
+            judged = min(waiting, self.composition.admission.looks_past + 1)
+        played = min((1 + judged) * jobs, max(jobs, COMPILED_FROM - 1))
+        if self.machine_code_pays(played, repeatedly=repeatedly):
             self.compile()
 
     def machine_code_pays(self, jobs: float, *, repeatedly: bool = False) -> bool:

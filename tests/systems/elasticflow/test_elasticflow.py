@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from elasticflow_clock import CLOCKS, simulated
 
-from volvelle.model.cluster import parse_cluster
+from volvelle.model.cluster import Cluster, Node, Pool, parse_cluster
 from volvelle.model.job import Job, JobSpec, Reward, Truth
 from volvelle.model.throughput import Table
 from volvelle.systems.elasticflow.profile import Profile
@@ -21,7 +21,7 @@ from volvelle.systems.elasticflow.shares import (
     share_out,
     start_gangs,
 )
-from volvelle.testing.scenario import Run, Scenario, happen
+from volvelle.testing.scenario import Run, Scenario, happen, linear_job
 from volvelle.workload.reading import read_trace
 
 HOUR = 3600.0
@@ -53,6 +53,14 @@ class TestTheAuthorsSimulator:
                 assert (start + first, end + first, held) == there, (
                     f"{run.name}, job {row['job_id']}"
                 )
+
+
+def test_an_elastic_job_grows_no_larger_than_the_quota_of_its_pool() -> None:
+    """Its request is of all that the pool has, and the next power of two is of more: it waited for ever."""
+    job = linear_job(0, 0.0, 2.0, 10.0, min_gpus=1.0, max_gpus=5.0, pool="red")
+    cluster = Cluster((Node("n0", 8),), (Pool("red", 2.0), Pool("blue", 6.0)))
+    run = happen(Scenario.of(cluster, [job], policy="elasticflow"))
+    assert run.outcomes.finish.tolist() == [10.0]
 
 
 class TestLeastShare:

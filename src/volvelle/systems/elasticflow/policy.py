@@ -14,6 +14,7 @@ from volvelle.core.columns import (
     MOST,
     NUMBER,
     PINNED,
+    POOL,
     PREEMPTIBLE,
     TYPE,
     TYPES,
@@ -153,7 +154,9 @@ def _wishes(jobs: Floats, cluster: ClusterNow, gpu_type: int, work: Floats, fixe
         curve, least, top = int(jobs[CURVE, row]), jobs[LEAST, row], jobs[MOST, row]
         if fixed[row]:
             least = top = jobs[HELD, row]
-        known, fastest = levels_of(least, min(top, capacity), levels[row]), 0.0
+        pool = int(jobs[POOL, row])
+        room = min(capacity, cluster.quota[pool]) if pool >= 0 else capacity
+        known, fastest = levels_of(least, min(top, room), levels[row]), 0.0
         for place in range(known):
             rate = speed[row, place] = rate_on(cluster.rates, curve, gpu_type, levels[row, place])
             if rate > fastest:

@@ -163,17 +163,15 @@ def _rho(terms: Floats, row: int, gpus: float) -> float:
 @kernel
 def _settled(turn: Ints, keys: Floats, by_key: Ints) -> Ints:
     """The rows of ``turn`` by rising ``keys``; what is equal but for rounding in the order of turn."""
-    jobs, ascending = len(turn), keys[by_key]
-    if np.all(ascending[1:] - ascending[:-1] > SAME_SHARE * np.abs(ascending[:-1])):
-        return turn[by_key]
-    start = 0
-    for end in range(1, jobs + 1):
-        first = ascending[start] if jobs else 0.0
-        if end < jobs and ascending[end] - first <= SAME_SHARE * abs(first):
+    jobs, ascending, end = len(turn), keys[by_key], 0
+    apart = ascending[1:] - ascending[:-1] > SAME_SHARE * np.abs(ascending[:-1])
+    for start in np.flatnonzero(~apart):
+        if start < end:
             continue
-        if end - start > 1:
-            by_key[start:end] = np.sort(by_key[start:end])
-        start = end
+        first, end = ascending[start], int(start) + 1
+        while end < jobs and ascending[end] - first <= SAME_SHARE * abs(first):
+            end += 1
+        by_key[start:end] = np.sort(by_key[start:end])
     return turn[by_key]
 
 

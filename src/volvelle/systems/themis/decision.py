@@ -12,7 +12,7 @@ from volvelle.core.columns import (
     STARTED,
 )
 from volvelle.core.compiled import kernel
-from volvelle.core.fill import ClusterNow, fill
+from volvelle.core.fill import ClusterNow, fill, serve_all
 from volvelle.core.state import INFINITY
 from volvelle.model.arrays import Floats, Ints
 from volvelle.systems.themis.auction import (
@@ -54,6 +54,10 @@ def decide(jobs: Floats, cluster: ClusterNow, memory: Floats, out: Floats) -> fl
     if over_time:
         count_seconds(own, jobs, now)
     count_events(own, by_submission, now, lease, bool(np.any(jobs[HELD] > 0.0)))
+    # never anew where a lease has passed and no job could be placed
+    ask_at = now + lease if own[ASKED, 0] < np.inf else INFINITY
+    if _serve_all_in_any_order(jobs, cluster, memory, out):
+        return ask_at
     turn = by_submission
     if memory[TIES] == _LATER:
         turn = by_submission[::-1].copy()
@@ -78,8 +82,21 @@ def decide(jobs: Floats, cluster: ClusterNow, memory: Floats, out: Floats) -> fl
     capacity, quota = cluster.capacity, cluster.quota
     out[:3] = fill(jobs, order, jobs[LEAST], most, capacity, quota, preemptive, False)
     out[3] = order
-    # never anew where a lease has passed and no job could be placed
-    return now + lease if own[ASKED, 0] < np.inf else INFINITY
+    return ask_at
+
+
+@kernel
+def _serve_all_in_any_order(jobs: Floats, cluster: ClusterNow, memory: Floats, out: Floats) -> bool:
+    """Give every job all it can use, if there is enough and no order is seen; whether that is so.
+
+    It is seen where several jobs change, and where CPUs are divided in it.
+    """
+    held, most = jobs[HELD], jobs[MOST]
+    if memory[FILTER] > 0.0 or cluster.cpus < INFINITY or cluster.memory < INFINITY:
+        return False
+    if np.any(held > most) or np.sum(held < most) > 1:
+        return False
+    return serve_all(jobs, cluster.capacity, cluster.quota, out)
 
 
 @kernel
