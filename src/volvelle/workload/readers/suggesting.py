@@ -52,8 +52,8 @@ _MODEL = re.compile(
 """A model of GPUs."""
 _GPU = frozenset(("gpu", "gpus"))
 _COUNTING = _GPU | {
-    "req", "reqs", "request", "requests", "requested", "num", "number", "n", "no", "of", "count", "total", "tot",
-    "alloc", "allocated", "asked", "needed", "wanted", "reserved", "used",
+    "req", "reqs", "request", "requests", "requested", "num", "number", "n", "no", "of", "count", "total",
+    "tot", "alloc", "allocated", "asked", "needed", "wanted", "reserved", "used",
 }  # fmt: skip
 """Words of a column that counts GPUs."""
 _LARGE, _UNREADABLE = "impossibly large ", "unreadable "
