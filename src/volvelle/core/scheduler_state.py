@@ -38,6 +38,7 @@ from volvelle.model.arrays import BoolColumn, FloatColumn
 from volvelle.model.cluster import Cluster, Pool
 from volvelle.model.job import JobSpec
 from volvelle.model.overheads import Overheads
+from volvelle.model.problems import Problem
 
 if TYPE_CHECKING:
     from volvelle.core.machine import Machine
@@ -120,8 +121,9 @@ class SchedulerState(ABC):
             else:
                 try:
                     why = machine_of(self.state).advance(self.rules, until, moments)
-                except Exception:
-                    if not is_own(type(self.composition.policy.decider)):
+                except Exception as error:
+                    named = isinstance(error, Problem)  # the line that cannot be compiled
+                    if named or not is_own(type(self.composition.policy.decider)):
                         raise
                     why = ASK_POLICY  # interpreted, its kernel says where it fails
             if why != ROWS_FULL:
