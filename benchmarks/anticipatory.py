@@ -20,7 +20,7 @@ from volvelle.model.cluster import Cluster, Node, Pool
 from volvelle.model.job import Job, JobSpec, Truth
 from volvelle.simulate.run import Setting, simulate
 from volvelle.systems.anticipatory.arrivals import QUANTA, ArrivalModel, Trees
-from volvelle.systems.anticipatory.past import FEATURES, Past
+from volvelle.systems.anticipatory.past import FEATURES, Past, arrive, end
 from volvelle.workload.workload import Workload
 
 POOLS, WAITING, MOMENTS = 1000, 10_000, 300
@@ -44,12 +44,12 @@ def forest(rng: np.random.Generator) -> Trees:
 
 def predictions() -> float:
     """CPU seconds to predict for all pools and quanta: the least of several."""
-    rng, past = np.random.default_rng(0), Past.of(POOLS, 0.0)
+    rng, past = np.random.default_rng(0), Past.of(POOLS, 0.0, 300)
     model = ArrivalModel(QUANTA, FEATURES, (forest(rng), forest(rng), forest(rng)))
     for pool in range(POOLS):
         for at in np.sort(rng.uniform(0.0, 30 * 86400.0, 300)):
-            past.arrive(pool, float(at), 1.0)
-            past.end(pool, float(at))
+            arrive(past, pool, float(at), 1.0)
+            end(past, pool, float(at), 1)
     running, left = rng.integers(0, POOLS, 5000), rng.uniform(0.0, 1e5, 5000)
     found = []
     for _ in range(10):

@@ -210,11 +210,11 @@ def scenarios() -> dict[str, Scenario]:
     }
 
 
-def digest(scenario: Scenario, policy: str) -> str:
+def digest(scenario: Scenario, policy: str, admission: str) -> str:
     """A digest of the journal of ``policy``, or why there is none."""
     setting = Setting(
         cluster=scenario.cluster,
-        composition=WrittenComposition(policy, scenario.placement, estimator=scenario.estimator),
+        composition=WrittenComposition(policy, scenario.placement, admission, scenario.estimator),
         overheads=scenario.overheads,
         until=1e5,
     )
@@ -240,7 +240,7 @@ def _without_specs(entry: Entry) -> bytes:
 
 
 def digests(
-    wanted: Sequence[str], within: Sequence[str], tell: Callable[[str], None]
+    wanted: Sequence[str], within: Sequence[str], admission: str, tell: Callable[[str], None]
 ) -> dict[str, str]:
     """Digests by scenario and policy. wanted: policies; within: scenarios; all where empty."""
     known = policies.all()
@@ -250,7 +250,7 @@ def digests(
             continue
         tell(name)
         for policy in wanted or [*known, *VARIANTS]:
-            found[f"{name} / {policy}"] = digest(scenario, policy)
+            found[f"{name} / {policy}"] = digest(scenario, policy, admission)
     return found
 
 
@@ -283,15 +283,20 @@ def main() -> int:
     parser.add_argument("--against", help="a revision or a folder with another checkout")
     parser.add_argument("--policy", action="append", default=[], help="only this; repeatable")
     parser.add_argument("--scenario", action="append", default=[], help="only this; repeatable")
+    parser.add_argument("--admission", default="accept-all")
     chosen = parser.parse_args()
     ours = digests(
-        chosen.policy, chosen.scenario, lambda name: print(name, file=sys.stderr, flush=True)
+        chosen.policy,
+        chosen.scenario,
+        chosen.admission,
+        lambda name: print(name, file=sys.stderr, flush=True),
     )
     if chosen.against is None:
         print(json.dumps(ours, indent=1))
         return 0
     options = [f"--policy={one}" for one in chosen.policy]
     options += [f"--scenario={one}" for one in chosen.scenario]
+    options.append(f"--admission={chosen.admission}")
     with _checkout(chosen.against) as other:
         theirs = _digests_of(other, options)
     differ = {key for key in ours.keys() | theirs.keys() if ours.get(key) != theirs.get(key)}

@@ -6,7 +6,8 @@ solver (HiGHS, or Pollux' genetic search), the peak memory of its process, and t
 inside, or 15 us. A policy that would take longer than --seconds a run, by what 1,000 jobs take, gets fewer
 jobs, which the row says; policies that miss their limit are listed below with why, and with how often Python
 decided and what that cost. Nodes have CPUs and memory
-where a policy divides them. --against runs another
+where a policy divides them. --pools: the GPUs belong to so many pools that lend, of which each has as many
+jobs; without policies named, anticipatory is run once more in 8 of them. --against runs another
 checkout (a folder with ``src/volvelle`` or a revision) on the same jobs, turn about (A B A B), each run in a
 process of its own.
 """
@@ -34,7 +35,7 @@ from msgspec.structs import replace
 
 from volvelle.core import answers, state
 from volvelle.core.policy import policies
-from volvelle.model.cluster import parse_cluster
+from volvelle.model.cluster import Pool, parse_cluster
 from volvelle.model.problems import Problem
 from volvelle.simulate.run import Setting, simulate
 from volvelle.systems.pollux.search import search
@@ -63,12 +64,22 @@ MUST = {
 Measured = dict[str, Any]
 
 
-def measure(policy: str, placement: str, generator: str, jobs: int, seconds: float) -> Measured:
+def measure(policy: str, options: Any) -> Measured:
     """One run in this process; ``jobs`` 0: as many as ``seconds`` are enough for, by the pilot's pace."""
-    made = make_generator(generator, {"jobs": JOBS, "gpus": GPUS, "load": LOAD})
+    jobs, seconds = options.jobs, options.seconds
+    made = make_generator(options.generate, {"jobs": JOBS, "gpus": GPUS, "load": LOAD})
     workload = made.generate(np.random.default_rng(0))
-    composition = typing.get_type_hints(Setting)["composition"](policy, placement=placement)
+    composition = typing.get_type_hints(Setting)["composition"](policy, placement=options.placement)
     cluster = parse_cluster(f"{GPUS // 8}x8")
+    if options.pools:
+        names = [f"pool-{number}" for number in range(options.pools)]
+        pools = tuple(Pool(name, GPUS / len(names), lends=True) for name in names)
+        cluster = replace(cluster, pools=pools)
+        pooled = [
+            replace(job, spec=replace(job.spec, pool=names[number % len(names)]))
+            for number, job in enumerate(workload.jobs)
+        ]
+        workload = Workload(tuple(pooled), workload.name)
     if policies.make(policy).divides:
         nodes = [replace(node, cpus=24.0, memory_gb=500.0) for node in cluster.nodes]
         cluster = replace(cluster, nodes=tuple(nodes))
@@ -141,7 +152,7 @@ def in_a_process(source: Path | None, policy: str, jobs: int, options: Any) -> M
         environment["PYTHONPATH"] = str(source)
     words = [policy, "--placement", options.placement, "--generate", options.generate]
     command = [sys.executable, __file__, *words, "--jobs", str(jobs), "--here"]
-    command += ["--seconds", str(options.seconds)]
+    command += ["--seconds", str(options.seconds), "--pools", str(options.pools)]
     try:
         ended = subprocess.run(
             command,
@@ -202,6 +213,7 @@ def main() -> None:
     parser.add_argument("--against", metavar="CHECKOUT")
     parser.add_argument("--placement", default="consolidated")
     parser.add_argument("--generate", default="demo", help="the jobs' generator")
+    parser.add_argument("--pools", type=int, default=0, help="that lend their GPUs; 0: none")
     parser.add_argument("--jobs", type=int, default=0, help="as many as --seconds are enough for")
     parser.add_argument("--seconds", type=float, default=30.0, help="of CPU, about, for one run")
     parser.add_argument("--times", type=int, default=2)
@@ -210,9 +222,7 @@ def main() -> None:
     if options.here:
         (policy,) = options.policies
         try:
-            one = measure(
-                policy, options.placement, options.generate, options.jobs, options.seconds
-            )
+            one = measure(policy, options)
         except Problem as problem:
             one = {"problem": f"refused: {problem}"}
         print(json.dumps(one))
@@ -220,9 +230,12 @@ def main() -> None:
     print(f"{options.generate}: {JOBS:,} jobs, {GPUS} GPUs, load {LOAD}, {options.placement}")
     slow: list[str] = []
     with sources_of(options.against) as sources:
-        for policy in options.policies or policies.all():
+        rows = [(policy, options.pools) for policy in options.policies or policies.all()]
+        rows += [] if options.policies else [("anticipatory", 8)]
+        for policy, options.pools in rows:
             here, *others = row(policy, sources, options)
-            line = f"{policy:22}{printed(here)}"
+            name = f"{policy}, {options.pools} pools" if options.pools else policy
+            line = f"{name:22}{printed(here)}"
             for other in others:
                 line += f"  against {printed(other)}"
                 if "cost" in here and "cost" in other:
@@ -234,7 +247,7 @@ def main() -> None:
             missed = here.get("cost", np.inf) > limit_of(here)
             print(f"{line}  (limit {limit_of(here):.0f}){'  MISSED' * missed}", flush=True)
             if missed:
-                slow.append(f"{policy:22}{printed(here)}: {here.get('why', 'no figure')}")
+                slow.append(f"{name:22}{printed(here)}: {here.get('why', 'no figure')}")
     print(f"\nthat miss their limit: {len(slow)}")
     print("\n".join(slow))
 

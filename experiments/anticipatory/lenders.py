@@ -47,8 +47,7 @@ class RandomArrivals(Anticipatory):
         """Half of the time the load, else nothing, drawn anew at each decision."""
         found = super().expected(view)
         tossed = np.random.default_rng(int(view.now * 1000.0)).random(found.shape) < 0.5
-        assert self._coming is not None
-        return np.where(tossed, self._coming.load, 0.0)
+        return np.where(tossed, self._known.predictions.load, 0.0)
 
 
 @policies.register

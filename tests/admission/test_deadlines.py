@@ -1,5 +1,6 @@
 """Deadlines promised by a look ahead: what is promised is kept, or revoked with a reason."""
 
+from collections.abc import Collection
 from dataclasses import replace
 from pathlib import Path
 
@@ -9,7 +10,10 @@ import pytest
 from hypothesis import given, settings
 from systems_here import of
 
+from volvelle.core import scheduler_state
 from volvelle.core.decision import Promise
+from volvelle.core.forecast import Forecast
+from volvelle.core.fork import Fork
 from volvelle.core.journal import follow, read_journal, replay
 from volvelle.core.parts import admissions
 from volvelle.core.promises import LEAST_SLACK
@@ -148,6 +152,32 @@ def test_a_job_that_would_break_a_promise_waits_and_its_user_is_told() -> None:
         (20.0, Promise(3, reason="would break guarantees to other jobs")),
         (70.0, Promise(3, earliest=70.0 + 30.0 * 1.05, reason="keeps none of its deadlines")),
     ]
+
+
+def test_jobs_that_wait_share_what_happens_without_them_and_are_counted_as_played_out(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Three jobs that would break a promise are judged at 20 s, beside two that are there."""
+    jobs = [linear_job(0, 0.0, 4.0, 100.0), due_in(linear_job(1, 0.0, 4.0, 50.0), 71.0)]
+    jobs += [linear_job(2, 10.0, 4.0, 20.0), *(linear_job(n, 20.0, 4.0, 30.0) for n in (3, 4, 5))]
+    without: list[float] = []
+    played: list[float] = []
+    until = Fork.until
+
+    def counted(fork: Fork, jobs: int | Collection[int] | None = None) -> Forecast:
+        if not fork.admitted:
+            without.append(fork.scheduler.now)
+        return until(fork, jobs)
+
+    def pays(jobs: float, *_: object, **__: object) -> bool:
+        played.append(jobs)
+        return False
+
+    monkeypatch.setattr(Fork, "until", counted)
+    monkeypatch.setattr(scheduler_state, "machine_code_pays", pays)
+    happen(Scenario.of(parse_cluster("1x4"), jobs).under("srtf", admission="deadlines"))
+    assert without.count(20.0) == 1
+    assert max(played) == (3 + 3) * (1 + 3)
 
 
 def test_what_is_offered_later_can_be_accepted_and_best_effort_refused() -> None:

@@ -107,6 +107,19 @@ def test_a_kernel_s_mistake_is_a_sentence(
         run(compiled, policy=str(own))
 
 
+@pytest.mark.parametrize(
+    ("new", "said"),
+    [
+        ("memory[0] += str(1)", r"own.py, line 13: No implementation of function .*iadd"),
+        ("sorted(order, key=lambda each: jobs[GPUS, each])", r"own.py, line 13: Cannot capture"),
+    ],
+)
+def test_a_line_that_cannot_be_compiled_is_named(own: Path, new: str, said: str) -> None:
+    own.write_text(DECIDE.replace("# HERE", new))
+    with pytest.raises(Problem, match=said):
+        run(compiled=True, policy=str(own))
+
+
 def test_a_sound_kernel_decides_compiled_as_interpreted(own: Path) -> None:
     own.write_text(
         DECIDE.replace("# HERE", "jobs[COUNT] += 1.0").replace(

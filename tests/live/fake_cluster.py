@@ -1,8 +1,8 @@
 """A fake executor, a fake clock and a fake cluster, all in memory, for tests of the controller.
 
 Jobs take as many seconds as their command says (`sleep 5`), save after every iteration (one second each),
-and end when they are ordered to; those of `plain 5` save nothing, and die of the signal. A `FakeCluster` outlives the executors: it has the nodes and what runs on
-them.
+and end when they are ordered to; those of `plain 5` save nothing, and die of the signal. A `FakeCluster`
+outlives the executors: it has the nodes and what runs on them.
 """
 
 import tempfile
@@ -275,6 +275,9 @@ class FakeExecutor(Executor):
 
 class NoLogs:
     """Nodes without logs."""
+
+    def absence(self, node: str) -> str:
+        return ""
 
     def log_sizes(self, node: str, number: int, job: str) -> Future[dict[str, int]]:
         return self._resolved({})

@@ -36,6 +36,7 @@ def agent(server: AgentsServer, folder: Path, token: str, *more: str) -> subproc
     where = ["--connect", f"127.0.0.1:{server.port}", "--folder", str(folder / "agent")]
     return subprocess.Popen(
         [*command, *where, "--node", "gpu03", *more],
+        stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
         env={"PATH": "/nowhere", "PYTHONPATH": ":".join(sys.path)},
@@ -47,8 +48,13 @@ def test_it_connects_for_its_node_until_it_is_interrupted(
 ) -> None:
     process = agent(server, tmp_path, "the right token", "--gpus", "2", "--pretend")
     assert until(lambda: reports) == [NodeJoined(node=Node("gpu03", 2), keeps_ends=True)]
+    assert process.stdout is not None
+    said = process.stdout.readline()
+    assert said == f"connected to 127.0.0.1:{server.port} as gpu03 with 2 GPUs\n"
+    assert server.logs.absence("gpu03") == ""
     process.send_signal(signal.SIGINT)
     assert process.wait(10) in (130, -signal.SIGINT)
+    assert until(lambda: server.logs.absence("gpu03")).startswith("is disconnected since ")
 
 
 @pytest.mark.parametrize(

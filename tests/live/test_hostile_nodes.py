@@ -274,6 +274,9 @@ def test_logs_that_a_node_makes_up_are_of_its_own_job_and_cost_nothing() -> None
     told |= {"0-2-ada5-1": 5, f"0-{10**17}-ada5-1": 5}
 
     class Logs:
+        def absence(self, node: str) -> str:
+            return ""
+
         def log_sizes(self, node: str, number: int, job: str) -> Future[dict[str, int]]:
             return resolved(told)
 

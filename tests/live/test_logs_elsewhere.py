@@ -92,7 +92,7 @@ def test_a_user_reads_only_logs_of_their_own_jobs(server: ServerProcess) -> None
     server.volvelle("submit", "--wait", "echo", "for dana's eyes", **dana)
     assert server.volvelle("logs", "0", **dana) == "for dana's eyes\n"
     failed = volvelle(server.folder, "logs", "0", **lee)
-    assert failed.stderr.startswith("error: there is no job 0")
+    assert failed.stderr.startswith("error: job 0 is not yours")
     assert failed.stdout == ""
 
 

@@ -92,7 +92,7 @@ def test_jobs_of_a_node_that_never_reconnects_run_elsewhere_and_it_is_fenced(
         assert set(states(controller).values()) == {"down"}
         assert not controller.health.problems, "their agents may still come"
         monkeypatch.setattr(control, "_JOIN_SECONDS", 0.0)
-        said = "all nodes are down (2), so no job runs: start their agents"
+        said = "all nodes are down (2), so no job runs: start `volvelle agent` on each"
         assert controller.health.problems == (said,)
         harness.provide_nodes()
         until(lambda: set(states(controller).values()) == {"up"})

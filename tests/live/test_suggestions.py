@@ -123,6 +123,22 @@ def test_a_job_whose_nodes_are_busy_is_told_so_and_what_would_do_without_the_lab
     assert (change.what, change.start) == ("nodes without nvlink, too", EPOCH + 10)
 
 
+@pytest.mark.parametrize(
+    ("second", "text"),
+    [
+        (NodeState.DOWN, "no node is connected"),
+        (NodeState.DRAINING, "no node takes new jobs: all are drained, down or not back yet"),
+        (NodeState.UP, "waits for 2 GPUs: 1 free, most on node-1 (1)"),
+    ],
+)
+def test_a_reason_says_that_no_node_takes_jobs(second: NodeState, text: str) -> None:
+    scheduler = scheduler_of(parse_cluster("2x1"), "fifo")
+    states = zip(scheduler.cluster.nodes, (NodeState.DOWN, second), strict=True)
+    scheduler.handle(0.0, [NodeChanged(0.0, node.name, state) for node, state in states])
+    scheduler.handle(0.0, [JobSubmitted(0.0, 0, wanted(2).spec(0, "ada", 0.0))])
+    assert waiting_reasons(scheduler)[0].text == text
+
+
 def test_a_reason_names_the_types_that_a_job_may_have_where_there_are_others() -> None:
     typed, any_type = wanted(4, gpu_types=["h100"]), wanted(4)
     scheduler = scheduler_of(parse_cluster("1x4:h100,1x4:a100"), "fifo", typed, typed, any_type)

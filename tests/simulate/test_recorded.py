@@ -84,3 +84,13 @@ def test_there_is_none_where_a_start_is_missing_or_jobs_come_otherwise(trace: Pa
 def test_the_most_gpus_at_once(trace: Path) -> None:
     workload = read_trace(trace)
     assert most_recorded_gpus(workload.jobs) == 8  # who starts as another ends takes over its GPUs
+
+
+def test_starts_to_the_minute_overlap_by_rounding_alone(tmp_path: Path) -> None:
+    path = tmp_path / "rounded.csv"  # 8 GPUs, each job's the last one's 30 s or more after it ended
+    path.write_text(
+        "submit_time,start_time,duration,gpus\n0,60,3630,8\n0,3660,7236,8\n0,10860,600,8\n"
+    )
+    assert most_recorded_gpus(read_trace(path).jobs) == 8
+    path.write_text(path.read_text().replace("0,60,", "0,61,"))
+    assert most_recorded_gpus(read_trace(path).jobs) == 16

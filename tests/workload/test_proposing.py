@@ -58,7 +58,7 @@ def test_a_typed_trace_on_an_untyped_cluster_is_asked_about_before_it_is_simulat
     experiment = Experiment(trace=trace, cluster="4x8")
     with pytest.raises(Problem, match="4 of 4 jobs name GPU types") as caught:
         experiment.sources(experiment.read_cluster())
-    for offered in ("--cluster 2x8:a100,1x2:h100", "--ignore-types"):
+    for offered in ("--cluster 3x8:a100,1x8:h100", "--ignore-types"):  # as many as there are
         assert offered in str(caught.value)
     whatever = experiment.model_copy(update={"ignore_types": True})
     [source] = whatever.sources(whatever.read_cluster()).values()
@@ -78,6 +78,9 @@ def test_what_a_trace_lacks_is_said_at_once_and_reads_it(tmp_path: Path) -> None
         Problem, match=r"no known trace format.*; and no cluster is given"
     ) as caught:
         Experiment(trace=path).read_cluster()
+    with pytest.raises(Problem, match=r"no known trace.*; 1 of 1 jobs name GPU types") as both:
+        Experiment(trace=path).sources(parse_cluster("1x4"))
+    assert both.value.options.endswith("--ignore-types")
     words = shlex.split(caught.value.options)
     said = dict(zip(words[::2], words[1::2], strict=True))
     assert said["--cluster"] == "1x4:a100"

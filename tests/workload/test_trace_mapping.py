@@ -12,7 +12,7 @@ from volvelle.model.job import Recorded
 from volvelle.model.problems import Problem
 from volvelle.workload.readers.mapping import parse_map, profiles, read_profile
 from volvelle.workload.readers.own import COLUMNS
-from volvelle.workload.readers.suggesting import suggested, suggested_dates
+from volvelle.workload.readers.suggesting import suggested, suggested_dates, suggested_names
 from volvelle.workload.reading import read_trace
 
 
@@ -387,6 +387,12 @@ def test_all_times_that_were_mapped_are_suspected_by_their_own_names(tmp_path: P
         len(read_trace(path, columns={ours: f"{theirs}:ms" for ours, theirs in columns.items()}))
         == 1
     )
+
+
+def test_the_one_column_that_counts_gpus_by_its_words_is_taken() -> None:
+    for name in ("GPUs Req", "req gpus", "Total GPUs Requested"):
+        assert suggested_names({name: (), "GPU Hours": ()})["gpus"] == name
+    assert suggested_names({"GPUs req": (), "GPUs alloc": ()})["gpus"] == "?"
 
 
 def test_a_name_that_is_near_nothing_is_left_open() -> None:

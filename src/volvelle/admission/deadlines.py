@@ -17,10 +17,12 @@ theirs from users. Both begin anew where the journal is followed and not replaye
 Deadlines that no user needs cost other jobs their place (Chronus, SoCC'21, section 3.3.2), so what guaranteed
 jobs of one user or one pool request together can be limited to a share of the cluster's GPUs.
 
-Each verdict costs a look ahead while there are guarantees, or where the job has deadlines.
+Each verdict costs a look ahead while there are guarantees, or where the job has deadlines; where guarantees
+are at risk, one more for all verdicts up to the next that is not to wait.
 """
 
 import math
+from collections.abc import Mapping
 from enum import StrEnum
 from typing import Annotated, Any, ClassVar
 
@@ -105,7 +107,7 @@ class Deadlines(Admission):
             return Verdict(Fate.ADMIT)
         finishes = ahead.admitting(job).until({job.number, *promised}).completed
         at_risk = _late(promised, finishes, view.now, self._margin)
-        if at_risk and _delayed(at_risk, finishes, ahead.until(at_risk).completed):
+        if at_risk and _delayed(at_risk, finishes, ahead.promised_ends):
             return Verdict(Fate.WAIT, self._nothing(job, "would break guarantees to other jobs"))
         given = self._promise(job, view.now, finishes.get(job.number, math.inf) - view.now)
         if given is not None and given.finish_by is not None:
@@ -150,7 +152,7 @@ def _late(
 
 
 def _delayed(
-    at_risk: dict[int, float], finishes: dict[int, float], without: dict[int, float]
+    at_risk: dict[int, float], finishes: dict[int, float], without: Mapping[int, float]
 ) -> bool:
     """Whether a job at risk ends later than ``without`` the newcomer, and keeps its guarantee without it."""
     return any(

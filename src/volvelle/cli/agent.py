@@ -85,7 +85,9 @@ def agent(
     """
     import asyncio
     import os
+    from functools import partial
 
+    from volvelle.cli.formatting import format_gpus
     from volvelle.live.agent.files import current_umask
     from volvelle.live.agent.folders import AgentFolder, AgentSettings
     from volvelle.live.agent.gpus import common_type
@@ -134,8 +136,10 @@ def agent(
         authority=str(authority.absolute()) if authority else "",
         retention_seconds=_retention_seconds(keep),
     )
+    joined = f"connected to {connect} as {node} with {format_gpus(settings.node.gpus)}"
+    told = partial(print, joined, flush=True)
     try:
-        if not asyncio.run(run_agent(kept, settings, _print_problem)):
+        if not asyncio.run(run_agent(kept, settings, _print_problem, told)):
             raise Problem(f"another agent works in {folder}", mend="give each its own --folder")
     except RefusedError as error:
         raise Problem(f"the controller at {connect} refuses: {error}") from None

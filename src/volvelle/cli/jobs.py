@@ -162,7 +162,7 @@ def why(which: Which, output: options.Output = Form.TABLE) -> None:
         return
     from volvelle.cli import formatting
     from volvelle.cli.moments import local_now
-    from volvelle.dashboard.sentences import NOT_ALL_TRIED, UNDERTAKEN
+    from volvelle.dashboard.sentences import NO_NODE, NOT_ALL_TRIED, UNDERTAKEN
 
     now = local_now()
     job = found["job"]
@@ -206,7 +206,8 @@ def why(which: Which, output: options.Output = Form.TABLE) -> None:
         print(f"It waits for the end of job {found['after']}.")
     for change in found["changes"]:
         print(_describe_change(change, now))
-    if waits and found["complete"] and not found["changes"] and job["attached"] is None:
+    helpless = job["attached"] is not None or found["reason"].startswith(NO_NODE)
+    if waits and found["complete"] and not found["changes"] and not helpless:
         print("No change that was tried would let it finish sooner.")
     if not found["complete"]:
         print(NOT_ALL_TRIED)

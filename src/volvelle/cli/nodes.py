@@ -10,7 +10,7 @@ from volvelle.cli.rows import Head, show_rows, warn
 
 app = typer.Typer(invoke_without_command=True)
 
-_KEYS = ("name", "state", "gpus", "gpu_type", "labels", "free", "jobs")
+_KEYS = ("name", "state", "gpus", "gpu_type", "labels", "free", "jobs", "away")
 
 Names = Annotated[list[str], typer.Argument(metavar="NODE...", help="Names of nodes.")]
 
@@ -27,7 +27,12 @@ def nodes(context: typer.Context, output: options.Output = Form.TABLE) -> None:
 
     heads = [
         Head("node", lambda node: node["name"]),
-        Head("state", lambda node: node["state"]),
+        Head(
+            "state",
+            lambda node: ", ".join(
+                filter(None, (node["state"], node.get("away", "").removeprefix("is ")))
+            ),
+        ),
         Head("GPUs", lambda node: str(node["gpus"]), right=True),
         Head("free", lambda node: str(node["free"]), right=True),
         Head("type", lambda node: node["gpu_type"] or "-"),

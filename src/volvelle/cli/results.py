@@ -16,9 +16,12 @@ def free_folder(folder: Path, *results: str, force: bool, scratch: bool = False)
     """
     if not force and any(next(folder.glob(pattern), None) for pattern in results):
         if not scratch:
+            made = {path.parent.name for path in folder.glob("runs/*/outcomes.*")}
+            left = sorted({path.parent.name for path in folder.glob("runs/*/run.json")} - made)
+            rest = f"make the rest with --resume ({', '.join(left)}), " if left else ""
             raise Problem(
                 f"{folder} has results of an earlier command",
-                mend="choose another folder with --out, or replace them with --force",
+                mend=f"{rest}choose another folder with --out, or replace them with --force",
             )
         from volvelle.cli.output import remark
 

@@ -154,6 +154,8 @@ def _print_ready(server: "RunningServer") -> None:
     print(f"In a browser it asks for a token: {token}. Ctrl-C stops, jobs run on.")
     if server.trust:
         print(server.trust)
+    if server.joining:
+        print(f"Each node runs its agent, as the first one: {server.joining}")
     submit = "volvelle submit --gpus 1 -- python train.py"
     if server.folder.path.name == DEFAULT_FOLDER.name:
         print(f"Next, beside this folder: {submit}", flush=True)

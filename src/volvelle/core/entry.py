@@ -3,6 +3,7 @@
 import math
 
 from volvelle.core.events import JobSubmitted
+from volvelle.core.forecast import LookAhead
 from volvelle.core.forward.jobs import enter as enter_arrival
 from volvelle.core.forward.jobs import join, leave, note_through, part, take_row
 from volvelle.core.forward.log import log_event
@@ -17,15 +18,17 @@ from volvelle.model.tolerances import SAME_AMOUNT
 def admit_all(scheduler: SchedulerState) -> None:
     """Let the admission judge waiting jobs in order, as far as it looks past jobs that wait on."""
     looks_past, waits = scheduler.composition.admission.looks_past, 0
+    ahead = scheduler.ahead
     if scheduler.admissions.arrival is not None:
         scheduler.admissions.pass_over()
     for place, event in scheduler.admissions.in_queue():
         if waits > looks_past and event.time < scheduler.now:
             continue
-        verdict = _judge(scheduler, event)
+        verdict = _judge(scheduler, event, ahead)
         if verdict.fate is not Fate.WAIT:
             scheduler.admissions.leave(event, place)
             _let_in(scheduler, event, place, verdict)
+            ahead = scheduler.ahead
             continue
         if verdict.promise is not None:
             scheduler.promises.give(verdict.promise, scheduler.notes)
@@ -52,13 +55,13 @@ def _let_in(
         scheduler.promises.give(verdict.promise, scheduler.notes)
 
 
-def _judge(scheduler: SchedulerState, event: JobSubmitted) -> Verdict:
-    """The admission's judgement of a job in the queue."""
+def _judge(scheduler: SchedulerState, event: JobSubmitted, ahead: LookAhead) -> Verdict:
+    """The admission's judgement of a job in the queue; ``ahead`` is of this moment."""
     s, admission = scheduler.state, scheduler.composition.admission
     if admission.limit(sum(s.types.capacity)) is None:
         asked = f"it was asked at {scheduler.now:g} s about job {event.spec.id!r}"
         with mistakes_of(f"admission {admission.name!r}", asked):
-            verdict: object = admission.judge(event, scheduler.view(), scheduler.ahead)
+            verdict: object = admission.judge(event, scheduler.view(), ahead)
         if not isinstance(verdict, Verdict):
             part, judge = f"admission {admission.name!r}", type(admission).judge
             raise wrong_answer(part, judge, f"gave {verdict}", mend="return Verdict(Fate.ADMIT)")

@@ -66,6 +66,10 @@ class LookAhead(Protocol):
     def promises(self) -> Mapping[int, Promise]:
         """Guarantees of a finish to jobs in the system, by number."""
 
+    @property
+    def promised_ends(self) -> Mapping[int, float]:
+        """When jobs in `promises` finish that no time limit ends before; played out once a moment."""
+
     def admitting(self, *jobs: JobSubmitted) -> Self:
         """The same where these jobs enter now, without being judged."""
 

@@ -11,6 +11,7 @@ are not (`volvelle.core.forward.believe.fall_silent`).
 
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import msgspec
 import numpy as np
@@ -72,6 +73,11 @@ class Fork:
             for number, given in self.scheduler.promises.items()
             if given.finish_by is not None and number in there
         }
+
+    @cached_property
+    def promised_ends(self) -> dict[int, float]:
+        """When jobs in `promises` finish that no time limit ends before."""
+        return self.until(self.promises.keys()).completed
 
     def until(self, jobs: int | Collection[int] | None = None, *, begun: bool = False) -> Forecast:
         """Starts and ends until these jobs are through (None: all), or of several jobs until they have begun.

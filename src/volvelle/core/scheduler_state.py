@@ -27,7 +27,7 @@ from volvelle.core.log import Batch, Notes, drained
 from volvelle.core.machine_code.kernels import marked
 from volvelle.core.mistakes import check_decision, is_own, mistakes_of
 from volvelle.core.parts import Admission, Estimator
-from volvelle.core.paying import machine_code_pays
+from volvelle.core.paying import COMPILED_FROM, machine_code_pays
 from volvelle.core.policy import Kernel, Policy
 from volvelle.core.promises import Promises
 from volvelle.core.resources import Resources
@@ -38,6 +38,7 @@ from volvelle.model.arrays import BoolColumn, FloatColumn
 from volvelle.model.cluster import Cluster, Pool
 from volvelle.model.job import JobSpec
 from volvelle.model.overheads import Overheads
+from volvelle.model.problems import Problem
 
 if TYPE_CHECKING:
     from volvelle.core.machine import Machine
@@ -120,8 +121,9 @@ class SchedulerState(ABC):
             else:
                 try:
                     why = machine_of(self.state).advance(self.rules, until, moments)
-                except Exception:
-                    if not is_own(type(self.composition.policy.decider)):
+                except Exception as error:
+                    named = isinstance(error, Problem)  # the line that cannot be compiled
+                    if named or not is_own(type(self.composition.policy.decider)):
                         raise
                     why = ASK_POLICY  # interpreted, its kernel says where it fails
             if why != ROWS_FULL:
@@ -200,7 +202,12 @@ class SchedulerState(ABC):
 
         repeatedly: forks of this scheduler are played out again and again: it is worth compiling, too.
         """
-        if self.machine_code_pays(jobs_left(self.state), repeatedly=repeatedly):
+        jobs, judged = jobs_left(self.state), 0
+        if self.composition.admission.limit(0.0) is None:
+            waiting = jobs - int(self.state.count[JOBS])
+            judged = min(waiting, self.composition.admission.looks_past + 1)
+        played = min((1 + judged) * jobs, max(jobs, COMPILED_FROM - 1))
+        if self.machine_code_pays(played, repeatedly=repeatedly):
             self.compile()
 
     def machine_code_pays(self, jobs: float, *, repeatedly: bool = False) -> bool:

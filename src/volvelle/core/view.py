@@ -85,7 +85,7 @@ class JobView:
         """All columns one after the other (`volvelle.core.columns`), then the policy's own."""
         columns = self._with_own()
         if not self._whole:
-            self._gather(self._jobs.floats[:KNOWN_COLUMNS], columns[:COUNT])
+            self._gather(slice(KNOWN_COLUMNS), columns[:COUNT])
             self._whole = True
         return columns
 
@@ -112,18 +112,19 @@ class JobView:
     def _with_own(self) -> FloatColumn:
         """Room for all columns, with the policy's own."""
         if self._columns is None:
-            own = self._jobs.floats[COLUMNS:]
-            self._columns = np.zeros((COUNT + len(own), len(self.rows)))
-            if len(own):
-                self._gather(own, self._columns[COUNT:])
+            own = len(self._jobs.floats) - COLUMNS
+            self._columns = np.zeros((COUNT + own, len(self.rows)))
+            if own:
+                self._gather(slice(COLUMNS, None), self._columns[COUNT:])
         return self._columns
 
-    def _gather(self, stored: Any, found: FloatColumn) -> None:
-        """Write the jobs' entries of stored columns."""
+    def _gather(self, places: slice, found: FloatColumn) -> None:
+        """Write the jobs' entries of stored columns. A job's columns lie together: it is taken as a whole."""
+        floats = self._jobs.floats
         if isinstance(self.rows, list):
-            found[:] = self._listed(stored)
+            found[:] = self._listed(floats[places])
         else:
-            stored.take(self.rows, 1, found, "clip")
+            found[:] = floats.T.take(self.rows, 0).T[places]
 
     def _listed(self, columns: Sequence[Any]) -> FloatColumn:
         """The entries of these columns, which are lists."""

@@ -13,8 +13,11 @@ NOT_ALL_TRIED = (
 )
 """The answer to what would help was cut short."""
 
+NO_NODE = "no node is connected"
+"""The reason of a job that waits where all nodes are down; nothing about the job would help."""
+
 
 def sentences_js() -> str:
     """The sentences as a module of JavaScript."""
-    named = {"UNDERTAKEN": UNDERTAKEN, "NOT_ALL_TRIED": NOT_ALL_TRIED}
+    named = {"UNDERTAKEN": UNDERTAKEN, "NOT_ALL_TRIED": NOT_ALL_TRIED, "NO_NODE": NO_NODE}
     return "".join(f"export const {name} = {json.dumps(text)};\n" for name, text in named.items())

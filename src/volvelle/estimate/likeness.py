@@ -62,22 +62,29 @@ def described(observed: Observed, raw_seconds: float, told: int) -> FloatColumn:
 
 
 class Past(NamedTuple):
-    """Attributes and kinds of tellings, a column each; scale: by which attributes are compared."""
+    """Attributes and kinds of tellings, a column each; scale: by which attributes are compared.
+
+    apart: distances by kinds alone, by the kinds that were asked for.
+    """
 
     attributes: FloatColumn
     kinds: IntColumn
     scale: FloatColumn
+    apart: dict[bytes, FloatColumn]
 
     @classmethod
     def of(cls, attributes: FloatColumn, kinds: IntColumn) -> Self:
         """Attributes are compared in standard deviations."""
-        return cls(attributes, kinds, attributes.std(axis=1) + _LEAST_DEVIATION)
+        return cls(attributes, kinds, attributes.std(axis=1) + _LEAST_DEVIATION, {})
 
     def nearest(self, most: int, attributes: FloatColumn, kinds: IntColumn) -> IntColumn:
         """Places of the ``most`` tellings, fewer than all, that were most alike."""
-        distance = (((self.attributes - attributes[:, None]) / self.scale[:, None]) ** 2).sum(
-            axis=0
-        )
-        distance += _OTHER_KIND * (self.kinds != kinds[:, None]).sum(axis=0)
+        if (apart := self.apart.get(kinds.tobytes())) is None:
+            apart = _OTHER_KIND * (self.kinds != kinds[:, None]).sum(axis=0)
+            self.apart[kinds.tobytes()] = apart
+        away = self.attributes - attributes[:, None]
+        away /= self.scale[:, None]
+        away *= away
+        distance = away.sum(axis=0) + apart
         found: IntColumn = np.argpartition(distance, most - 1)[:most]
         return found

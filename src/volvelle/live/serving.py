@@ -50,7 +50,7 @@ _SHARED_USERS = (
 class RunningServer:
     """A server in operation. ``policy``: that decides from now on, also if another did before.
 
-    trust: see `Executor`.
+    trust: see `Executor`. joining: the command with which a node joins; empty: nodes need none.
     """
 
     url: str
@@ -59,6 +59,7 @@ class RunningServer:
     cluster: Cluster
     controller: Controller
     trust: str
+    joining: str
 
 
 def run_server(config: ServeConfig, on_ready: Callable[[RunningServer], None]) -> None:
@@ -82,6 +83,7 @@ def run_server(config: ServeConfig, on_ready: Callable[[RunningServer], None]) -
     folder.prepare()
     _check_run_as(config, executor, folder)
     trust = _SHARED_USERS if config.run_as else executor.trust
+    joining = executor.joining_command(cluster.main, folder.agents_token_file)
     with _private_files() as umask, bind(config.listen) as socket:
         store = Store.open(config.store_url)
         token = _agents_token(folder)
@@ -106,7 +108,7 @@ def run_server(config: ServeConfig, on_ready: Callable[[RunningServer], None]) -
         def publish() -> None:
             path = str(certificate.resolve()) if certificate else None
             folder.write_address(ServerAddress(url, path))
-            on_ready(RunningServer(url, policy, folder, cluster, controller, trust))
+            on_ready(RunningServer(url, policy, folder, cluster, controller, trust, joining))
 
         try:
             controller.start()

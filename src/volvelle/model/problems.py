@@ -34,10 +34,12 @@ def together(problems: Sequence[Problem]) -> Problem:
     if len(problems) == 1:
         return problems[0]
     mends = dict.fromkeys(each.mend for each in problems if each.mend)
+    lacking = [each.options for each in problems]
     return Problem(
         "; ".join(str(each.args[0]) for each in problems),
         mend=". ".join(mend[0].upper() + mend[1:] for mend in mends),
         usage=any(each.usage for each in problems),
+        options=" ".join(lacking) if all(lacking) else "",
     )
 
 

@@ -163,7 +163,25 @@ class Experiment(ExperimentFile):
                 key: generated(str(self.generate), key.seed, cluster.gpus, key.rate)
                 for key in self._keys()
             }
-        return self.sources_of(self._read(read=read), cluster)
+        try:
+            jobs = self._read(read=read)
+        except Problem as problem:
+            raise self._with_types(problem, cluster) from None
+        return self.sources_of(jobs, cluster)
+
+    def _with_types(self, unread: Problem, cluster: Cluster) -> Problem:
+        """``unread``, and where the trace is read as it suggests, whether types of GPUs go together."""
+        if not unread.options or self.ignore_types:
+            return unread
+        try:
+            jobs = self._read(unread.options).workload
+        except Problem:
+            return unread
+        try:
+            _check_types(jobs, cluster)
+        except Problem as untyped:
+            return together([unread, untyped])
+        return unread
 
     def sources_of(self, jobs: Source, cluster: Cluster) -> "dict[WorkloadKey, Source]":
         """``jobs``, that were read or made already, under every seed and rate. Raises `Problem`."""
@@ -294,7 +312,7 @@ def _check_types(workload: Workload, cluster: Cluster) -> None:
     if not typed or any(cluster.gpu_types):
         return
     types = seen_types(workload)
-    line = proposed_cluster(types)
+    line = proposed_cluster(types, cluster)
     named = sorted({one.gpu_type for one in types if one.gpu_type})
     shown = ", ".join(named[:6]) + (" ..." if len(named) > 6 else "")
     raise Problem(

@@ -17,11 +17,14 @@ from numpy.typing import NDArray
 from volvelle.model.arrays import distinct
 from volvelle.model.cluster import Cluster
 from volvelle.model.job import Job
+from volvelle.model.units import MINUTE
 from volvelle.workload.workload import Workload
 
 TYPICAL_LOAD = 0.8
 OVERLOAD, MANY = 1.5, 100
 """Work submitted over what a cluster can do, and jobs, from which on a cluster is said to be too small."""
+TO_THE_MINUTE = 1.5 * MINUTE
+"""The most that rounding alone lets two jobs overlap: starts by a minute, a length by half of one."""
 MOST_OF_A_NODE = 8
 """GPUs of a node, in nearly every cluster there is."""
 
@@ -84,11 +87,16 @@ def seen_types(workload: Workload) -> tuple[SeenType, ...]:
 
 
 def most_recorded_gpus(jobs: Sequence[Job]) -> float:
-    """GPUs that jobs held at once at most, by the trace's own account."""
+    """GPUs that jobs held at once at most, by the trace's own account.
+
+    Where all starts are on whole minutes, a job whose last `TO_THE_MINUTE` overlaps the next one follows it.
+    """
     ran = [(job.recorded, job.spec.gpus) for job in jobs if job.recorded is not None]
     if not ran:
         return 0.0
     starts, ends = np.array([each.start for each, _ in ran]), np.array([one.end for one, _ in ran])
+    if not np.count_nonzero((starts - starts[0]) % MINUTE):
+        ends = np.maximum(ends - TO_THE_MINUTE, starts)
     return _most_at_once(starts, ends, np.array([gpus for _, gpus in ran]))
 
 
@@ -99,10 +107,11 @@ def _most_at_once(
     return float(np.cumsum(changes[np.argsort(times, kind="stable")]).max())  # ends come first
 
 
-def proposed_cluster(types: Sequence[SeenType]) -> str:
+def proposed_cluster(types: Sequence[SeenType], cluster: Cluster | None = None) -> str:
     """As in ``--cluster 6x8:a100,2x8:h100``; jobs of any type go to the type that others want most.
 
-    Nothing where a type's name does not go into such a line.
+    cluster: its nodes are shared among the types, where all are alike and enough. Nothing where a type's name
+    does not go into such a line.
     """
     named = [one for one in types if one.gpu_type]
     if not all(_PLAIN.fullmatch(one.gpu_type) for one in named):
@@ -110,11 +119,28 @@ def proposed_cluster(types: Sequence[SeenType]) -> str:
     of_any = [one for one in types if not one.gpu_type]
     if named and of_any:
         named[0] = _together(named[0], of_any[0])
-    groups = [f"{one.nodes}x{one.node_gpus}:{one.gpu_type}" for one in named]
+    there = cluster.nodes if cluster else ()
+    if len(there) >= len(named) > 0 and len({node.gpus for node in there}) == 1:
+        shares = _shared(len(there), [one.gpus for one in named])
+        groups = [
+            f"{nodes}x{there[0].gpus:g}:{one.gpu_type}"
+            for one, nodes in zip(named, shares, strict=True)
+        ]
+    else:
+        groups = [f"{one.nodes}x{one.node_gpus}:{one.gpu_type}" for one in named]
     if not named:
         [one] = types
         groups = [f"{one.nodes}x{one.node_gpus}"]
     return f"--cluster {shlex.quote(','.join(groups))}"
+
+
+def _shared(nodes: int, gpus: Sequence[float]) -> list[int]:
+    """At least one node for each type, the others where most GPUs are wanted of each that is there."""
+    shares = [1] * len(gpus)
+    for _ in range(nodes - len(gpus)):
+        wanting = max(range(len(gpus)), key=lambda one: gpus[one] / shares[one])
+        shares[wanting] += 1
+    return shares
 
 
 def _together(one: SeenType, other: SeenType) -> SeenType:

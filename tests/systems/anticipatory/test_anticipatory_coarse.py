@@ -105,9 +105,7 @@ def test_machine_code_decides_as_its_plain_twin(workload: tuple[Cluster, list[Jo
 def predicted(policy: Policy) -> np.ndarray:
     """Chances and loads that were predicted last, and where predictions do not hold."""
     assert isinstance(policy, Anticipatory)
-    coming = policy._coming
-    assert coming is not None
-    return np.array([coming.chances, coming.load, coming.off])
+    return np.array(policy._known.predictions[:3])
 
 
 class PlainMachine:
@@ -125,7 +123,7 @@ class PlainMachine:
 def test_kinds_that_are_kept_decide_as_kinds_made_of_all_jobs(
     workload: tuple[Cluster, list[Job]],
 ) -> None:
-    """To the last bit, with predictions seen to hold or not, and where kinds or notes need more room."""
+    """To the last bit, with predictions seen to hold or not, and where kinds or the past need more room."""
     where, jobs = workload
     composition = WrittenComposition(f"anticipatory:{QUANTA},least_recall=0.9")
     setting = Setting(cluster=where, composition=composition)
@@ -246,12 +244,9 @@ def test_a_policy_trains_itself_on_what_it_saw_and_goes_by_that() -> None:
     assert trained[0] == "trained on 25 arrivals in 2 pools"
     policy = found.scheduler.composition.policy
     assert isinstance(policy, Anticipatory)
-    coming = policy._coming
-    assert coming is not None
-    assert coming.past is not None
-    rates = coming.past.recent(600.0, coming.quanta, coming.windows)[0]
+    rates = policy._known.past.recent(600.0, np.array([10.0, 20.0]), policy.recent)[0]
     assert (rates[1] > 0.9).all()
-    assert (coming.chances[1] < 0.1).all()
+    assert (policy._known.predictions.chances[1] < 0.1).all()
 
 
 def test_a_pool_that_was_harmed_more_than_it_may_lends_nothing() -> None:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from volvelle.model.problems import Problem
 from volvelle.systems.anticipatory.arrivals import ArrivalModel, QuantumSamples, record
-from volvelle.systems.anticipatory.past import FEATURES, Past
+from volvelle.systems.anticipatory.past import FEATURES, Past, arrive, end
 
 QUANTA = (300.0, 3600.0)
 
@@ -42,10 +42,10 @@ def test_no_feature_looks_ahead(times: list[float], others: list[float], now: fl
 
 
 def test_features_by_hand() -> None:
-    past = Past.of(2, 0.0)
+    past = Past.of(2, 0.0, 5)
     for time in (0.0, 3500.0, 6900.0, 7200.0, 9000.0):  # the last is yet to come
-        past.arrive(0, time, 2.0)
-    past.end(0, 7100.0)
+        arrive(past, 0, time, 2.0)
+    end(past, 0, 7100.0, 1)
     found = past.features(
         7200.0, np.array(QUANTA), np.array([0, 0, 1]), np.array([100.0, 9e3, 1.0])
     )
@@ -63,9 +63,9 @@ def test_features_by_hand() -> None:
 
 
 def test_recent_rates_and_loads() -> None:
-    past = Past.of(1, 0.0)
+    past = Past.of(1, 0.0, 5)
     for time, gpus in ((10.0, 4.0), (20.0, 3.0), (250.0, 1.0)):
-        past.arrive(0, time, gpus)
+        arrive(past, 0, time, gpus)
     quanta = np.array([100.0])
     rates, most = past.recent(50.0, quanta, 5)
     assert (rates.item(), most.item()) == (1.0, np.inf)  # not even one is known

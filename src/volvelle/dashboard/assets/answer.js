@@ -2,7 +2,7 @@
 
 import { counted, duration, h, jobId, linked, moment, now, reasonOf, svg, tickLabel, ticks } from "./dom.js";
 import { atRisk, finishText, guaranteeOf, neededBy, neededByText } from "./queue.js";
-import { NOT_ALL_TRIED } from "./sentences.js";
+import { NO_NODE, NOT_ALL_TRIED } from "./sentences.js";
 
 const WAITS = ["waiting", "held"];
 const HEIGHT = 66, EDGE = 10, BAR = 24, TALL = 16;
@@ -87,7 +87,7 @@ export function explanation(found, apply) {
     found.ahead.length ? h("p", {}, `${counted(found.ahead.length, "job")} ${found.ahead.length === 1 ? "waits" : "wait"} before it: `, ahead, more) : null,
     rows.length ? h("div", { class: "table", tabIndex: 0, role: "region", "aria-label": "What would help" }, h("table", {},
       h("thead", {}, h("tr", {}, ["What would help", "Start", "Finish", "", ""].map((name) => (name ? h("th", { scope: "col" }, name) : h("td"))))), h("tbody", {}, rows))) : null,
-    !rows.length && found.complete && !found.job.attached && WAITS.includes(found.job.state) ? h("p", {}, "No change that was tried would let it finish sooner.") : null,
+    !rows.length && found.complete && !found.job.attached && WAITS.includes(found.job.state) && !found.reason.startsWith(NO_NODE) ? h("p", {}, "No change that was tried would let it finish sooner.") : null,
     found.complete ? null : h("p", { class: "note" }, NOT_ALL_TRIED),
   ].filter(Boolean);
 }

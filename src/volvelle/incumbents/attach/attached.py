@@ -263,6 +263,10 @@ class AttachedCluster:
         """None: what would help is for the site's operators to change (``volvelle attach what-if``)."""
         return Suggestions((), None, True)
 
+    def absence(self, node: str) -> str:
+        """Empty: its nodes have no agents."""
+        return ""
+
     def events(self, after: int, timeout: float | None = None) -> list[ChangeEvent] | None:
         """Change events after one; None if they are not kept any more. Nothing is waited for."""
         events = self._publisher.events

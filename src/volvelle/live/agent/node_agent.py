@@ -37,9 +37,13 @@ class NodeAgent:
     """Works in ``folder`` for the node of ``settings``."""
 
     def __init__(
-        self, folder: AgentFolder, settings: AgentSettings, on_problem: Callable[[str], None]
+        self,
+        folder: AgentFolder,
+        settings: AgentSettings,
+        on_problem: Callable[[str], None],
+        on_connected: Callable[[], None],
     ) -> None:
-        self._folder, self._settings = folder, settings
+        self._folder, self._settings, self._on_connected = folder, settings, on_connected
         self._runners: dict[AttemptKey, TaskRunner] = {}
         self._failed_starts: dict[AttemptKey, TaskEnded] = {}
         """Ends of tasks that could not be prepared, and so have no folder."""
@@ -102,6 +106,7 @@ class NodeAgent:
             for request in (runner.signal_request, runner.exit_request):
                 if request is not None:
                     self._connection.send(request)
+        self._on_connected()
 
     def _on_message(self, message: wire.ToAgent) -> None:
         match message:
@@ -327,11 +332,12 @@ async def run_agent(
     folder: AgentFolder,
     settings: AgentSettings,
     on_problem: Callable[[str], None] = lambda problem: None,
+    on_connected: Callable[[], None] = lambda: None,
 ) -> bool:
     """Run the agent in ``folder`` until it is not needed; return False at once if one runs there already.
 
     on_problem: called with a message for people why there is no connection to the controller.
-    Raises `RefusedError`.
+    on_connected: called after each handshake. Raises `RefusedError`.
     """
     with lock(folder.path / "lock") as free:
         try:
@@ -341,7 +347,7 @@ async def run_agent(
                 if settings.run_as:
                     let_through(folder.path)
                     let_through(folder.attempts)
-                await NodeAgent(folder, settings, on_problem).run()
+                await NodeAgent(folder, settings, on_problem, on_connected).run()
         except* RefusedError as refusals:
             raise refusals.exceptions[0] from None
         return free

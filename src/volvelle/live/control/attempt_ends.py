@@ -62,7 +62,7 @@ class AttemptEnds:
         changes.record(report)
 
     def _end_by_order(self, attempt: Attempt, report: AttemptEnded) -> None:
-        """An end that was ordered. By it the scheduler learns whether stops cost the job all that it has done."""
+        """An end by order. The scheduler learns whether stops cost the job all that it has done."""
         number, scheduler = attempt.number, self._state.scheduler
         events, grant = self._changes.job_events, self._state.ledger.pending.get(number)
         saved, ended = self._saved_work(attempt, report), self._ended(attempt, report)

@@ -117,6 +117,7 @@ class Controller:
         self.warnings = (*recovered.notices, *drift, *filter(None, warned))
         """Findings of the recovery, changes of the configuration since the journal, secrets without key, the
         executor's warning."""
+        state.joining = executor.joining
         self._recompose_first = recovered.substituted
         self._snapshots = SnapshotWriter(store)
         self._clock = JournalClock(clock, state.dates, state.last_time)
@@ -239,6 +240,10 @@ class Controller:
         assert self._open_executor is not None
         return self._open_executor.logs
 
+    def absence(self, node: str) -> str:
+        """Why the agent of a node cannot be reached; empty if it can."""
+        return self.logs.absence(node)
+
     @property
     def status(self) -> StatusView:
         """The latest status view."""
@@ -331,7 +336,8 @@ class Controller:
             return ""
         if self.awaits_nodes and self._clock.now() - self._began < _JOIN_SECONDS:
             return ""
-        return f"all nodes are down ({len(nodes)}), so no job runs: start their agents"
+        mend = self._executor.joining
+        return f"all nodes are down ({len(nodes)}), so no job runs" + (f": {mend}" if mend else "")
 
     def _is_down(self, name: str) -> bool:
         """Whether a node is down, by what is stored."""

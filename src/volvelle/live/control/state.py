@@ -136,6 +136,8 @@ class ControllerState:
         """Connected nodes that can start nothing, for a reason of their own."""
         self.settling = Settling()
         """Nodes and attempts awaited after the store was set back; no part of the journal."""
+        self.joining = ""
+        """How nodes join, as `Executor.joining`; no part of the journal."""
         self.fitting: set[int] = set()
         """Numbers of the jobs to whose steps a model is being fitted; in memory only."""
 

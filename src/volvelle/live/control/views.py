@@ -5,6 +5,7 @@ from collections import ChainMap
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
+from volvelle.dashboard.sentences import NO_NODE
 from volvelle.live.control.gpu_ledger import PARTITION, AttemptPhase
 from volvelle.live.control.live_jobs import LiveJob
 from volvelle.live.control.state import ControllerState, EndedJob
@@ -149,7 +150,8 @@ class ViewBuilder:
         partition = self._state.partition
         if partition is not None and job.number in partition.jobs:
             return partition.describe(job.number, self._state.last_time)
-        return _reason(job, state)
+        reason, joining = _reason(job, state), self._state.joining
+        return f"{reason}; {joining}" if joining and reason == NO_NODE else reason
 
     def _update_nodes(self, names: Iterable[str]) -> None:
         """Rebuild the views of nodes that changed, or whose GPUs changed hands."""

@@ -23,6 +23,7 @@ from volvelle.live.http.job_checks import check_targets, notices_of
 from volvelle.live.http.job_lookup import JobNumber, find_job
 from volvelle.live.http.recomposition import WrittenPart, recomposition
 from volvelle.live.http.responses import ForecastHistoryView, json_response
+from volvelle.live.http.shown_cluster import on_absent_nodes
 from volvelle.live.job_request import JobRequest
 from volvelle.live.status.view import JobState, JobStatusView, StatusView
 from volvelle.live.strict_model import StrictModel
@@ -60,6 +61,7 @@ async def why(
     rates = cluster.measured_rates(job.user, job.name) if job.name else ()
     measured = tuple(map(MeasuredRateView.of, rates))
     if job.state not in (JobState.WAITING, JobState.HELD):
+        job = on_absent_nodes(cluster, job)
         return json_response(JobExplanation(job, job.reason, measured=measured))
     found = await threads.run(principal, partial(cluster.forks.suggest, job))
     ahead = _jobs_ahead(cluster.status, job)

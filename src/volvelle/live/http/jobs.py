@@ -26,7 +26,7 @@ from volvelle.live.http.responses import (
     json_response,
     visible_to,
 )
-from volvelle.live.http.shown_cluster import ShownCluster
+from volvelle.live.http.shown_cluster import ShownCluster, on_absent_nodes
 from volvelle.live.http.uploads import is_kept
 from volvelle.live.job_change import JobChange
 from volvelle.live.job_request import JobRequest
@@ -111,6 +111,7 @@ async def list_jobs(
             JobPage(time, tuple(found), found[-1].number if len(found) == limit else None)
         )
     found = _live_jobs(cluster, principal, state, user, after, limit + 1)
+    found = [on_absent_nodes(cluster, job) for job in found]
     page, more = found[:limit], len(found) > limit
     problems = cluster.health.problems if principal.is_operator else ()
     return json_response(JobPage(time, tuple(page), page[-1].number if more else None, problems))

@@ -1,5 +1,6 @@
 """``/v1/nodes``: listing, draining and resuming nodes."""
 
+from dataclasses import replace
 from typing import Annotated
 
 from fastapi import APIRouter, Path, Response
@@ -21,6 +22,9 @@ from volvelle.model.problems import nearest
 
 router = APIRouter(prefix="/v1/nodes", tags=["nodes"])
 
+_NAMED = 8
+"""Nodes that an error names."""
+
 NodeName = Annotated[str, Path(max_length=200, description="the node's name")]
 
 
@@ -28,7 +32,13 @@ NodeName = Annotated[str, Path(max_length=200, description="the node's name")]
 async def list_nodes(principal: AnyPrincipal, cluster: TheCluster) -> Response:
     """The nodes, who is on them and what is free."""
     problems = cluster.health.problems if principal.is_operator else ()
-    return json_response(NodeList(cluster.status.time, cluster.status.nodes, problems))
+    nodes = tuple(
+        replace(node, away=away)
+        if node.state != NodeState.DOWN.value and (away := cluster.absence(node.name))
+        else node
+        for node in cluster.status.nodes
+    )
+    return json_response(NodeList(cluster.status.time, nodes, problems))
 
 
 @router.post("/{name}/drain", status_code=204, responses=error_responses(403, 404, 409))
@@ -53,6 +63,7 @@ async def _set_state(
     names = [node.name for node in controller.status.nodes]
     if name not in names:
         detail = f"there is no node {name!r}{nearest(name, names)}"
-        raise HttpError(404, detail, place="node", hint="see: volvelle nodes")
+        some = ", ".join(names[:_NAMED]) + (" ..." if len(names) > _NAMED else "")
+        raise HttpError(404, detail, place="node", hint=f"the nodes are {some}")
     await execute(controller, SetNodeState(name, state, principal.user))
     return Response(status_code=204)

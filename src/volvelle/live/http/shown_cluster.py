@@ -1,5 +1,6 @@
 """The cluster behind the HTTP API's reading routes: that of a controller, or one that is attached."""
 
+from dataclasses import replace
 from typing import Protocol
 
 from volvelle.live.forecasts.suggestions import Suggestions
@@ -55,6 +56,9 @@ class ShownCluster(Protocol):
     def forks(self) -> AnswersWhy:
         """The worker that makes suggestions."""
 
+    def absence(self, node: str) -> str:
+        """Why the agent of a node cannot be reached, as ``is disconnected since ...``; empty if it can."""
+
     def events(self, after: int, timeout: float | None = None) -> list[ChangeEvent] | None:
         """Change events after one, by its number; None where they are not kept any more."""
 
@@ -63,3 +67,9 @@ class ShownCluster(Protocol):
 
     def forecast_history(self, number: int) -> tuple[ForecastPoint, ...]:
         """Forecasts of a job since the server started, the earliest first."""
+
+
+def on_absent_nodes(cluster: ShownCluster, job: JobStatusView) -> JobStatusView:
+    """The job, with a reason that names its nodes whose agents cannot be reached."""
+    texts = [f"node {node} {text}" for node, _ in job.grants if (text := cluster.absence(node))]
+    return replace(job, reason="; ".join(filter(None, [*texts, job.reason]))) if texts else job

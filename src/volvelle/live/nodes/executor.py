@@ -98,6 +98,13 @@ class Executor(Part):
     trust: ClassVar[str] = ""
     """The trust in users with the right to submit, in a sentence that the server says at its start."""
 
+    joining: ClassVar[str] = ""
+    """What lets nodes join that do not by themselves, as an instruction to an operator."""
+
+    def joining_command(self, cluster: Cluster, token: Path) -> str:
+        """The command that lets the first node of ``cluster`` join; empty: none. ``token``: of agents."""
+        return ""
+
     def discover_cluster(self) -> Cluster | None:
         """The nodes that it finds by itself if the configuration names none; None: it finds none."""
         return None

@@ -51,6 +51,10 @@ class LogFetcher:
         """See `NodeLogs`."""
         return self._schedule(node, self._fetch_sizes(node, number, job))
 
+    def absence(self, node: str) -> str:
+        """See `NodeLogs`."""
+        return "" if node in self._connected else self._absences.get(node, "")
+
     def read_log(self, node: str, attempt: str, offset: int) -> Future[bytes]:
         """See `NodeLogs`."""
         return self._schedule(node, self._fetch_chunk(node, attempt, offset))

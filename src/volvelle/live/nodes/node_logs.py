@@ -14,7 +14,7 @@ class NodeUnreachableError(Exception):
 class NodeLogs(Protocol):
     """Job logs on nodes.
 
-    Both methods return at once, from any thread. Their futures may fail with `NodeUnreachableError`.
+    All return at once, from any thread. Futures may fail with `NodeUnreachableError`.
     """
 
     def log_sizes(self, node: str, number: int, job: str) -> Future[dict[str, int]]:
@@ -22,6 +22,10 @@ class NodeLogs(Protocol):
 
         By attempt, an `AttemptKey` as text.
         """
+        ...
+
+    def absence(self, node: str) -> str:
+        """Why its agent cannot be asked, as ``is disconnected since ...``; empty: it can, or is not known."""
         ...
 
     def read_log(self, node: str, attempt: str, offset: int) -> Future[bytes]:

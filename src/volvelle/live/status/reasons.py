@@ -7,6 +7,8 @@ import numpy as np
 from volvelle.core.reasons import reasons_to_wait
 from volvelle.core.scheduler import Scheduler
 from volvelle.core.state import Reason
+from volvelle.dashboard.sentences import NO_NODE
+from volvelle.model.cluster import NodeState
 
 _NAMED = 3
 """Jobs that a reason names."""
@@ -30,10 +32,13 @@ def waiting_reasons(scheduler: Scheduler, only: int | None = None) -> dict[int, 
     free_gpus, labels = _FreeGpus(scheduler), _Labels.of(scheduler)
     if only is not None:
         reasons = {number: reason for number, reason in reasons.items() if number == only}
-    rows = scheduler.known.rows
+    rows, nowhere = scheduler.known.rows, _nowhere(scheduler)
     found: dict[int, WaitingReason] = {}
     described: dict[tuple[object, ...], WaitingReason] = {}
     for number, reason in reasons.items():
+        if nowhere:
+            found[number] = WaitingReason(nowhere)
+            continue
         if why := scheduler.composition.policy.why(number):
             found[number] = WaitingReason(why)
             continue
@@ -47,6 +52,15 @@ def waiting_reasons(scheduler: Scheduler, only: int | None = None) -> dict[int, 
         found[number] = described[like]
     others = _admission_reasons(scheduler) | _dependency_reasons(scheduler) | _borrowers(scheduler)
     return found | {number: WaitingReason(text) for number, text in others.items()}
+
+
+def _nowhere(scheduler: Scheduler) -> str:
+    """Why no job can start whatever it requests; empty where a node takes jobs."""
+    resources = scheduler.resources
+    if resources.schedulable.any():
+        return ""
+    down = all(state is NodeState.DOWN for state in resources.node_states)
+    return NO_NODE if down else "no node takes new jobs: all are drained, down or not back yet"
 
 
 def _borrowers(scheduler: Scheduler) -> dict[int, str]:

@@ -198,6 +198,8 @@ class NodeStatusView:
     state: str
     free: int
     jobs: tuple[int, ...]
+    away: str = ""
+    """Why the agent of a node that is not down cannot be reached; empty if it can."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -22,7 +22,7 @@ from volvelle.core.compiled import compiled
 from volvelle.model.arrays import Floats, Ints
 from volvelle.model.extras import install
 from volvelle.model.problems import Problem
-from volvelle.systems.anticipatory.past import FEATURES, LONGEST_SPAN, Earlier, Past
+from volvelle.systems.anticipatory.past import FEATURES, LONGEST_SPAN, Earlier, Past, arrive, end
 from volvelle.systems.anticipatory.quanta import DEFAULT, read_quanta
 
 FORMAT = 1
@@ -310,17 +310,18 @@ def record(
     submit, gpus, pool = submit[mine], gpus[mine], pool[mine]
     ends = submit + seconds[mine]
     by_end = np.argsort(ends, kind="stable")
-    past, first, last = Past.of(pools, float(submit[0])), float(submit[0]), float(submit[-1])
-    whole = Past.of(pools, first)
-    whole.take(np.stack([pool, submit, gpus], axis=1))
+    first, last, room = float(submit[0]), float(submit[-1]), int(np.bincount(pool).max())
+    past, whole = Past.of(pools, first, room), Past.of(pools, first, room)
+    for at in range(len(submit)):
+        arrive(whole, int(pool[at]), float(submit[at]), float(gpus[at]))
     come = gone = 0
     now = first
     while now <= last:
         while come < len(submit) and submit[come] <= now:
-            past.arrive(int(pool[come]), float(submit[come]), float(gpus[come]))
+            arrive(past, int(pool[come]), float(submit[come]), float(gpus[come]))
             come += 1
         while gone < len(ends) and ends[by_end[gone]] <= now:
-            past.end(int(pool[by_end[gone]]), float(ends[by_end[gone]]))
+            end(past, int(pool[by_end[gone]]), float(ends[by_end[gone]]), 1)
             gone += 1
         runs = np.flatnonzero((submit <= now) & (ends > now))
         features = past.features(now, lengths, pool[runs], ends[runs] - now)

@@ -43,10 +43,28 @@ from volvelle.model.arrays import Floats
 from volvelle.model.tolerances import SAME_AMOUNT
 from volvelle.model.validation import Seconds
 from volvelle.systems.anticipatory.coarse_by_node import NodeLender, home_nodes_of
-from volvelle.systems.anticipatory.coming import LoadPredictions, lasting, read_model
+from volvelle.systems.anticipatory.coming import (
+    LoadPredictions,
+    expected_load,
+    lasting,
+    read_model,
+)
 from volvelle.systems.anticipatory.harm_control import HarmControl
 from volvelle.systems.anticipatory.lending import decide, kind_of, kinds_of
-from volvelle.systems.anticipatory.memory import ASK_AT, BEHIND, LEVEL, NOTED, Memory
+from volvelle.systems.anticipatory.memory import (
+    ASK_AT,
+    BEHIND,
+    BOUNDED,
+    BY_MODEL,
+    LEAST_PRECISION,
+    LEAST_RECALL,
+    LEVEL,
+    NOTED,
+    PREEMPT,
+    THRESHOLD,
+    WINDOWS,
+    Memory,
+)
 from volvelle.systems.anticipatory.quanta import DEFAULT, Quanta, read_quanta
 
 _GPUS_SHORT, _QUOTA, _RESERVED = map(float, (Reason.GPUS, Reason.QUOTA, Reason.RESERVED))
@@ -146,14 +164,18 @@ class Anticipatory(Policy):
         """Start dedicated jobs, then borrowers."""
         self._begin(view)
         control, memory, matrix = self._control, self._known, view.jobs.matrix
-        notices = tuple(control.follow(view)) if control is not None else ()
+        notices: tuple[str, ...] = ()
+        if control is not None:
+            notices, levels = tuple(control.follow(view)), control.levels
+            memory.tables.by_pool[LEVEL, :-1] = np.clip(levels, 0.0, 1.0)
+            memory.tables.by_pool[THRESHOLD, :-1] = np.minimum(1.0 - levels, self.threshold)
         behind = True
         while behind:
             kinds = kinds_of(matrix, view.now, memory.words)
             behind = memory.words[BEHIND] > 0.0
             if behind or view.now >= memory.words[ASK_AT]:
                 notices += self.refresh(view)
-        self._expect(view, memory)
+        memory.tables.expected[:] = self._kept_for(view)
         if control is not None:
             notices += tuple(control.exclude(memory.tables, kinds[matrix[HELD] == 0.0]))
         if self.locality and view.resources.named:
@@ -180,13 +202,13 @@ class Anticipatory(Policy):
         return answer._replace(notices=notices)
 
     def refresh(self, view: View) -> tuple[str, ...]:
-        """Read the notes of arrivals and departures; predict anew where that is due."""
+        """Make room; predict anew where that is due."""
         coming, memory = self._begin(view), self._known
-        coming.see(view.now, memory.take())
-        if view.now >= coming.due:
-            coming.predict(view, self._thresholds)
-        self._expect(view, memory)
-        memory.words[ASK_AT] = coming.due
+        if memory.words[BEHIND] > 0.0:
+            memory.grow()
+        if view.now >= memory.words[ASK_AT]:
+            coming.predict(view, memory)
+        memory.tables.expected[:] = self._kept_for(view)
         notices, coming.notices = tuple(coming.notices), []
         return notices
 
@@ -211,12 +233,9 @@ class Anticipatory(Policy):
 
     def expected(self, view: View) -> Floats:
         """GPUs kept for work to come in each pool, (quanta, pools); infinite: all that it does not use."""
-        coming, thresholds = self._coming, self._thresholds
-        assert coming is not None
-        found = np.where(coming.chances >= thresholds, coming.load, 0.0)
-        found[coming.off] = np.inf
-        if self.harm:
-            found[:, self._levels >= 1.0] = np.inf
+        found = expected_load(self._known.words)
+        if self._control is not None:
+            found[:, self._control.levels >= 1.0] = np.inf
         return found
 
     def _kept_for(self, view: View) -> Floats:
@@ -224,44 +243,33 @@ class Anticipatory(Policy):
         found = self.expected(view)
         if not self._by_limits:
             return found
-        assert self._coming is not None
         known = np.isfinite(found).all(axis=0) & (self.harm == 0.0)
-        most = np.where(known, self._coming.load.max(axis=0), np.inf)
+        most = np.where(known, self._known.predictions.load.max(axis=0), np.inf)
         return np.vstack([found, np.maximum(most, found.max(axis=0))])
-
-    @property
-    def _levels(self) -> Floats:
-        assert self._control is not None
-        return self._control.levels
-
-    @property
-    def _thresholds(self) -> Floats | float:
-        """From which chance on work counts as predicted, by pool or for all."""
-        return np.minimum(1.0 - self._levels, self.threshold) if self.harm else self.threshold
-
-    def _expect(self, view: View, memory: Memory) -> None:
-        """Write expected GPUs and levels of the pools to the memory."""
-        known = memory.tables
-        known.expected[:] = self._kept_for(view)
-        if self.harm:
-            known.by_pool[LEVEL, :-1] = np.clip(self._levels, 0.0, 1.0)
 
     def _begin(self, view: View) -> LoadPredictions:
         """The predictions, which begin with the first decision."""
         if (coming := self._coming) is not None:
             return coming
-        quanta = read_quanta(self.quanta)
-        self._coming = LoadPredictions(
-            view.pools,
-            np.array(quanta),
+        quanta, memory = read_quanta(self.quanta), self._known
+        model = read_model(self.model, quanta) if self.model else None
+        every = np.array(quanta)
+        self._coming = LoadPredictions(view.pools, every, self.refit, view.now, model)
+        earlier = {} if model is None else model.earlier
+        room = max((max(len(p.came), len(p.ended)) for p in earlier.values()), default=0)
+        last = np.full(1 if self._by_limits else 0, np.inf)
+        memory.begin(every, last, len(view.pools), room, view.now)
+        for pool, name in enumerate(view.pools):
+            if name in earlier:
+                memory.past.begin(pool, earlier[name], view.now)
+        memory.tables.by_pool[THRESHOLD] = self.threshold
+        memory.words[[PREEMPT, BOUNDED]] = self.preempt, self._by_limits
+        memory.words[BY_MODEL] = self.refit > 0.0 or model is not None
+        memory.words[[WINDOWS, LEAST_RECALL, LEAST_PRECISION]] = (
             self.recent,
-            self.refit,
             self.least_recall,
             self.least_precision,
-            read_model(self.model, quanta) if self.model else None,
         )
-        ends = np.append(quanta, np.inf) if self._by_limits else np.array(quanta)
-        self._known.begin(ends, len(view.owned), self.preempt, self._by_limits)
         view.jobs.matrix[NOTED] = 0.0  # another policy may have had the columns
         if self.harm:
             self._control = HarmControl(

@@ -9,15 +9,28 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
-from volvelle.core.compiled import compiled
+from volvelle.core.compiled import compiled, kernel
 from volvelle.core.view import View
-from volvelle.model.arrays import Floats, Ints
+from volvelle.model.arrays import Floats
 from volvelle.model.problems import Problem
 from volvelle.policies.growth import count_up_to
 from volvelle.systems.anticipatory.arrivals import ArrivalModel, QuantumSamples
-from volvelle.systems.anticipatory.past import Past
+from volvelle.systems.anticipatory.memory import (
+    ASK_AT,
+    BY_MODEL,
+    LEAST_PRECISION,
+    LEAST_RECALL,
+    PREDICTED,
+    THRESHOLD,
+    WINDOWS,
+    Memory,
+    Predictions,
+    past_of,
+    predictions_of,
+    tables,
+)
+from volvelle.systems.anticipatory.past import Past, recent_loads
 
 _FORGETS = 0.98
 """The weight of an outcome once the next is known."""
@@ -27,112 +40,51 @@ _ENOUGH = 10.0
 
 @dataclass
 class LoadPredictions:
-    """Predictions for the pools ``names`` over ``quanta``, seconds.
+    """Predictions for the pools ``names`` over ``quanta``, seconds, where Python predicts or gives notice.
 
-    windows: how many recent quanta count for the load. refit: seconds between trainings, 0: never.
-    least_recall, least_precision: a prediction with less lends no GPUs.
+    refit: seconds between trainings, 0: never. fitted: the last of these, or the beginning.
     """
 
     names: tuple[str, ...]
     quanta: Floats
-    windows: int
     refit: float
-    least_recall: float
-    least_precision: float
+    fitted: float
     model: ArrivalModel | None = None
-    past: Past | None = None
-    chances: Floats = field(init=False)
-    """How likely jobs come, (quanta, pools)."""
-    load: Floats = field(init=False)
-    """GPUs that come then, (quanta, pools)."""
-    off: NDArray[np.bool_] = field(init=False)
-    """Where predictions do not hold, (quanta, pools)."""
     notices: list[str] = field(default_factory=list)
     """Notices since the last decision."""
-    due: float = -np.inf
-    _counts: Floats = field(init=False)
-    _made: Floats = field(init=False)
-    _told: NDArray[np.bool_] = field(init=False)
-    _first: NDArray[np.int64] = field(init=False)
-    _many: NDArray[np.int64] = field(init=False)
     _features: list[list[Floats]] = field(init=False)
     _samples: QuantumSamples = field(init=False)
-    _fitted: float = -np.inf
     _fitted_after: int = 0
 
     def __post_init__(self) -> None:
-        if hasattr(self, "chances"):
-            return
-        shape = len(self.quanta), len(self.names)
-        self.chances, self.load = np.ones(shape), np.full(shape, np.inf)
-        self.off = np.zeros(shape, dtype=np.bool_)
-        self._counts = np.zeros((3, *shape))
-        room = int(self.quanta[-1] // self.quanta[0]) + 2
-        self._made = np.zeros((shape[0], room))
-        self._told = np.zeros((shape[0], room, shape[1]), dtype=np.bool_)
-        self._first, self._many = (np.zeros(shape[0], dtype=np.int64) for _ in range(2))
-        self._features = [[] for _ in self.quanta]
-        self._samples = QuantumSamples.of(len(self.quanta))
+        if not hasattr(self, "_features"):
+            self._features = [[] for _ in self.quanta]
+            self._samples = QuantumSamples.of(len(self.quanta))
 
-    def see(self, now: float, notes: Floats) -> None:
-        """Add arrivals and departures by their notes (`volvelle.systems.anticipatory.memory`)."""
-        if self.past is None:
-            self.past = Past.of(len(self.names), now)
-            for pool, name in enumerate(self.names):
-                if self.model is not None and name in self.model.earlier:
-                    self.past.begin(pool, self.model.earlier[name], now)
-            self._fitted = now
-        if len(notes):
-            self.past.take(notes)
-
-    def predict(self, view: View, threshold: Floats | float) -> None:
-        """Predict anew: jobs come where the chance is at least ``threshold``, by pool or for all."""
-        assert self.past is not None
-        step = float(self.quanta[0])
-        self.due = (np.floor(view.now / step) + 1.0) * step
-        self._judge(view.now)
-        if self.refit and view.now >= self._fitted + self.refit:
-            self._train(view.now)
-        features = self._looked_at(view) if self.refit or self.model is not None else None
-        self.chances, self.load = self.past.recent(view.now, self.quanta, self.windows)
-        if self.model is not None and features is not None:
-            self.chances = self.model.chances(features)
-        if self.refit and features is not None:
-            for at, kept in enumerate(self._features):
-                kept.append(features[at])
-        every = np.arange(len(self.quanta))
-        last = (self._first + self._many) % self._made.shape[1]
-        self._made[every, last], self._told[every, last] = view.now, self.chances >= threshold
-        self._many += 1
-
-    def _looked_at(self, view: View) -> Floats:
-        assert self.past is not None
-        running = view.jobs.running
-        expected = view.jobs.seconds_to_end[running]
-        return self.past.features(view.now, self.quanta, view.jobs.pool[running], expected)
-
-    def _judge(self, now: float) -> None:
-        """Judge predictions whose quantum is over."""
-        assert self.past is not None
+    def predict(self, view: View, memory: Memory) -> None:
+        """Predict anew."""
+        words, now, past, predictions = memory.words, view.now, memory.past, memory.predictions
         if self.refit:
-            self._sample(now)
-        bad = judge(
-            now,
-            self.quanta,
-            self.past.came,
-            self.past.arrivals,
-            self._made,
-            self._told,
-            self._first,
-            self._many,
-            self._counts,
-            self.least_recall,
-            self.least_precision,
-        )
-        if (bad == self.off).all():
-            return
-        hits, misses, alarms = self._counts
-        for at, pool in np.argwhere(bad != self.off).tolist():
+            self._sample(now, past, predictions)
+        self._tell(judge(words, now), predictions)
+        if self.refit and now >= self.fitted + self.refit:
+            self._train(now, int(past.arrivals.sum()))
+        by_recent_loads(words, now)
+        if self.refit or self.model is not None:
+            running = view.jobs.running
+            expected = view.jobs.seconds_to_end[running]
+            features = past.features(now, self.quanta, view.jobs.pool[running], expected)
+            if self.model is not None:
+                predictions.chances[:] = self.model.chances(features)
+            if self.refit:
+                for kept, seen in zip(self._features, features, strict=True):
+                    kept.append(seen)
+        keep_open(words, now)
+
+    def _tell(self, bad: Floats, predictions: Predictions) -> None:
+        """Give notice of predictions that cease to hold, or hold again."""
+        hits, misses, alarms = predictions.counts
+        for at, pool in np.argwhere(bad != predictions.off).tolist():
             known = f"work expected in pool {self.names[pool]} within {lasting(self.quanta[at])}"
             if bad[at, pool]:
                 hit = hits[at, pool]
@@ -144,24 +96,22 @@ class LoadPredictions:
                 )
             else:
                 self.notices.append(f"predictions of {known} hold again: it lends")
-        self.off = bad
+        predictions.off[:] = bad
 
-    def _sample(self, now: float) -> None:
+    def _sample(self, now: float, past: Past, predictions: Predictions) -> None:
         """Keep features of predictions whose quantum is over, with their outcomes, as samples."""
-        assert self.past is not None
         for at, quantum in enumerate(self.quanta.tolist()):
-            for place in range(int(self._many[at])):
-                made = float(self._made[at, (self._first[at] + place) % self._made.shape[1]])
+            first, ring = int(predictions.first[at]), predictions.made[at]
+            for place in range(int(predictions.many[at])):
+                made = float(ring[(first + place) % len(ring)])
                 if made + quantum > now:
                     break
-                came = self.past.came_within(made, made + quantum) > 0
+                came = past.came_within(made, made + quantum) > 0
                 self._samples.add(at, self._features[at].pop(0), came)
 
-    def _train(self, now: float) -> None:
+    def _train(self, now: float, came: int) -> None:
         """Fit a model to the samples, if jobs came since the last fit."""
-        assert self.past is not None
-        self._fitted = now
-        came = int(self.past.arrivals.sum())
+        self.fitted = now
         if came == self._fitted_after or not all(self._samples.rows):
             return
         self._fitted_after = came
@@ -169,44 +119,82 @@ class LoadPredictions:
         self.notices.append(f"trained on {came} arrivals in {len(self.names)} pools")
 
 
-@compiled
-def judge(
-    now: float,
-    quanta: Floats,
-    came: Floats,
-    arrivals: Ints,
-    made: Floats,
-    told: NDArray[np.bool_],
-    first: Ints,
-    many: Ints,
-    counts: Floats,
-    least_recall: float,
-    least_precision: float,
-) -> NDArray[np.bool_]:
-    """Count outcomes of predictions whose quantum is over. Returns where they do not hold, (quanta, pools).
+@kernel
+def forecast(words: Floats, now: float) -> bool:
+    """Predict anew by recent loads; whether that was done.
 
-    came, arrivals: as in `Past`. made, told: when predictions were made, (quanta, room), and whether jobs
-    were to come, (quanta, room, pools), rings of which ``many`` from ``first`` on are open. counts: hits,
-    misses, false alarms, (3, quanta, pools).
+    Python predicts by a model, and where predictions cease to hold or hold again, since it gives notice.
     """
-    bad = np.zeros(counts.shape[1:], dtype=np.bool_)
-    for at in range(len(quanta)):
-        while many[at] > 0 and made[at, first[at]] + quanta[at] <= now:
-            begin = made[at, first[at]]
-            for pool in range(len(arrivals)):
-                last = count_up_to(came[pool], arrivals[pool], begin + quanta[at])
-                comes = last > count_up_to(came[pool], last, begin)
-                expected = told[at, first[at], pool]
+    if words[BY_MODEL] > 0.0 or (judge(words, now) != predictions_of(words).off).any():
+        return False
+    by_recent_loads(words, now)
+    keep_open(words, now)
+    tables(words).expected[:] = expected_load(words)
+    return True
+
+
+@compiled
+def by_recent_loads(words: Floats, now: float) -> None:
+    """Predict that jobs come as often, and as many GPUs at most, as in the recent quanta."""
+    predictions, quanta = predictions_of(words), tables(words).quanta[: int(words[PREDICTED])]
+    words[ASK_AT] = (np.floor(now / quanta[0]) + 1.0) * quanta[0]
+    rates, most = recent_loads(past_of(words), now, quanta, int(words[WINDOWS]))
+    predictions.chances[:], predictions.load[:] = rates, most
+
+
+@compiled
+def keep_open(words: Floats, now: float) -> None:
+    """Keep what is predicted until its quantum is over."""
+    predictions, threshold = predictions_of(words), tables(words).by_pool[THRESHOLD]
+    chances, made, told = predictions.chances, predictions.made, predictions.told
+    first, many = predictions.first, predictions.many
+    for at in range(len(made)):
+        last = int(first[at] + many[at]) % made.shape[1]
+        made[at, last] = now
+        for pool in range(chances.shape[1]):
+            told[at, last, pool] = 1.0 if chances[at, pool] >= threshold[pool] else 0.0
+        many[at] += 1.0
+
+
+@compiled
+def expected_load(words: Floats) -> Floats:
+    """GPUs that are predicted to come, (quanta, pools); infinite where predictions do not hold."""
+    predictions, threshold = predictions_of(words), tables(words).by_pool[THRESHOLD]
+    found = np.zeros(predictions.off.shape)
+    for at in range(len(predictions.off)):
+        for pool in range(predictions.off.shape[1]):
+            if predictions.off[at, pool] > 0.0:
+                found[at, pool] = np.inf
+            elif predictions.chances[at, pool] >= threshold[pool]:
+                found[at, pool] = predictions.load[at, pool]
+    return found
+
+
+@compiled
+def judge(words: Floats, now: float) -> Floats:
+    """Count outcomes of predictions that are over. Returns 1 where they do not hold, (quanta, pools)."""
+    past, predictions, quanta = past_of(words), predictions_of(words), tables(words).quanta
+    counts, made, told = predictions.counts, predictions.made, predictions.told
+    first, many, bad = predictions.first, predictions.many, np.zeros(predictions.off.shape)
+    least_recall, least_precision = words[LEAST_RECALL], words[LEAST_PRECISION]
+    for at in range(len(made)):
+        while many[at] > 0.0 and made[at, int(first[at])] + quanta[at] <= now:
+            oldest = int(first[at])
+            begin = made[at, oldest]
+            for pool in range(len(past.arrivals)):
+                last = count_up_to(past.came[pool], int(past.arrivals[pool]), begin + quanta[at])
+                comes = last > count_up_to(past.came[pool], last, begin)
+                expected = told[at, oldest, pool] > 0.0
                 if comes or expected:
                     counts[:, at, pool] *= _FORGETS
                     counts[2 if not comes else 0 if expected else 1, at, pool] += 1.0
-            first[at], many[at] = (first[at] + 1) % made.shape[1], many[at] - 1
-        for pool in range(len(arrivals)):
+            first[at], many[at] = (oldest + 1) % made.shape[1], many[at] - 1.0
+        for pool in range(len(past.arrivals)):
             hits, misses, alarms = counts[:, at, pool]
             if hits + misses >= _ENOUGH and hits < least_recall * (hits + misses):
-                bad[at, pool] = True
+                bad[at, pool] = 1.0
             if hits + alarms >= _ENOUGH and hits < least_precision * (hits + alarms):
-                bad[at, pool] = True
+                bad[at, pool] = 1.0
     return bad
 
 

@@ -36,6 +36,7 @@ from volvelle.core.groups import Changes, Grouped, change
 from volvelle.core.state import INFINITY, Reason
 from volvelle.model.arrays import Bools, Floats, Ints
 from volvelle.model.tolerances import SAME_AMOUNT
+from volvelle.systems.anticipatory.coming import forecast
 from volvelle.systems.anticipatory.memory import (
     ASK_AT,
     BEHIND,
@@ -54,15 +55,16 @@ from volvelle.systems.anticipatory.memory import (
     LEVEL,
     NO_ROLE,
     NOTED,
-    NOTES,
     POOLS,
     PREEMPT,
     ROLE,
     ROOM,
     USED,
     Tables,
+    past_of,
     tables,
 )
+from volvelle.systems.anticipatory.past import arrive, end
 from volvelle.systems.anticipatory.watch import open_for, watch, within
 
 _QUOTA = float(Reason.QUOTA)
@@ -104,12 +106,13 @@ def kind_of(columns: Any, own: int, row: int, curve: int, rates: Any, words: Flo
         return 0
     pool, gpus = int(columns[POOL][row]), float(columns[GPUS][row])
     if pool >= 0 and columns[own + _NOTED][row] == 0.0:
-        if words[NOTES] + known.by_pool.shape[1] > words[ROOM]:
+        past = past_of(words)
+        if past.arrivals[pool] == words[ROOM]:
             words[BEHIND] = 1.0
             return 0
         columns[own + _NOTED][row] = 1.0
         known.by_pool[HERE, pool] += 1.0
-        _note(words, known, pool, columns[SUBMIT][row], gpus)
+        arrive(past, pool, columns[SUBMIT][row], gpus)
     seconds = columns[TOTAL][row] * columns[SCALE][row] / columns[FULL_RATE][row]
     until, stops = seconds, 0.0
     if words[BOUNDED] > 0.0:
@@ -156,29 +159,24 @@ def kinds_of(matrix: Floats, now: float, words: Floats) -> Ints:
 
 
 @kernel
-def _note(words: Floats, known: Tables, pool: int, time: float, gpus: float) -> None:
-    notes, at = known.notes, int(words[NOTES])
-    notes[at, 0], notes[at, 1], notes[at, 2] = pool, time, gpus
-    words[NOTES] += 1.0
-
-
-@kernel
 def _note_departures(words: Floats, known: Tables, here: Floats, now: float) -> None:
     """Note how many jobs left each pool since the last decision. here: jobs by pool."""
+    past = past_of(words)
     for pool in range(len(here) - 1):
-        before = known.by_pool[HERE, pool]
-        if before > here[pool]:
-            _note(words, known, pool, now, here[pool] - before)
+        gone = int(known.by_pool[HERE, pool] - here[pool])
+        if gone > 0 and past.ends[pool] + gone > words[ROOM]:
+            words[BEHIND] = 1.0
+            continue
+        if gone > 0:
+            end(past, pool, now, gone)
         known.by_pool[HERE, pool] = here[pool]
-    if words[NOTES] + len(here) > words[ROOM]:
-        words[ASK_AT] = -INFINITY
 
 
 @kernel
 def decide(jobs: Grouped, cluster: ClusterNow, words: Floats, out: Changes) -> float:
     """Figures 7 and 8 (`volvelle.core.policy.Kernel`): stop and start jobs; when predictions are due.
 
-    Groups are kinds. -inf where predictions are due now, or the memory needs more room.
+    Groups are kinds. -inf where Python is to predict now, or the memory needs more room.
     """
     known = tables(words)
     if len(known.quanta) == 0 or words[BEHIND] > 0.0:
@@ -189,11 +187,8 @@ def decide(jobs: Grouped, cluster: ClusterNow, words: Floats, out: Changes) -> f
         waiting[kind] = int(demand[kind] / kinds[kind, KIND_MOST] + 0.5)
         here[int(kinds[kind, KIND_POOL])] += waiting[kind]
     _note_departures(words, known, here, cluster.now)
-    if cluster.now >= words[ASK_AT]:
-        if words[POOLS] > 0.0:
-            return -INFINITY
-        step = known.quanta[0]  # without pools nothing is predicted
-        words[ASK_AT] = (np.floor(cluster.now / step) + 1.0) * step
+    if words[BEHIND] > 0.0 or (cluster.now >= words[ASK_AT] and not forecast(words, cluster.now)):
+        return -INFINITY
     preempt = words[PREEMPT] > 0.0
     ledger = _look(jobs, cluster, known, waiting)
     if preempt:

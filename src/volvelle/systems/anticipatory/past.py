@@ -8,13 +8,12 @@ No feature looks ahead. Table 9 counts jobs in (-xp, -xp + k], which for k > xp 
 a window ends now.
 """
 
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from volvelle.core.compiled import compiled
+from volvelle.core.compiled import compiled, kernel
 from volvelle.model.arrays import Floats, Ints
 from volvelle.policies.growth import count_down_to, count_up_to
 
@@ -43,56 +42,34 @@ class Earlier(NamedTuple):
     ended: list[float]
 
 
-@dataclass
-class Past:
+class Past(NamedTuple):
     """Arrivals and ends by pool; times are seconds, ascending in each pool.
 
-    came, ended: (pools, room) times, of which the first ``arrivals[pool]`` and ``ends[pool]`` count. load:
-    (pools, room + 1) running sums of the GPUs that came. began: since when each pool is known.
+    began: since when each pool is known. came, ended: (pools, room) times, of which the first
+    ``arrivals[pool]`` and ``ends[pool]`` count. load: (pools, room + 1) running sums of the GPUs that came.
     """
 
     began: Floats
+    arrivals: Floats
+    ends: Floats
     came: Floats
     ended: Floats
     load: Floats
-    arrivals: Ints
-    ends: Ints
 
     @classmethod
-    def of(cls, pools: int, began: float) -> "Past":
+    def of(cls, pools: int, began: float, room: int) -> "Past":
         """Nothing yet, of so many pools."""
-        times, none = np.zeros((pools, 16)), np.zeros(pools, dtype=np.int64)
-        began_at, load = np.full(pools, began), np.zeros((pools, 17))
-        return cls(began_at, times, times.copy(), load, none, none.copy())
-
-    def take(self, notes: Floats) -> None:
-        """Add arrivals and ends by notes (`volvelle.systems.anticipatory.memory`).
-
-        An arrival that is reported late counts as of the last before it.
-        """
-        pool, gpus = notes[:, 0].astype(np.int64), notes[:, 2]
-        came = self.arrivals + np.bincount(pool[gpus > 0.0], minlength=len(self.arrivals))
-        while came.max(initial=0) > self.came.shape[1]:
-            self.came, self.load = _wider(self.came), _wider(self.load)
-        gone = self.ends + np.bincount(pool, np.maximum(-gpus, 0.0), len(self.ends))
-        while gone.max(initial=0) > self.ended.shape[1]:
-            self.ended = _wider(self.ended)
-        _take(notes, self.came, self.load, self.arrivals, self.ended, self.ends)
-
-    def arrive(self, pool: int, time: float, gpus: float) -> None:
-        """Add an arrival."""
-        self.take(np.array([[pool, time, gpus]]))
-
-    def end(self, pool: int, time: float) -> None:
-        """A job ended."""
-        self.take(np.array([[pool, time, -1.0]]))
+        times, none = np.zeros((pools, room)), np.zeros(pools)
+        load = np.zeros((pools, room + 1))
+        return cls(np.full(pools, began), none, none.copy(), times, times.copy(), load)
 
     def begin(self, pool: int, earlier: "Earlier", now: float) -> None:
         """Add the time of a pool before ``now``, before any other arrival."""
         self.began[pool] = now + earlier.since
-        came, ended = now + np.array(earlier.came), now + np.array(earlier.ended)
-        for times, gpus in ((came, np.array(earlier.gpus)), (ended, np.full(len(ended), -1.0))):
-            self.take(np.stack([np.full(len(times), float(pool)), times, gpus], axis=1))
+        for time, gpus in zip(earlier.came, earlier.gpus, strict=True):
+            arrive(self, pool, now + time, gpus)
+        for time in earlier.ended:
+            end(self, pool, now + time, 1)
 
     def features(
         self, now: float, quanta: Floats, running: Ints, expected: Floats
@@ -127,28 +104,24 @@ class Past:
         The share of quanta in which jobs came, 1 where not one quantum is known; and the most GPUs that came
         in one, where windows overlap by half (NewLoadEstimate), infinite where not one is known.
         """
-        return _recent(self.came, self.arrivals, self.load, self.began, now, quanta, windows)
+        return recent_loads(self, now, quanta, windows)
 
 
-def _wider(table: Floats) -> Floats:
-    return np.concatenate([table, np.zeros_like(table)], axis=1)
+@kernel
+def arrive(past: Past, pool: int, time: float, gpus: float) -> None:
+    """Add an arrival; one that is reported late counts as of the last before it."""
+    at = int(past.arrivals[pool])
+    past.came[pool, at] = max(time, past.came[pool, at - 1]) if at > 0 else time
+    past.load[pool, at + 1] = past.load[pool, at] + gpus
+    past.arrivals[pool] += 1.0
 
 
-@compiled
-def _take(
-    notes: Floats, came: Floats, load: Floats, arrivals: Ints, ended: Floats, ends: Ints
-) -> None:
-    """`Past.take`, where there is room."""
-    for i in range(len(notes)):
-        pool, time, gpus = int(notes[i, 0]), notes[i, 1], notes[i, 2]
-        if gpus > 0.0:
-            at = arrivals[pool]
-            came[pool, at] = max(time, came[pool, at - 1]) if at > 0 else time
-            load[pool, at + 1] = load[pool, at] + gpus
-            arrivals[pool] += 1
-        for _ in range(int(-gpus)):
-            ended[pool, ends[pool]] = time
-            ends[pool] += 1
+@kernel
+def end(past: Past, pool: int, time: float, jobs: int) -> None:
+    """So many jobs ended."""
+    at = int(past.ends[pool])
+    past.ended[pool, at : at + jobs] = time
+    past.ends[pool] += jobs
 
 
 @compiled
@@ -159,9 +132,9 @@ def _features(
     ago: Floats,
     spans: Floats,
     came: Floats,
-    arrivals: Ints,
+    arrivals: Floats,
     ended: Floats,
-    ends: Ints,
+    ends: Floats,
     running: Ints,
     expected: Floats,
 ) -> None:
@@ -169,7 +142,7 @@ def _features(
     for at in range(len(quanta)):
         quantum = quanta[at]
         for pool in range(len(arrivals)):
-            here, count = came[pool], arrivals[pool]
+            here, count = came[pool], int(arrivals[pool])
             known = count_up_to(here, count, now)
             for which in range(len(ago)):
                 start = now - ago[which]
@@ -178,7 +151,7 @@ def _features(
             for which in range(len(spans)):
                 start = now - spans[which] * quantum
                 found[at, pool, 6 + which] = known - count_up_to(here, known, start)
-                over = count_up_to(ended[pool], ends[pool], now)
+                over = count_up_to(ended[pool], int(ends[pool]), now)
                 found[at, pool, 9 + which] = over - count_up_to(ended[pool], over, start)
         for job in range(len(running)):
             if running[job] >= 0:
@@ -186,40 +159,32 @@ def _features(
 
 
 @compiled
-def _came_within(came: Floats, arrivals: Ints, start: float, end: float) -> Ints:
+def _came_within(came: Floats, arrivals: Floats, start: float, end: float) -> Ints:
     found = np.zeros(len(arrivals), dtype=np.int64)
     for pool in range(len(arrivals)):
-        last = count_up_to(came[pool], arrivals[pool], end)
+        last = count_up_to(came[pool], int(arrivals[pool]), end)
         found[pool] = last - count_up_to(came[pool], last, start)
     return found
 
 
 @compiled
-def _recent(
-    came: Floats,
-    arrivals: Ints,
-    load: Floats,
-    began: Floats,
-    now: float,
-    quanta: Floats,
-    windows: int,
-) -> tuple[Floats, Floats]:
+def recent_loads(past: Past, now: float, quanta: Floats, windows: int) -> tuple[Floats, Floats]:
     """`Past.recent`."""
-    rates = np.ones((len(quanta), len(arrivals)))
-    most = np.full((len(quanta), len(arrivals)), np.inf)
+    pools = len(past.arrivals)
+    rates, most = np.ones((len(quanta), pools)), np.full((len(quanta), pools), np.inf)
     for at in range(len(quanta)):
         quantum = quanta[at]
-        for pool in range(len(arrivals)):
-            known = min(int((now - began[pool]) // quantum), windows)
+        for pool in range(pools):
+            known = min(int((now - past.began[pool]) // quantum), windows)
             if known < 1:
                 continue
-            busy, largest, here = 0, 0.0, came[pool]
-            last = first = arrivals[pool]
+            busy, largest, here, load = 0, 0.0, past.came[pool], past.load[pool]
+            last = first = int(past.arrivals[pool])
             for half in range(2 * known - 1):
-                end = now - 0.5 * half * quantum
-                last = count_down_to(here, last, end)
-                first = count_down_to(here, min(first, last), end - quantum)
-                largest = max(largest, load[pool, last] - load[pool, first])
+                ends = now - 0.5 * half * quantum
+                last = count_down_to(here, last, ends)
+                first = count_down_to(here, min(first, last), ends - quantum)
+                largest = max(largest, load[last] - load[first])
                 if half % 2 == 0 and last > first:
                     busy += 1
             rates[at, pool], most[at, pool] = busy / known, largest

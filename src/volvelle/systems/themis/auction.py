@@ -168,7 +168,7 @@ def _settled(turn: Ints, keys: Floats, by_key: Ints) -> Ints:
     for start in np.flatnonzero(~apart):
         if start < end:
             continue
-        first, end = ascending[start], start + 1
+        first, end = ascending[start], int(start) + 1
         while end < jobs and ascending[end] - first <= SAME_SHARE * abs(first):
             end += 1
         by_key[start:end] = np.sort(by_key[start:end])

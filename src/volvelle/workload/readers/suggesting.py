@@ -50,6 +50,12 @@ _MODEL = re.compile(
     re.IGNORECASE,
 )
 """A model of GPUs."""
+_GPU = frozenset(("gpu", "gpus"))
+_COUNTING = _GPU | {
+    "req", "reqs", "request", "requests", "requested", "num", "number", "n", "no", "of", "count", "total",
+    "tot", "alloc", "allocated", "asked", "needed", "wanted", "reserved", "used",
+}  # fmt: skip
+"""Words of a column that counts GPUs."""
 _LARGE, _UNREADABLE = "impossibly large ", "unreadable "
 
 
@@ -69,10 +75,12 @@ def suggested_names(cells: Mapping[str, Sequence[str]]) -> dict[str, str]:
             found.pop("start_time", None)
         found.setdefault("duration", "?")
     if "gpus" not in found:
-        of_gpus = (name for name in cells if {"gpu", "gpus"} & {*words_of(name)})
-        both = next((name for name in of_gpus if any(map(count_and_type, cells[name]))), "?")
-        found = {ours: name for ours, name in found.items() if name != both or name == "?"}
-        found["gpus"] = both
+        of_gpus = [name for name in cells if _GPU & {*words_of(name)}]
+        of_both = [name for name in of_gpus if any(map(count_and_type, cells[name]))]
+        counts = [name for name in of_gpus if _COUNTING.issuperset(words_of(name))]
+        gpus = of_both[0] if of_both else counts[0] if len(counts) == 1 else "?"
+        found = {ours: name for ours, name in found.items() if name != gpus or name == "?"}
+        found["gpus"] = gpus
     found.setdefault("submit_time", "?")
     return {ours: found[ours] for ours in COLUMN_NAMES if ours in found}
 
@@ -144,7 +152,7 @@ def _paired(names: Sequence[str]) -> dict[str, str]:
 def _names_types(name: str, cells: Sequence[str]) -> bool:
     """Whether a column of GPUs has names like ``A100`` in its cells, and no counts."""
     filled = [cell for cell in map(str.strip, cells) if cell]
-    of_gpus = {"gpu", "gpus"} & {*words_of(name)} and _likeness(name, "gpus") >= _NEAR
+    of_gpus = _GPU & {*words_of(name)} and _likeness(name, "gpus") >= _NEAR
     counts = (cell.replace(".", "", 1).isdecimal() or count_and_type(cell) for cell in filled)
     return bool(filled and of_gpus) and not any(counts)
 

@@ -1,7 +1,9 @@
 """Machines whose agents are started by ``volvelle agent`` and dial in."""
 
 import resource
+import shlex
 from collections.abc import Callable
+from pathlib import Path
 from typing import ClassVar
 
 from pydantic import Field
@@ -12,6 +14,7 @@ from volvelle.live.nodes.current_agents import CurrentAgents
 from volvelle.live.nodes.executor import Executor, ExecutorContext, OpenExecutor, executors
 from volvelle.live.nodes.served_tls import ServedTls
 from volvelle.live.plain_connections import stays_on_machine
+from volvelle.model.cluster import Cluster
 from volvelle.model.problems import Problem
 
 _DESCRIPTORS_BESIDE_AGENTS = 256
@@ -22,6 +25,7 @@ class DialIn(Executor):
     """Machines whose agents, started by `volvelle agent`, dial in."""
 
     name: ClassVar[str] = "dial-in"
+    joining: ClassVar[str] = "start `volvelle agent` on each"
 
     host: str = Field("127.0.0.1", description="address to listen at; 0.0.0.0: all")
     port: int = Field(7475, ge=0, le=65_535, description="port to listen at")
@@ -34,6 +38,15 @@ class DialIn(Executor):
         False,
         description="listen on a network without TLS: who is on the way can run code on nodes",
     )
+
+    def joining_command(self, cluster: Cluster, token: Path) -> str:
+        """``volvelle agent`` as the first node runs it."""
+        host = "HOST" if self.host in ("0.0.0.0", "::") else self.host
+        words = ["volvelle", "agent", "--connect", f"{host}:{self.port}"]
+        words += ["--node", cluster.nodes[0].name, "--token-file", str(token)]
+        if self.certificate:
+            words += ["--authority", self.certificate]
+        return shlex.join(words + ["--insecure"] * (self.insecure and not self.certificate))
 
     def open(self, context: ExecutorContext, report: Callable[[Report], None]) -> OpenExecutor:
         """Listen. Raises `Problem`."""

@@ -74,6 +74,7 @@ class OnKubernetes(DialIn):
     """The nodes of a Kubernetes cluster: each run of a job is a Job, whose pods dial in."""
 
     name: ClassVar[str] = "kubernetes"
+    joining: ClassVar[str] = "see `kubectl get nodes`"
     trust: ClassVar[str] = (
         "Jobs run in pods of the operator's template, in an image that their user chooses: "
         "whoever may submit has what that template mounts."
@@ -129,6 +130,10 @@ class OnKubernetes(DialIn):
                 mend="install the device plugin, or name another resource or other nodes",
             )
         return Cluster(nodes, levels=levels)
+
+    def joining_command(self, cluster: Cluster, token: Path) -> str:
+        """None: pods bring their agents."""
+        return ""
 
     def open(self, context: ExecutorContext, report: Callable[[Report], None]) -> OpenExecutor:
         """Take the lease, find what runs, and listen for pods. Raises `Problem`."""

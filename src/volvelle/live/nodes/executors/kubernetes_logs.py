@@ -57,6 +57,10 @@ class PodLogs:
         """See `NodeLogs`."""
         return self._submit(lambda: self._sizes(node, number, job))
 
+    def absence(self, node: str) -> str:
+        """Empty: the API says whether a node is there."""
+        return ""
+
     def read_log(self, node: str, attempt: str, offset: int) -> Future[bytes]:
         """See `NodeLogs`."""
         return self._submit(lambda: self._read(node, attempt, offset))

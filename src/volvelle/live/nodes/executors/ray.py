@@ -48,6 +48,7 @@ class OnRay(Executor):
     """The nodes of a Ray cluster, as they join and leave it."""
 
     name: ClassVar[str] = "ray"
+    joining: ClassVar[str] = "see `ray status`"
     trust: ClassVar[str] = (
         "Jobs run as Ray's user, and agents talk without TLS, as Ray does: "
         "whoever may submit, or is on Ray's network, is an operator."
