@@ -175,7 +175,7 @@ class LiveJob:
         """That its last run was stopped, and lost; empty: it was not."""
         if self.lost_run is None:
             return ""
-        ran = format_duration(self.lost_run)
+        ran = format_duration(round(self.lost_run))
         return f"stopped after {ran}, which it had not saved: it begins again (--no-preempt prevents it)"
 
     @property
