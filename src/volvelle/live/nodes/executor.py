@@ -99,7 +99,7 @@ class Executor(Part):
     """The trust in users with the right to submit, in a sentence that the server says at its start."""
 
     joining: ClassVar[str] = ""
-    """What lets nodes join that do not by themselves, as an instruction to an operator."""
+    """An instruction to an operator that lets nodes join which do not by themselves."""
 
     def joining_command(self, cluster: Cluster, token: Path) -> str:
         """The command that lets the first node of ``cluster`` join; empty: none. ``token``: of agents."""
