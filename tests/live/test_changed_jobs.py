@@ -135,6 +135,9 @@ def test_a_script_that_died_of_its_stop_begins_again_and_is_believed_to(tmp_path
     assert starts_over(scheduler, number)
     said = "stopped after 9s, which it had not saved: it begins again (--no-preempt prevents it)"
     assert said in harness.controller.status.jobs[number].reason
+    entries = [stored.entry for stored in harness.controller.store.entries()]
+    (change,) = [one for each in entries for one in each.events if isinstance(one, JobChanged)]
+    assert change.changes == {"starts_over": True}
     harness.crash()
     harness.deliver()
     harness.step(3)

@@ -120,7 +120,7 @@ class JobChanged(msgspec.Struct, frozen=True, tag="changed", gc=False):
 
     time: float
     number: int
-    changes: Mapping[str, int | float | None]
+    changes: Mapping[str, bool | int | float | None]
 
 
 class JobRequeued(msgspec.Struct, frozen=True, tag="requeued", gc=False):
