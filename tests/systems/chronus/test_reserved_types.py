@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from volvelle.metrics.promises import broken, promised
 from volvelle.model.cluster import parse_cluster
 from volvelle.model.job import Job, Regime, Reward, Truth
+from volvelle.model.node import NodeChange, NodeState
 from volvelle.model.overheads import Overheads
 from volvelle.model.throughput import AnyThroughput, Linear, PerType
 from volvelle.testing.scenario import Run, Scenario, happen, linear_job
@@ -30,6 +31,19 @@ def true(job: Job, work: float, *, regimes: tuple[Regime, ...] = (), **rates: fl
     return msgspec.structs.replace(
         job, truth=Truth(work=work, throughput=throughput, regimes=regimes)
     )
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+def test_a_lease_does_not_begin_before_there_is_a_job(compiled: bool) -> None:
+    """A node changes first. The checkpoint of the first job is the longest in its lease, so it starts."""
+    plain = linear_job(0, 20.0, 1.0, 10.0)
+    spec = msgspec.structs.replace(plain.spec, checkpoint_seconds=5.0)
+    job = msgspec.structs.replace(plain, spec=spec)
+    cluster = msgspec.structs.replace(
+        parse_cluster("1x1:a,1x1:b"), changes=(NodeChange(15.0, "b-0", NodeState.DOWN),)
+    )
+    run = happen(Scenario.of(cluster, [job], policy="chronus"), compiled=compiled)
+    assert run.outcomes.first_start.tolist() == [20.0]
 
 
 def kept(run: Run) -> int:

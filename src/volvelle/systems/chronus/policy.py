@@ -2,6 +2,7 @@
 
 from typing import ClassVar
 
+import numpy as np
 from pydantic import PrivateAttr
 
 from volvelle.core.policy import Allocation, Kernel, SolverGaps, policies
@@ -51,7 +52,12 @@ class Chronus(Terms):
         """Leave the decision to `allocate`."""
 
     def allocate(self, view: View) -> Allocation:
-        """Answer those that came; at the end of a lease decide anew, else let idle GPUs be used."""
+        """Answer those that came; at the end of a lease decide anew, else let idle GPUs be used.
+
+        Without jobs nothing is decided, as the kernel is not asked then.
+        """
+        if not len(view.jobs):
+            return Allocation(np.empty(0))
         memory = self._remembered(view)
         memory.recent.add(*within.take_arrivals(self._within))
         slot = int(view.now / self._slot_seconds + WHOLE_NUMBER)
@@ -71,8 +77,8 @@ class Chronus(Terms):
 
     def next_wake(self, view: View) -> float | None:
         """When the best-effort lease ends; never while nobody waits or is to change its GPU type."""
-        kept = self._kept
-        if kept is None or (not kept.elsewhere and view.jobs.held.all()):
+        kept, held = self._kept, view.jobs.held
+        if kept is None or not len(held) or (not kept.elsewhere and held.all()):
             return None
         return (kept.slot + 1) * self._slot_seconds
 
