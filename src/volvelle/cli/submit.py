@@ -26,11 +26,7 @@ def option_of(field: "JobField") -> Parameter:
 
     about = field.about
     several = field.type == tuple[str, ...]
-    said = (
-        about.meaning.replace("whether it may", "it may not")
-        if field.default is True
-        else about.meaning
-    )
+    said = f"{about.meaning}: no" if field.default is True else about.meaning
     kind: Any = {SECONDS: str, GPUS: int}.get(about.unit, field.type)
     option = typer.Option(
         *about.flag.split(),

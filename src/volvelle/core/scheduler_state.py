@@ -200,6 +200,8 @@ class SchedulerState(ABC):
     def compile_where_it_pays(self, *, repeatedly: bool = False) -> None:
         """Let machine code run the forward loop if so many jobs are there that it is worth loading.
 
+        Where admissions play the future out, all jobs count once more for each that is judged, but no more
+        than are worth loading what is compiled already.
         repeatedly: forks of this scheduler are played out again and again: it is worth compiling, too.
         """
         jobs, judged = jobs_left(self.state), 0
