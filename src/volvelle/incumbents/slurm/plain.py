@@ -1,0 +1,482 @@
+"""A cluster whose Slurm is not described: one partition, first come, which machine code decides.
+
+No job of it is stopped for another or waits for anything but nodes and its pool's quota, so that both passes
+of `volvelle.incumbents.slurm.passes` need no Python. The kernel yields to these where nodes have joined.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from volvelle.core.columns import (
+    COUNT,
+    DECLARED_CPUS,
+    ESTIMATE,
+    EXCLUSIVE,
+    GPUS,
+    HELD,
+    ID_NUMBER,
+    NODES,
+    NUMBER,
+    POOL,
+    TIME_LIMIT,
+    TYPE,
+    TYPES,
+)
+from volvelle.core.compiled import kernel
+from volvelle.core.fill import TARGET, TARGET_TYPE, ClusterNow
+from volvelle.core.state import INFINITY
+from volvelle.core.view import View
+from volvelle.incumbents.slurm import choosing, queue, shapes
+from volvelle.incumbents.slurm.choosing import Ground, fill_shares, find
+from volvelle.incumbents.slurm.lines import (
+    NEW,
+    STARTED,
+    Lines,
+    Main,
+    Reserved,
+    last_that_fits,
+    next_in_order,
+)
+from volvelle.incumbents.slurm.planning import NEVER, Running, next_start
+from volvelle.incumbents.slurm.rules import Rules
+from volvelle.incumbents.slurm.shapes import Share
+from volvelle.incumbents.slurm.slots import RESOLUTION, new_plan
+from volvelle.model.arrays import Bools, Floats, Ints
+
+TURN, RUNS = range(COUNT, COUNT + 2)
+"""Own columns: the order in which jobs came, 1 for the first; 1 for a job that was started."""
+
+(STATE, NEXT_MAIN, NEXT_BACKFILL, CHANGED, KNOWN, TURNS, SHARES, _NODES, _ROOM, _POOLS, _HEAD) = (
+    range(11)
+)
+"""Memory: by whom the last decision was; as `Controller` has these; how many jobs are known, have come; how
+many shares there are; and of the site its nodes, its GPUs and its pools."""
+CLOSED, PYTHONS, KERNELS = range(3)
+"""States: nothing was decided, only Python may decide, the kernel decides."""
+(SHARE_NUMBER, SHARE_NODE, SHARE_CPUS, SHARE_MEMORY, SHARE_GPUS, SHARE_START, SHARE_END) = range(7)
+SHARE_POOL, _SHARE = 7, 8
+"""Rows of what running jobs hold, in the order of their starts: a column for each of a job's nodes."""
+_MAIN_EVERY, _BACKFILL_EVERY, _MAIN_DEPTH = range(3)
+_BACKFILL = 3
+"""The numbers of `Rules` that a site has: how often passes run, how deep; then those of a `slots.Plan`."""
+_LONG = 365.0 * 86400.0
+
+
+PASSES = slice(NEXT_MAIN, CHANGED + 1)
+"""Of the memory: when each pass is due, and whether anything happened since the last."""
+
+
+class Site(NamedTuple):
+    """The memory in its parts. up: by node, at the last decision. kinds: of nodes, by number."""
+
+    head: Floats
+    rules: Floats
+    quota: Floats
+    types: Floats
+    kinds: Floats
+    up: Floats
+    capacity: Floats
+    free: Floats
+    shares: Floats
+
+
+@kernel
+def parts_of(memory: Floats) -> Site:
+    """The parts, which lie one behind another."""
+    nodes, room, pools = int(memory[_NODES]), int(memory[_ROOM]), int(memory[_POOLS])
+    at = _HEAD + _BACKFILL + 6
+    quota = memory[at : at + pools]
+    at += pools
+    types, kinds, up = (
+        memory[at : at + nodes],
+        memory[at + nodes : at + 2 * nodes],
+        memory[at + 2 * nodes : at + 3 * nodes],
+    )
+    at += 3 * nodes
+    capacity = memory[at : at + 3 * nodes].reshape((3, nodes))
+    free = memory[at + 3 * nodes : at + 6 * nodes].reshape((3, nodes))
+    at += 6 * nodes
+    shares = memory[at : at + _SHARE * room].reshape((_SHARE, room))
+    rules = memory[_HEAD : _HEAD + _BACKFILL + 6]
+    return Site(memory[:_HEAD], rules, quota, types, kinds, up, capacity, free, shares)
+
+
+def begin() -> Floats:
+    """The memory before the first decision."""
+    return np.zeros(_HEAD)
+
+
+def opened(rules: Rules, view: View) -> Floats:
+    """The memory of a site of which nothing is held."""
+    types = view.resources.node_type.astype(np.float64)
+    kinds = {kind: at for at, kind in enumerate(dict.fromkeys(types.tolist()))}
+    capacity = rules.hardware.capacity
+    nodes, room, pools = len(types), int(capacity[shapes.GPUS].sum()), len(view.quota)
+    memory = np.zeros(_HEAD + _BACKFILL + 6 + pools + 9 * nodes + _SHARE * room)
+    memory[STATE], memory[NEXT_MAIN], memory[NEXT_BACKFILL] = KERNELS, -INFINITY, -INFINITY
+    memory[CHANGED], memory[_NODES], memory[_ROOM], memory[_POOLS] = 1.0, nodes, room, pools
+    parts = parts_of(memory)
+    parts.rules[:_BACKFILL] = rules.main_interval, rules.backfill_interval, rules.main_depth
+    parts.rules[_BACKFILL:] = rules.backfill
+    parts.quota[:], parts.types[:], parts.up[:] = view.quota, types, rules.up
+    parts.kinds[:] = [kinds[kind] for kind in types.tolist()]
+    parts.capacity[:] = parts.free[:] = capacity
+    return memory
+
+
+def holdings(site: Site) -> dict[int, tuple[float, list[Share]]]:
+    """Since when jobs run, and what they hold, by number, in the order of their starts."""
+    found: dict[int, tuple[float, list[Share]]] = {}
+    for share in site.shares[:, : int(site.head[SHARES])].T.tolist():
+        number, node, *amounts = share[: SHARE_GPUS + 1]
+        _, held = found.setdefault(int(number), (share[SHARE_START], []))
+        held.append(Share(int(node), *amounts))
+    return found
+
+
+@kernel
+def decide(jobs: Floats, cluster: ClusterNow, memory: Floats, out: Floats) -> float:
+    """The decision (`volvelle.core.policy.Kernel`); it yields where it is Python's."""
+    if memory[STATE] != KERNELS or len(cluster.up) != memory[_NODES]:
+        return -INFINITY
+    site, now = parts_of(memory), cluster.now
+    head = site.head
+    follow(jobs, cluster.up, site)
+    before, started = int(head[SHARES]), False
+    full = now >= head[NEXT_MAIN]
+    main, fills = head[CHANGED] == 1.0 or full, now >= head[NEXT_BACKFILL]
+    waiting = _waiting(jobs)
+    if len(waiting) > 0 and (main or fills):
+        ground, lines = _ground_and_lines(jobs, waiting, site)
+        if main:
+            depth = jobs.shape[1] * 9 if full else int(site.rules[_MAIN_DEPTH])
+            first = _first(lines, min(depth, len(waiting)))
+            _main_pass(jobs, waiting, ground, first, site, now)
+        if fills:
+            _backfill(jobs, waiting, ground, lines, site, now)
+        started = head[SHARES] > before
+    if full:
+        head[NEXT_MAIN] = now + site.rules[_MAIN_EVERY]
+    if fills:
+        head[NEXT_BACKFILL] = now + site.rules[_BACKFILL_EVERY]
+        head[CHANGED] = 0.0
+    if started:
+        head[CHANGED] = 1.0
+    _write(jobs, cluster, site, before, out)
+    if head[CHANGED] == 0.0 or (jobs[RUNS] == 1.0).all():
+        return INFINITY
+    due = INFINITY
+    for time in (head[NEXT_BACKFILL], head[NEXT_MAIN]):
+        if time > now:
+            due = min(due, time)
+    return float(due)
+
+
+@kernel
+def follow(jobs: Floats, up: Floats, site: Site) -> None:
+    """Let jobs enter and leave, and stop where they did in the core, and nodes come and go."""
+    head, shares = site.head, site.shares
+    if (site.up != up).any():
+        head[CHANGED] = 1.0
+        site.up[:] = up
+    known = 0
+    for row in range(jobs.shape[1]):
+        known += int(jobs[TURN, row] > 0.0)
+    while True:  # those that have ended, by number
+        gone = INFINITY
+        for share in range(int(head[SHARES])):
+            if shares[SHARE_NUMBER, share] < gone and not _is_there(
+                jobs, shares[SHARE_NUMBER, share]
+            ):
+                gone = shares[SHARE_NUMBER, share]
+        if gone == INFINITY:
+            break
+        _let_go(site, gone)
+    if known < head[KNOWN]:
+        head[CHANGED] = 1.0
+    for row in range(jobs.shape[1]):
+        if jobs[TURN, row] == 0.0:
+            head[TURNS] += 1.0
+            jobs[TURN, row], head[CHANGED] = head[TURNS], 1.0
+        elif jobs[RUNS, row] == 1.0 and jobs[HELD, row] == 0.0:
+            _let_go(site, jobs[NUMBER, row])
+            jobs[RUNS, row], head[CHANGED] = 0.0, 1.0
+    head[KNOWN] = jobs.shape[1]
+
+
+@kernel
+def _is_there(jobs: Floats, number: float) -> bool:
+    """Whether a job is in the system: jobs are by number."""
+    low, high = 0, jobs.shape[1]
+    while low < high:
+        middle = (low + high) // 2
+        if jobs[NUMBER, middle] < number:
+            low = middle + 1
+        else:
+            high = middle
+    return bool(low < jobs.shape[1] and jobs[NUMBER, low] == number)
+
+
+@kernel
+def _let_go(site: Site, number: float) -> None:
+    """A job holds nothing any more."""
+    shares, kept = site.shares, 0
+    for share in range(int(site.head[SHARES])):
+        if shares[SHARE_NUMBER, share] == number:
+            node = int(shares[SHARE_NODE, share])
+            for resource in range(3):
+                site.free[resource, node] += shares[SHARE_CPUS + resource, share]
+            continue
+        if kept < share:
+            for part in range(_SHARE):
+                shares[part, kept] = shares[part, share]
+        kept += 1
+    site.head[SHARES] = kept
+
+
+@kernel
+def _waiting(jobs: Floats) -> Ints:
+    """Rows of the jobs that wait, those of the lowest id first (``sort_job_queue``)."""
+    rows, count = np.empty(jobs.shape[1], np.int64), 0
+    for row in range(jobs.shape[1]):
+        if jobs[RUNS, row] == 1.0:
+            continue
+        at, key, turn = count, jobs[ID_NUMBER, row], jobs[TURN, row]
+        while at > 0:
+            before = rows[at - 1]
+            if jobs[ID_NUMBER, before] < key or (
+                jobs[ID_NUMBER, before] == key and jobs[TURN, before] < turn
+            ):
+                break
+            rows[at] = before
+            at -= 1
+        rows[at] = row
+        count += 1
+    return rows[:count]
+
+
+@kernel
+def _ground_and_lines(jobs: Floats, waiting: Ints, site: Site) -> tuple[Ground, Lines]:
+    """The demands of jobs that wait, and a line for each."""
+    count, nodes = len(waiting), len(site.types)
+    table, demands = np.zeros((count, queue.COLUMNS)), np.zeros((count, choosing.REQUIRES + 1))
+    types, many = np.empty(count), 0
+    for line in range(count):
+        row = waiting[line]
+        _write_demand(jobs, row, nodes, demands[many])
+        demand = 0
+        while demand < many and (
+            types[demand] != jobs[TYPES, row] or (demands[demand] != demands[many]).any()
+        ):
+            demand += 1
+        if demand == many:
+            types[many] = jobs[TYPES, row]
+            many += 1
+        table[line, queue.DEMAND], table[line, queue.LIMIT] = demand, _limit(jobs, row)
+        table[line, queue.ARRAY] = table[line, queue.RESERVATION] = -1.0
+        table[line, queue.GROUP] = table[line, queue.JOB] = line
+    allowed = np.zeros((many, nodes), np.bool_)
+    for demand in range(many):
+        for node in range(nodes):
+            allowed[demand, node] = (int(types[demand]) >> int(site.types[node])) & 1 == 1
+    kinds = np.zeros((int(site.kinds.max()) + 1, nodes), np.bool_)
+    for node in range(nodes):
+        kinds[int(site.kinds[node]), node] = True
+    none = np.zeros((many, nodes), np.bool_)
+    ground = Ground(site.capacity, np.ones(nodes), kinds, demands, allowed, none)
+    lines = Lines(
+        table,
+        np.arange(count),
+        np.zeros(count, np.int64),
+        np.zeros(count, np.int64),
+        np.zeros(count, np.int64),
+        np.zeros(count, np.bool_),
+        np.zeros(1, np.int64),
+        np.zeros(1, np.int64),
+        np.zeros(1, np.int64),
+    )
+    _note_limits(jobs, waiting, lines, site)
+    return ground, lines
+
+
+@kernel
+def _first(lines: Lines, depth: int) -> Lines:
+    """So many lines alone."""
+    return Lines(
+        lines.table,
+        lines.rows[:depth],
+        lines.reasons,
+        lines.limits,
+        lines.state,
+        lines.tested,
+        lines.users,
+        lines.partitions,
+        lines.arrays,
+    )
+
+
+@kernel
+def _write_demand(jobs: Floats, row: int, nodes: int, demand: Floats) -> None:
+    """The demand of a job that only a trace declares (`job_of_spec`, `shape_of`)."""
+    asked, gpus = max(jobs[NODES, row], 1.0), jobs[GPUS, row]
+    evenly = jobs[NODES, row] > 0.0 and gpus % asked == 0.0
+    demand[choosing.LEAST] = demand[choosing.MOST] = demand[choosing.TASKS] = asked
+    if not evenly and asked == 1.0:
+        demand[choosing.MOST] = nodes
+    cpus = max(jobs[DECLARED_CPUS, row], asked)
+    demand[choosing.TASK_CPUS] = max(cpus / asked, 1.0)
+    demand[choosing.MOST_TASKS], demand[choosing.NODE_CPUS] = shapes.MANY, 1.0
+    if evenly:
+        demand[choosing.NODE_GPUS], demand[choosing.JOB_GPUS] = gpus / asked, 0.0
+    else:
+        demand[choosing.NODE_GPUS], demand[choosing.JOB_GPUS] = 0.0, gpus
+    demand[choosing.WHOLE] = jobs[EXCLUSIVE, row]
+
+
+@kernel
+def _limit(jobs: Floats, row: int) -> float:
+    """Seconds after which a job is believed to be over."""
+    return float(jobs[TIME_LIMIT, row] or jobs[ESTIMATE, row] or _LONG)
+
+
+@kernel
+def _note_limits(jobs: Floats, waiting: Ints, lines: Lines, site: Site) -> None:
+    """Note which jobs would exceed the quota of their pool now."""
+    if len(site.quota) == 0:
+        return
+    held = np.zeros(len(site.quota))
+    for share in range(int(site.head[SHARES])):
+        pool = int(site.shares[SHARE_POOL, share])
+        if pool >= 0:
+            held[pool] += site.shares[SHARE_GPUS, share]
+    for line in range(len(waiting)):
+        row = waiting[line]
+        pool = int(jobs[POOL, row])
+        if pool >= 0:
+            over = held[pool] + jobs[GPUS, row] > site.quota[pool] + 1e-6
+            lines.limits[line] = queue.RESOURCES if over else 0
+
+
+@kernel
+def _no_reservations(nodes: int) -> Reserved:
+    none = np.zeros((0, nodes), np.bool_)
+    return Reserved(none, none, np.zeros(0, np.int64), np.zeros(0), np.zeros(0))
+
+
+@kernel
+def _main_pass(
+    jobs: Floats, waiting: Ints, ground: Ground, lines: Lines, site: Site, now: float
+) -> None:
+    """`volvelle.incumbents.slurm.passes.main_pass`."""
+    nodes, up = len(site.up), site.up > 0.0
+    main = Main(
+        np.ones(nodes, np.bool_),
+        np.zeros(1, np.bool_),
+        np.zeros(nodes, np.bool_),
+        np.zeros(nodes, np.bool_),
+        np.ones((1, nodes), np.bool_),
+        np.zeros(1, np.bool_),
+        np.zeros(1, np.int64),
+    )
+    reserved, line = _no_reservations(nodes), 0
+    while True:
+        line = next_in_order(ground, lines, reserved, main, site.free, up, now, False, line, NEW)
+        if line < 0:
+            return
+        _start(jobs, waiting, ground, lines, line, main.chosen, site, now)
+        line += 1
+
+
+@kernel
+def _backfill(
+    jobs: Floats, waiting: Ints, ground: Ground, lines: Lines, site: Site, now: float
+) -> None:
+    """`volvelle.incumbents.slurm.passes.backfill_pass`."""
+    nodes, up, none = len(site.up), site.up > 0.0, np.zeros(1, np.bool_)
+    last = last_that_fits(ground, lines, site.free, up, none, 0)
+    if last < 0:
+        return
+    numbers = np.empty(len(site.rules) - _BACKFILL + 1)
+    numbers[0], numbers[1:] = now, site.rules[_BACKFILL:]
+    reserved = _no_reservations(nodes)
+    plan = new_plan(numbers, reserved, len(waiting), len(ground.demands))
+    running = _running(site, up, now)
+    chosen, found, line, late = np.zeros(nodes, np.bool_), np.zeros(nodes, np.bool_), 0, NEVER
+    while True:
+        line = next_start(ground, lines, running, reserved, plan, none, chosen, line, last, late)
+        if line < 0:
+            return
+        late = NEVER
+        demand = int(lines.table[line, queue.DEMAND])
+        if not find(ground, demand, site.free, chosen, found):
+            late = now + numbers[RESOLUTION]
+            continue
+        _start(jobs, waiting, ground, lines, line, found, site, now)
+        line += 1
+        last = last_that_fits(ground, lines, site.free, up, none, line)
+        if last < 0:
+            return
+        running = _running(site, up, now)
+        plan.latest[:] = -1
+
+
+@kernel
+def _running(site: Site, up: Bools, now: float) -> Running:
+    """The running jobs by their end, and what they leave free."""
+    count = int(site.head[SHARES])
+    ends = np.maximum(site.shares[SHARE_END, :count], now + 1.0)
+    order, held = np.argsort(ends, kind="mergesort"), np.empty((5, count))
+    for at in range(count):
+        for part in range(4):
+            held[part, at] = site.shares[SHARE_NODE + part, order[at]]
+        held[4, at] = ends[order[at]]
+    return Running(site.free, up, held, np.zeros((1, count), np.bool_))
+
+
+@kernel
+def _start(
+    jobs: Floats,
+    waiting: Ints,
+    ground: Ground,
+    lines: Lines,
+    line: int,
+    chosen: Bools,
+    site: Site,
+    now: float,
+) -> None:
+    """Let the job of a line start on the chosen nodes."""
+    head, shares, row = site.head, site.shares, waiting[line]
+    taken = fill_shares(ground, int(lines.table[line, queue.DEMAND]), site.free, chosen)
+    for each in range(taken.shape[1]):
+        share, node = int(head[SHARES]), int(taken[0, each])
+        shares[SHARE_NUMBER, share] = jobs[NUMBER, row]
+        shares[SHARE_NODE : SHARE_GPUS + 1, share] = taken[:, each]
+        shares[SHARE_START, share] = now
+        shares[SHARE_END, share] = now + lines.table[line, queue.LIMIT]
+        shares[SHARE_POOL, share] = jobs[POOL, row]
+        for resource in range(3):
+            site.free[resource, node] -= taken[1 + resource, each]
+        head[SHARES] += 1.0
+    jobs[RUNS, row], lines.state[line] = 1.0, STARTED
+    _note_limits(jobs, waiting, lines, site)
+
+
+@kernel
+def _write(jobs: Floats, cluster: ClusterNow, site: Site, before: int, out: Floats) -> None:
+    """All jobs as they run, and those of the shares from ``before`` on as they start."""
+    for row in range(jobs.shape[1]):
+        out[TARGET, row], out[TARGET_TYPE, row] = jobs[HELD, row], jobs[TYPE, row]
+    shares, named = site.shares, 0
+    for share in range(before, int(site.head[SHARES])):
+        row, node = 0, int(shares[SHARE_NODE, share])
+        while jobs[NUMBER, row] != shares[SHARE_NUMBER, share]:
+            row += 1
+        if out[TARGET, row] == 0.0:
+            out[TARGET_TYPE, row] = site.types[node]
+        out[TARGET, row] += shares[SHARE_GPUS, share]
+        if cluster.places.shape[1] > 1:
+            cluster.places[0, named], cluster.places[1, named] = row, node
+            cluster.places[2, named] = shares[SHARE_GPUS, share]
+            named += 1
+    cluster.places[0, named] = -1.0
