@@ -147,7 +147,7 @@ def decide(jobs: Floats, cluster: ClusterNow, memory: Floats, out: Floats) -> fl
     full = now >= head[NEXT_MAIN]
     main, fills = head[CHANGED] == 1.0 or full, now >= head[NEXT_BACKFILL]
     waiting = _waiting(jobs)
-    if len(waiting) > 0 and (main or fills):
+    if (main or fills) and _may_any_start(jobs, waiting, site):
         ground, lines = _ground_and_lines(jobs, waiting, site)
         if main:
             depth = jobs.shape[1] * 9 if full else int(site.rules[_MAIN_DEPTH])
@@ -257,6 +257,17 @@ def _waiting(jobs: Floats) -> Ints:
 
 
 @kernel
+def _may_any_start(jobs: Floats, waiting: Ints, site: Site) -> bool:
+    """Whether so many GPUs are free as the smallest of the jobs that wait asks for."""
+    least, free = INFINITY, 0.0
+    for row in waiting:
+        least = min(least, jobs[GPUS, row])
+    for node in range(len(site.up)):
+        free += site.up[node] * site.free[shapes.GPUS, node]
+    return bool(least <= free)
+
+
+@kernel
 def _ground_and_lines(jobs: Floats, waiting: Ints, site: Site) -> tuple[Ground, Lines]:
     """The demands of jobs that wait, and a line for each."""
     count, nodes = len(waiting), len(site.types)
@@ -265,14 +276,10 @@ def _ground_and_lines(jobs: Floats, waiting: Ints, site: Site) -> tuple[Ground, 
     for line in range(count):
         row = waiting[line]
         _write_demand(jobs, row, nodes, demands[many])
-        demand = 0
-        while demand < many and (
-            types[demand] != jobs[TYPES, row] or (demands[demand] != demands[many]).any()
-        ):
+        types[many], demand = jobs[TYPES, row], 0
+        while types[demand] != jobs[TYPES, row] or not _is_alike(demands, demand, many):
             demand += 1
-        if demand == many:
-            types[many] = jobs[TYPES, row]
-            many += 1
+        many = max(many, demand + 1)
         table[line, queue.DEMAND], table[line, queue.LIMIT] = demand, _limit(jobs, row)
         table[line, queue.ARRAY] = table[line, queue.RESERVATION] = -1.0
         table[line, queue.GROUP] = table[line, queue.JOB] = line
@@ -298,6 +305,15 @@ def _ground_and_lines(jobs: Floats, waiting: Ints, site: Site) -> tuple[Ground, 
     )
     _note_limits(jobs, waiting, lines, site)
     return ground, lines
+
+
+@kernel
+def _is_alike(demands: Floats, one: int, other: int) -> bool:
+    """Whether two demands are the same."""
+    same = True
+    for column in range(demands.shape[1]):
+        same = same and demands[one, column] == demands[other, column]
+    return same
 
 
 @kernel
