@@ -4,12 +4,9 @@ No job of it is stopped for another or waits for anything but nodes and its pool
 of `volvelle.incumbents.slurm.passes` need no Python. The kernel yields to these where nodes have joined.
 """
 
-from typing import NamedTuple
-
 import numpy as np
 
 from volvelle.core.columns import (
-    COUNT,
     DECLARED_CPUS,
     ESTIMATE,
     EXCLUSIVE,
@@ -26,7 +23,6 @@ from volvelle.core.columns import (
 from volvelle.core.compiled import kernel
 from volvelle.core.fill import TARGET, TARGET_TYPE, ClusterNow
 from volvelle.core.state import INFINITY
-from volvelle.core.view import View
 from volvelle.incumbents.slurm import choosing, queue, shapes
 from volvelle.incumbents.slurm.choosing import Ground, fill_shares, find
 from volvelle.incumbents.slurm.lines import (
@@ -38,107 +34,41 @@ from volvelle.incumbents.slurm.lines import (
     last_that_fits,
     next_in_order,
 )
+from volvelle.incumbents.slurm.plain_memory import (
+    BACKFILL,
+    BACKFILL_EVERY,
+    CHANGED,
+    KERNELS,
+    MAIN_DEPTH,
+    MAIN_EVERY,
+    NEXT_BACKFILL,
+    NEXT_MAIN,
+    RUNS,
+    SHARE_END,
+    SHARE_GPUS,
+    SHARE_NODE,
+    SHARE_NUMBER,
+    SHARE_POOL,
+    SHARE_START,
+    SHARES,
+    SITE_NODES,
+    STATE,
+    TURN,
+    Site,
+    follow,
+    parts_of,
+)
 from volvelle.incumbents.slurm.planning import NEVER, Running, next_start
-from volvelle.incumbents.slurm.rules import Rules
-from volvelle.incumbents.slurm.shapes import Share
+from volvelle.incumbents.slurm.records import LONG
 from volvelle.incumbents.slurm.slots import RESOLUTION, new_plan
 from volvelle.model.arrays import Bools, Floats, Ints
-
-TURN, RUNS = range(COUNT, COUNT + 2)
-"""Own columns: the order in which jobs came, 1 for the first; 1 for a job that was started."""
-
-(STATE, NEXT_MAIN, NEXT_BACKFILL, CHANGED, KNOWN, TURNS, SHARES, _NODES, _ROOM, _POOLS, _HEAD) = (
-    range(11)
-)
-"""Memory: by whom the last decision was; as `Controller` has these; how many jobs are known, have come; how
-many shares there are; and of the site its nodes, its GPUs and its pools."""
-CLOSED, PYTHONS, KERNELS = range(3)
-"""States: nothing was decided, only Python may decide, the kernel decides."""
-(SHARE_NUMBER, SHARE_NODE, SHARE_CPUS, SHARE_MEMORY, SHARE_GPUS, SHARE_START, SHARE_END) = range(7)
-SHARE_POOL, _SHARE = 7, 8
-"""Rows of what running jobs hold, in the order of their starts: a column for each of a job's nodes."""
-_MAIN_EVERY, _BACKFILL_EVERY, _MAIN_DEPTH = range(3)
-_BACKFILL = 3
-"""The numbers of `Rules` that a site has: how often passes run, how deep; then those of a `slots.Plan`."""
-_LONG = 365.0 * 86400.0
-
-
-PASSES = slice(NEXT_MAIN, CHANGED + 1)
-"""Of the memory: when each pass is due, and whether anything happened since the last."""
-
-
-class Site(NamedTuple):
-    """The memory in its parts. up: by node, at the last decision. kinds: of nodes, by number."""
-
-    head: Floats
-    rules: Floats
-    quota: Floats
-    types: Floats
-    kinds: Floats
-    up: Floats
-    capacity: Floats
-    free: Floats
-    shares: Floats
-
-
-@kernel
-def parts_of(memory: Floats) -> Site:
-    """The parts, which lie one behind another."""
-    nodes, room, pools = int(memory[_NODES]), int(memory[_ROOM]), int(memory[_POOLS])
-    at = _HEAD + _BACKFILL + 6
-    quota = memory[at : at + pools]
-    at += pools
-    types, kinds, up = (
-        memory[at : at + nodes],
-        memory[at + nodes : at + 2 * nodes],
-        memory[at + 2 * nodes : at + 3 * nodes],
-    )
-    at += 3 * nodes
-    capacity = memory[at : at + 3 * nodes].reshape((3, nodes))
-    free = memory[at + 3 * nodes : at + 6 * nodes].reshape((3, nodes))
-    at += 6 * nodes
-    shares = memory[at : at + _SHARE * room].reshape((_SHARE, room))
-    rules = memory[_HEAD : _HEAD + _BACKFILL + 6]
-    return Site(memory[:_HEAD], rules, quota, types, kinds, up, capacity, free, shares)
-
-
-def begin() -> Floats:
-    """The memory before the first decision."""
-    return np.zeros(_HEAD)
-
-
-def opened(rules: Rules, view: View) -> Floats:
-    """The memory of a site of which nothing is held."""
-    types = view.resources.node_type.astype(np.float64)
-    kinds = {kind: at for at, kind in enumerate(dict.fromkeys(types.tolist()))}
-    capacity = rules.hardware.capacity
-    nodes, room, pools = len(types), int(capacity[shapes.GPUS].sum()), len(view.quota)
-    memory = np.zeros(_HEAD + _BACKFILL + 6 + pools + 9 * nodes + _SHARE * room)
-    memory[STATE], memory[NEXT_MAIN], memory[NEXT_BACKFILL] = KERNELS, -INFINITY, -INFINITY
-    memory[CHANGED], memory[_NODES], memory[_ROOM], memory[_POOLS] = 1.0, nodes, room, pools
-    parts = parts_of(memory)
-    parts.rules[:_BACKFILL] = rules.main_interval, rules.backfill_interval, rules.main_depth
-    parts.rules[_BACKFILL:] = rules.backfill
-    parts.quota[:], parts.types[:], parts.up[:] = view.quota, types, rules.up
-    parts.kinds[:] = [kinds[kind] for kind in types.tolist()]
-    parts.capacity[:] = parts.free[:] = capacity
-    return memory
-
-
-def holdings(site: Site) -> dict[int, tuple[float, list[Share]]]:
-    """Since when jobs run, and what they hold, by number, in the order of their starts."""
-    found: dict[int, tuple[float, list[Share]]] = {}
-    for share in site.shares[:, : int(site.head[SHARES])].T.tolist():
-        number, node, *amounts = share[: SHARE_GPUS + 1]
-        _, held = found.setdefault(int(number), (share[SHARE_START], []))
-        held.append(Share(int(node), *amounts))
-    return found
+from volvelle.model.tolerances import GRANTED
 
 
 @kernel
 def decide(jobs: Floats, cluster: ClusterNow, memory: Floats, out: Floats) -> float:
     """The decision (`volvelle.core.policy.Kernel`); it yields where it is Python's."""
-    if memory[STATE] != KERNELS or len(cluster.up) != memory[_NODES]:
+    if memory[STATE] != KERNELS or len(cluster.up) != memory[SITE_NODES]:
         return -INFINITY
     site, now = parts_of(memory), cluster.now
     head = site.head
@@ -150,20 +80,22 @@ def decide(jobs: Floats, cluster: ClusterNow, memory: Floats, out: Floats) -> fl
     if (main or fills) and _may_any_start(jobs, waiting, site):
         ground, lines = _ground_and_lines(jobs, waiting, site)
         if main:
-            depth = jobs.shape[1] * 9 if full else int(site.rules[_MAIN_DEPTH])
+            depth = jobs.shape[1] * 9 if full else int(site.rules[MAIN_DEPTH])
             first = _first(lines, min(depth, len(waiting)))
             _main_pass(jobs, waiting, ground, first, site, now)
         if fills:
             _backfill(jobs, waiting, ground, lines, site, now)
         started = head[SHARES] > before
     if full:
-        head[NEXT_MAIN] = now + site.rules[_MAIN_EVERY]
+        head[NEXT_MAIN] = now + site.rules[MAIN_EVERY]
     if fills:
-        head[NEXT_BACKFILL] = now + site.rules[_BACKFILL_EVERY]
+        head[NEXT_BACKFILL] = now + site.rules[BACKFILL_EVERY]
         head[CHANGED] = 0.0
     if started:
         head[CHANGED] = 1.0
     _write(jobs, cluster, site, before, out)
+    if out[TARGET].sum() > cluster.capacity.sum() + GRANTED:
+        return -INFINITY  # nodes are gone whose GPUs jobs have by count: Python says that
     if head[CHANGED] == 0.0 or (jobs[RUNS] == 1.0).all():
         return INFINITY
     due = INFINITY
@@ -171,68 +103,6 @@ def decide(jobs: Floats, cluster: ClusterNow, memory: Floats, out: Floats) -> fl
         if time > now:
             due = min(due, time)
     return float(due)
-
-
-@kernel
-def follow(jobs: Floats, up: Floats, site: Site) -> None:
-    """Let jobs enter and leave, and stop where they did in the core, and nodes come and go."""
-    head, shares = site.head, site.shares
-    if (site.up != up).any():
-        head[CHANGED] = 1.0
-        site.up[:] = up
-    known = 0
-    for row in range(jobs.shape[1]):
-        known += int(jobs[TURN, row] > 0.0)
-    while True:  # those that have ended, by number
-        gone = INFINITY
-        for share in range(int(head[SHARES])):
-            if shares[SHARE_NUMBER, share] < gone and not _is_there(
-                jobs, shares[SHARE_NUMBER, share]
-            ):
-                gone = shares[SHARE_NUMBER, share]
-        if gone == INFINITY:
-            break
-        _let_go(site, gone)
-    if known < head[KNOWN]:
-        head[CHANGED] = 1.0
-    for row in range(jobs.shape[1]):
-        if jobs[TURN, row] == 0.0:
-            head[TURNS] += 1.0
-            jobs[TURN, row], head[CHANGED] = head[TURNS], 1.0
-        elif jobs[RUNS, row] == 1.0 and jobs[HELD, row] == 0.0:
-            _let_go(site, jobs[NUMBER, row])
-            jobs[RUNS, row], head[CHANGED] = 0.0, 1.0
-    head[KNOWN] = jobs.shape[1]
-
-
-@kernel
-def _is_there(jobs: Floats, number: float) -> bool:
-    """Whether a job is in the system: jobs are by number."""
-    low, high = 0, jobs.shape[1]
-    while low < high:
-        middle = (low + high) // 2
-        if jobs[NUMBER, middle] < number:
-            low = middle + 1
-        else:
-            high = middle
-    return bool(low < jobs.shape[1] and jobs[NUMBER, low] == number)
-
-
-@kernel
-def _let_go(site: Site, number: float) -> None:
-    """A job holds nothing any more."""
-    shares, kept = site.shares, 0
-    for share in range(int(site.head[SHARES])):
-        if shares[SHARE_NUMBER, share] == number:
-            node = int(shares[SHARE_NODE, share])
-            for resource in range(3):
-                site.free[resource, node] += shares[SHARE_CPUS + resource, share]
-            continue
-        if kept < share:
-            for part in range(_SHARE):
-                shares[part, kept] = shares[part, share]
-        kept += 1
-    site.head[SHARES] = kept
 
 
 @kernel
@@ -353,7 +223,7 @@ def _write_demand(jobs: Floats, row: int, nodes: int, demand: Floats) -> None:
 @kernel
 def _limit(jobs: Floats, row: int) -> float:
     """Seconds after which a job is believed to be over."""
-    return float(jobs[TIME_LIMIT, row] or jobs[ESTIMATE, row] or _LONG)
+    return float(jobs[TIME_LIMIT, row] or jobs[ESTIMATE, row] or LONG)
 
 
 @kernel
@@ -413,8 +283,8 @@ def _backfill(
     last = last_that_fits(ground, lines, site.free, up, none, 0)
     if last < 0:
         return
-    numbers = np.empty(len(site.rules) - _BACKFILL + 1)
-    numbers[0], numbers[1:] = now, site.rules[_BACKFILL:]
+    numbers = np.empty(len(site.rules) - BACKFILL + 1)
+    numbers[0], numbers[1:] = now, site.rules[BACKFILL:]
     reserved = _no_reservations(nodes)
     plan = new_plan(numbers, reserved, len(waiting), len(ground.demands))
     running = _running(site, up, now)

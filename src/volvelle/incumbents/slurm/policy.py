@@ -10,7 +10,7 @@ from pydantic import Field, PrivateAttr
 from volvelle.core.columns import NUMBER, TYPES
 from volvelle.core.policy import Allocation, Kernel, Policy, policies
 from volvelle.core.view import View
-from volvelle.incumbents.slurm import plain
+from volvelle.incumbents.slurm import plain, plain_memory
 from volvelle.incumbents.slurm.controller import CANCELLED, RUNS, UNKNOWN, WAITS, Controller
 from volvelle.incumbents.slurm.entries import Entry
 from volvelle.incumbents.slurm.files import requests_at, site_of
@@ -85,8 +85,8 @@ class Slurm(Policy):
     )
 
     _memory: _Memory = PrivateAttr(default_factory=_Memory)
-    _plain: Floats = PrivateAttr(default_factory=plain.begin)
-    """See `volvelle.incumbents.slurm.plain`."""
+    _plain: Floats = PrivateAttr(default_factory=plain_memory.begin)
+    """See `volvelle.incumbents.slurm.plain_memory`."""
 
     @classmethod
     def of(cls, site: Site, jobs: Iterable[Job] = (), past: Past | None = None) -> "Slurm":
@@ -128,18 +128,20 @@ class Slurm(Policy):
 
     def refresh(self, view: View) -> tuple[str, ...] | None:
         """Describe the cluster to the kernel before its first decision; all later ones are `allocate`'s."""
-        if self._plain[plain.STATE] != plain.CLOSED or np.count_nonzero(view.jobs.held):
+        if self._plain[plain_memory.STATE] != plain_memory.CLOSED or np.count_nonzero(
+            view.jobs.held
+        ):
             return None
-        self._plain = plain.opened(self._rules(view), view)
+        self._plain = plain_memory.opened(self._rules(view), view)
         return ()
 
     def allocate(self, view: View) -> Allocation:
         """Run the passes that are due, and say who runs where."""
         memory = self._memory
         controller, past = self._current(view, memory), memory.past
-        if self._plain[plain.STATE] == plain.KERNELS:
+        if self._plain[plain_memory.STATE] == plain_memory.KERNELS:
             self._take_over(view, memory, controller)
-        self._plain[plain.STATE] = plain.PYTHONS
+        self._plain[plain_memory.STATE] = plain_memory.PYTHONS
         controller.now = view.now
         place = memory.places(view, controller)
         numbers, held = view.jobs.number.astype(np.int64), view.jobs.held
@@ -162,19 +164,21 @@ class Slurm(Policy):
 
     def _take_over(self, view: View, memory: _Memory, controller: Controller) -> None:
         """Go on where the kernel has decided, unless nodes have joined since."""
-        site = plain.parts_of(self._plain)
+        site = plain_memory.parts_of(self._plain)
         if len(site.up) != len(view.resources.nodes):
             return
         jobs = view.jobs.matrix
-        plain.follow(jobs, view.resources.schedulable.astype(np.float64), site)
-        for row in np.argsort(jobs[plain.TURN], kind="stable").tolist():
+        plain_memory.follow(jobs, view.resources.schedulable.astype(np.float64), site)
+        for row in np.argsort(jobs[plain_memory.TURN], kind="stable").tolist():
             number, types = jobs[[NUMBER, TYPES], row].astype(np.int64).tolist()
             self._enter(view, memory, controller, number, types)
-        for number, (start, shares) in plain.holdings(site).items():
+        for number, (start, shares) in plain_memory.holdings(site).items():
             entry = controller.entries[number]
             controller.hold(entry, entry.partitions[0].name, shares, start)
         controller.free, controller.up = site.free.copy(), site.up > 0.0
-        controller.next_main, controller.next_backfill, changed = site.head[plain.PASSES].tolist()
+        controller.next_main, controller.next_backfill, changed = site.head[
+            plain_memory.PASSES
+        ].tolist()
         controller.changed = changed == 1.0
 
     def _current(self, view: View, memory: _Memory) -> Controller:
