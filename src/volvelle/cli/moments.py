@@ -82,8 +82,8 @@ def seconds_of(now: datetime) -> float:
 def reader_at(now: datetime) -> Callable[[float], str]:
     """`format_moment` for one reader.
 
-    Computed without `datetime`, which takes six times as long, and beyond an hour once for each minute: a queue
-    has thousands of moments.
+    Computed without `datetime`, which takes six times as long, and beyond an hour once for each minute: a
+    queue has thousands of moments.
     """
     since, today = now.timestamp(), now.toordinal() - _EPOCH.toordinal()
     offset = round((now.utcoffset() or timedelta()).total_seconds())
