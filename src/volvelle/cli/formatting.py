@@ -91,6 +91,8 @@ def format_finish(job: Job, now: datetime) -> str:
     guarantee = job["guarantee"]
     if guarantee is not None and guarantee["finish_by"] is not None:
         finish += f", {format_guarantee(guarantee, now)}"
+    elif guarantee is not None and guarantee.get("revoked") is not None:
+        finish += f", guarantee of {format_moment(guarantee['revoked'], now)} revoked"
     return finish + format_risk(job)
 
 
@@ -207,8 +209,11 @@ def format_deadline(job: Job, now: datetime) -> str:
     """``deadline 14:20``, of a job that is over ``deadline 14:20: missed by 1m 18s``; empty without one."""
     if job.get("due") is None:
         return ""
-    missed = f": {format_missed(job)}" if job["state"] in OVER else format_risk(job)
-    return f"deadline {format_moment(job['due'], now)}{missed}"
+    if job["state"] not in OVER:
+        return f"deadline {format_moment(job['due'], now)}{format_risk(job)}"
+    return ": ".join(
+        filter(None, (f"deadline {format_moment(job['due'], now)}", format_missed(job)))
+    )
 
 
 def format_missed(job: Job) -> str:
@@ -256,6 +261,44 @@ def format_end(job: Job) -> str:
     if job["state"] == "finished" or not why:
         return f"{job['state']} after {jct}"
     return f"{what} after {jct}: {why}"
+
+
+def format_course(job: Job, now: datetime) -> str:
+    """The course of a job that is over: its wait, its nodes, its stops, and the finish told at first."""
+    if job["first_started"] is None:
+        return "It never started."
+    nodes = [*job["ran_on"]]
+    more = f" and {len(nodes) - _NAMED:,} more" if len(nodes) > _NAMED else ""
+    ran = f" and ran on {', '.join(nodes[:_NAMED])}{more}" if nodes else ""
+    text = f"It {format_first_start(job, now)}{ran}{format_stops(job)}."
+    told = job["first_p50"]
+    if told is None or job["state"] != "finished":
+        return text
+    late = round(job["ended"] - told)
+    off = (
+        f"{format_duration(abs(late))} {'later' if late > 0 else 'earlier'} than" if late else "as"
+    )
+    return f"{text} It finished {off} told at its submission ({format_moment(told, now)})."
+
+
+def format_first_start(job: Job, now: datetime) -> str:
+    """``waited 5m (waits for 8 GPUs: 2 free), started 14:20``, or ``started at once, at 14:20``."""
+    started = format_moment(job["first_started"], now)
+    waited = round(job["first_started"] - job["submitted"])
+    if waited <= 0:
+        return f"started at once, at {started}"
+    why = f" ({job['waited_for']})" if job["waited_for"] else ""
+    return f"waited {format_duration(waited)}{why}, started {started}"
+
+
+def format_stops(job: Job) -> str:
+    """``, was stopped for others 2 times, failed once``; empty where it never was."""
+    stopped = f", was stopped for others {_times(job['preemptions'])}" if job["preemptions"] else ""
+    return stopped + (f", failed {_times(job['failures'])}" if job["failures"] else "")
+
+
+def _times(count: int) -> str:
+    return "once" if count == 1 else f"{count:,} times"
 
 
 def format_reason(job: Job) -> str:
