@@ -76,7 +76,7 @@ def test_jobs_with_parts_stay_on_a_draining_node_and_count_as_its_capacity() -> 
 
 @pytest.mark.parametrize("placement", ["consolidated", "topology-aware"])
 def test_an_elastic_job_has_the_gpus_that_can_be_named_beside_parts(placement: str) -> None:
-    """Three parts of 0.6 have a GPU each: of 5 the job has 2, and of 3 the one that may not be taken from it."""
+    """Three parts of 0.6 have a GPU each: of 5 the job has 2, and of 3 the one that it must keep."""
     parts = [linear_job(n, 1.0, 0.6, 100.0) for n in range(1, 4)]
     elastic = linear_job(0, 0.0, 3.0, 500.0, min_gpus=1.0, max_gpus=5.0, preemptible=False)
     on_five = Scenario.of(

@@ -27,7 +27,7 @@ def refuse(s: State, row: int) -> None:
 def cut_to_names(s: State, rules: Rules) -> bool:
     """Cut what the decision gives to what can be named; whether all jobs get what they were given.
 
-    An elastic job gets fewer GPUs, another one none. A job that may not be stopped keeps its fewest in any case.
+    An elastic job gets fewer GPUs, another one none. A job that may not be stopped keeps its fewest.
     Jobs that would go on with as much as they hold are no longer among those that change.
     """
     jobs, count = s.jobs, s.count
@@ -121,7 +121,7 @@ def _fewest_kept(s: State, rules: Rules, row: int, kind: float) -> int:
 
 @kernel
 def _joins(s: State, row: int, gpu_type: int, shared: int) -> bool:
-    """Let the job in ``row`` hold its part of the fullest with room of the first ``shared``; whether it can."""
+    """Let the job in ``row`` join the fullest of ``shared`` GPUs that has room; whether one has."""
     slots, part, best = s.slots, part_of(s, row), -1
     for i in range(shared):
         slot = slots.sharing[i]
