@@ -89,6 +89,8 @@ def format_finish(job: Job, now: datetime) -> str:
     p50, p90, late = _to_come(job["predicted_p50"], job["predicted_p90"], now)
     finish = format_interval(p50, p90, now) + (" (a guess)" if job["guessed"] else "") + late
     guarantee = job["guarantee"]
+    if guarantee is None and job.get("due") is None:
+        return finish  # as most of thousands of rows
     if guarantee is not None and guarantee["finish_by"] is not None:
         finish += f", {format_guarantee(guarantee, now)}"
     return finish + format_risk(job)

@@ -5,6 +5,7 @@ import json
 import sys
 from collections.abc import Callable
 from functools import cache
+from operator import itemgetter
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -26,14 +27,20 @@ _KEYS = (
     "predicted_p50", "predicted_p90", "guessed", "first_p50", "iterations", "total_iterations",
     "preemptions", "failures", "array_index", "reason",
 )  # fmt: skip
+_SHOWN_KEYS = (
+    "number", "name", "user", "state", "gpus", "started", "ended", "predicted_start", "predicted_p50",
+    "predicted_p90", "guessed", "iterations", "total_iterations", "array_index", "reason", "guarantee",
+    "attached",
+)  # fmt: skip
+"""Read of each job for the table: a queue has thousands."""
 
 
 _JOB_HEADS = (
     Head("job", lambda job: job_name(job["number"]), right=True),
     Head("name", lambda job: full_name(job["name"], job["array_index"])),
-    Head("user", lambda job: job["user"]),
+    Head("user", itemgetter("user")),
     Head("GPUs", lambda job: f"{job['gpus']:g}", right=True),
-    Head("state", lambda job: job["state"]),
+    Head("state", itemgetter("state")),
 )
 """The first columns of every list of jobs."""
 
@@ -58,7 +65,7 @@ def queue(
     volvelle queue --watch
     """
     client = _client()
-    keys = None if output is Form.JSON else (*_KEYS, "guarantee", "attached")
+    keys = {Form.TABLE: _SHOWN_KEYS, Form.CSV: (*_KEYS, "attached"), Form.JSON: None}[output]
     titles = cache(lambda: _titles(client))
 
     def read() -> list[Row]:
@@ -122,7 +129,7 @@ def _queue_heads(now: "datetime", titles: dict[str, str]) -> list[Head]:
         Head("start", lambda job: formatting.format_start(job, now)),
         Head("finish (P50-P90)", lambda job: formatting.format_finish(job, now)),
         Head("done", formatting.format_progress, right=True),
-        Head("reason", lambda job: job["reason"]),
+        Head("reason", itemgetter("reason")),
     ]
 
 
