@@ -3,6 +3,7 @@
 from datetime import UTC, datetime
 
 from volvelle.cli import formatting
+from volvelle.cli.explaining import course
 from volvelle.cli.rows import Head, table
 
 HEADS = [
@@ -77,12 +78,12 @@ def test_a_revoked_guarantee_is_seen_in_the_queue_and_an_end_has_its_course() ->
         "first_p50": 7100.0,
     }
     over |= {"preemptions": 2, "failures": 1}
-    assert formatting.format_course(over, now) == (
+    assert course(over, now) == (
         "It waited 1m 40s (waits for 8 GPUs: 2 free), started 01:51:40 and ran on a, b, was stopped for "
         "others 2 times, failed once. It finished 1m 30s later than told at its submission (01:58:20)."
     )
     never = {"state": "cancelled", "first_started": None, "due": 7200.0}
-    assert formatting.format_course(never, now) == "It never started."
+    assert course(never, now) == "It never started."
     assert formatting.format_deadline(never, now) == "deadline 02:00:00"
 
 

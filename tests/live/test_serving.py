@@ -214,7 +214,9 @@ def test_a_notebook_asks_as_the_commands_do(server: Path, monkeypatch: pytest.Mo
     assert row.name == "asked"
     assert abs(datetime.now().astimezone() - row.submitted) < timedelta(minutes=1)
     assert row.submitted.strftime("%H:%M:%S") in repr(row)
-    assert live.why(row.number).job.name == "asked"
+    why = live.why(row.number)
+    assert why.job.name == "asked"
+    assert repr(why).startswith(f"job {row.number} (asked)")
     until(lambda: len([job for job in live.history() if job.name == "asked"]) == 2)
     (server / "job.yaml").write_text("command: sleep 0\nname: written\n")
     assert live.submit("job.yaml", name="changed")[0].name == "changed"

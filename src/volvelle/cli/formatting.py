@@ -11,7 +11,7 @@ from volvelle.model.units import format_duration
 
 Job = dict[str, Any]
 
-_NAMED = 5
+NAMED = 5
 """Jobs that are named by their numbers where there are many."""
 OVER = ("finished", "failed", "cancelled", "rejected")
 """Final states of jobs."""
@@ -30,8 +30,8 @@ def counted(count: int, noun: str) -> str:
 
 def format_numbers(numbers: Sequence[int]) -> str:
     """The first of some jobs: ``1, 2, 3, 4, 5 and 7 more``."""
-    shown = ", ".join(map(str, numbers[:_NAMED]))
-    return shown + (f" and {len(numbers) - _NAMED:,} more" if len(numbers) > _NAMED else "")
+    shown = ", ".join(map(str, numbers[:NAMED]))
+    return shown + (f" and {len(numbers) - NAMED:,} more" if len(numbers) > NAMED else "")
 
 
 def format_grants(grants: Sequence[tuple[str, Sequence[int]]]) -> str:
@@ -89,6 +89,8 @@ def format_finish(job: Job, now: datetime) -> str:
     p50, p90, late = _to_come(job["predicted_p50"], job["predicted_p90"], now)
     finish = format_interval(p50, p90, now) + (" (a guess)" if job["guessed"] else "") + late
     guarantee = job["guarantee"]
+    if guarantee is None and job.get("due") is None:
+        return finish  # as most of thousands of rows
     if guarantee is not None and guarantee["finish_by"] is not None:
         finish += f", {format_guarantee(guarantee, now)}"
     elif guarantee is not None and guarantee.get("revoked") is not None:
@@ -261,44 +263,6 @@ def format_end(job: Job) -> str:
     if job["state"] == "finished" or not why:
         return f"{job['state']} after {jct}"
     return f"{what} after {jct}: {why}"
-
-
-def format_course(job: Job, now: datetime) -> str:
-    """The course of a job that is over: its wait, its nodes, its stops, and the finish told at first."""
-    if job["first_started"] is None:
-        return "It never started."
-    nodes = [*job["ran_on"]]
-    more = f" and {len(nodes) - _NAMED:,} more" if len(nodes) > _NAMED else ""
-    ran = f" and ran on {', '.join(nodes[:_NAMED])}{more}" if nodes else ""
-    text = f"It {format_first_start(job, now)}{ran}{format_stops(job)}."
-    told = job["first_p50"]
-    if told is None or job["state"] != "finished":
-        return text
-    late = round(job["ended"] - told)
-    off = (
-        f"{format_duration(abs(late))} {'later' if late > 0 else 'earlier'} than" if late else "as"
-    )
-    return f"{text} It finished {off} told at its submission ({format_moment(told, now)})."
-
-
-def format_first_start(job: Job, now: datetime) -> str:
-    """``waited 5m (waits for 8 GPUs: 2 free), started 14:20``, or ``started at once, at 14:20``."""
-    started = format_moment(job["first_started"], now)
-    waited = round(job["first_started"] - job["submitted"])
-    if waited <= 0:
-        return f"started at once, at {started}"
-    why = f" ({job['waited_for']})" if job["waited_for"] else ""
-    return f"waited {format_duration(waited)}{why}, started {started}"
-
-
-def format_stops(job: Job) -> str:
-    """``, was stopped for others 2 times, failed once``; empty where it never was."""
-    stopped = f", was stopped for others {_times(job['preemptions'])}" if job["preemptions"] else ""
-    return stopped + (f", failed {_times(job['failures'])}" if job["failures"] else "")
-
-
-def _times(count: int) -> str:
-    return "once" if count == 1 else f"{count:,} times"
 
 
 def format_reason(job: Job) -> str:

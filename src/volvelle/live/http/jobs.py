@@ -112,7 +112,7 @@ async def list_jobs(
             JobPage(time, tuple(found), found[-1].number if len(found) == limit else None)
         )
     found = _live_jobs(cluster, principal, state, user, after, limit + 1)
-    found = [on_absent_nodes(cluster, job) for job in found]
+    found = [on_absent_nodes(cluster, job) if job.grants else job for job in found]
     page, more = found[:limit], len(found) > limit
     problems = cluster.health.problems if principal.is_operator else ()
     return json_response(JobPage(time, tuple(page), page[-1].number if more else None, problems))
