@@ -128,6 +128,11 @@ class Anticipatory(Policy):
         return False
 
     @property
+    def stops_jobs(self) -> bool:
+        """As the parameter ``preempt`` says."""
+        return self.preempt
+
+    @property
     def chooses_nodes(self) -> bool:
         """As the parameter ``locality`` says."""
         return self.locality

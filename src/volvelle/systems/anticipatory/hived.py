@@ -49,6 +49,11 @@ class HivedNonpreemptive(Policy):
         """Jobs are gangs here."""
         return False
 
+    @property
+    def stops_jobs(self) -> bool:
+        """Running jobs go on."""
+        return False
+
     def kernel(self, *, named: bool) -> Kernel | None:
         """Keep running jobs, then start dedicated jobs, then opportunistic ones."""
         return Kernel(decide, np.zeros(0), rates=False)

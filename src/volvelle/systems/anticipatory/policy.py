@@ -113,6 +113,11 @@ class AnticipatoryVc(Policy, ForeseesArrivals):
         return False
 
     @property
+    def stops_jobs(self) -> bool:
+        """Running jobs go on."""
+        return False
+
+    @property
     def chooses_nodes(self) -> bool:
         """As the parameter ``locality`` says."""
         return self.locality

@@ -53,6 +53,11 @@ class _Queues(Policy):
         """Jobs are gangs here."""
         return False
 
+    @property
+    def stops_jobs(self) -> bool:
+        """Running jobs go on."""
+        return False
+
     def kernel(self, *, named: bool) -> Kernel | None:
         """Keep running jobs, start jobs that are first in their queue and fit."""
         chosen = [self.by_service, self.one_queue, self.strict]
