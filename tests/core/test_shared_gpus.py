@@ -1,6 +1,7 @@
 """Parts of GPUs by name: two jobs on one, none over two, whole jobs on whole ones."""
 
 import itertools
+import math
 from dataclasses import replace
 
 import numpy as np
@@ -22,11 +23,12 @@ from volvelle.testing.scenario import Run, Scenario, happen, linear_job
 from volvelle.testing.strategies import EVERYTHING, scenarios
 
 
-def held(run: Run) -> dict[int, list[int]]:
-    """The GPUs that each job was given last."""
+def held(run: Run, until: float = math.inf) -> dict[int, list[int]]:
+    """The GPUs that each job was given last, of those that were given any."""
     return {
         number: entry.decision.slots_of(row).tolist()
         for entry in run.journal.entries
+        if entry.time <= until
         for row, number in enumerate(entry.decision.job.tolist())
     }
 
@@ -70,6 +72,20 @@ def test_jobs_with_parts_stay_on_a_draining_node_and_count_as_its_capacity() -> 
     scheduler.handle(1.0, [NodeChanged(1.0, "node-0", NodeState.DRAINING)])
     assert list(scheduler.state.types.capacity) == [2.0]
     assert [scheduler.state.jobs.pinned[scheduler.row_of(n) or 0] for n in range(3)] == [1, 1, 0]
+
+
+@pytest.mark.parametrize("placement", ["consolidated", "topology-aware"])
+def test_an_elastic_job_has_the_gpus_that_can_be_named_beside_parts(placement: str) -> None:
+    """Three parts of 0.6 have a GPU each: of 5 the job has 2, and of 3 the one that it must keep."""
+    parts = [linear_job(n, 1.0, 0.6, 100.0) for n in range(1, 4)]
+    elastic = linear_job(0, 0.0, 3.0, 500.0, min_gpus=1.0, max_gpus=5.0, preemptible=False)
+    on_five = Scenario.of(
+        parse_cluster("1x5"), [elastic, *parts], policy="smallest", placement=placement
+    )
+    assert len(held(audited(on_five), 1.0)[0]) == 2
+    run = audited(replace(on_five, setting=replace(on_five.setting, cluster=parse_cluster("1x3"))))
+    assert [len(slots) for slots in held(run, 1.0).values()] == [1, 1, 1]
+    assert run.outcomes.first_start.tolist() == [0.0, 1.0, 1.0, 101.0]
 
 
 def test_runs_with_parts_are_sound_and_the_same_by_machine_code() -> None:

@@ -337,9 +337,9 @@ def _grow(s: State, row: int) -> None:
     room = s.types.free[int(jobs.target_type[row])]
     if pool >= 0:
         room = min(room, s.pools.left[pool])
-    more = max(min(most - kept, room), 0.0)
-    if kept + more + SAME_AMOUNT < most:
-        more = float(math.floor(more + SAME_AMOUNT))
+    more = most - kept
+    if room + SAME_AMOUNT < more:
+        more = float(math.floor(max(room, 0.0) + SAME_AMOUNT))
     jobs.target[row] = kept + more
     _spend(s, row, more)
 
