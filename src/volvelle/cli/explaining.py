@@ -19,6 +19,7 @@ def explained(
     job = found["job"]
     if job["state"] in formatting.OVER:
         yield f"{formatting.format_job(job)} {formatting.format_end(job)}."
+        yield course(job, now)
         if job["guarantee"] is not None:
             yield f"{formatting.format_kept(job, now).capitalize()}."
         yield from _facts(found, now)
@@ -34,6 +35,8 @@ def explained(
         yield f"{formatting.format_attached(job['attached'], titles(), now)}."
     if job["grants"]:
         yield f"It runs on {formatting.format_grants(job['grants'])}."
+    if job["first_started"] is not None:
+        yield f"It {_first_start(job, now)}{_stops(job)}."
     forecast = {key: job[f"predicted_{key}"] for key in ("start", "p50", "p90")}
     forecast |= {"guessed": job["guessed"], "waits": waits}
     if job["started"] is not None:
@@ -42,13 +45,16 @@ def explained(
         request = job["request"]
         estimated = not request or request.get("estimate") is not None
         yield f"It {formatting.format_forecast(forecast, now, estimated=estimated)}."
+    for notice in found["notices"]:
+        yield f"{notice[0].upper()}{notice[1:]}."
     if job["guarantee"] is not None:
         yield f"{formatting.format_guarantee(job['guarantee'], now).capitalize()}."
         if job["guarantee"]["finish_by"] is not None:
             yield UNDERTAKEN
     yield from _facts(found, now)
-    if found["after"] not in (None, *found["ahead"]):
-        yield f"It waits for the end of job {found['after']}."
+    if after := [number for number in found["after"] if number not in found["ahead"]]:
+        ends, which = ("ends", "jobs") if len(after) > 1 else ("end", "job")
+        yield f"It waits for the {ends} of {which} {formatting.format_numbers(after)}."
     for change in found["changes"]:
         yield _change(change, now)
     helpless = job["attached"] is not None or found["reason"].startswith(NO_NODE)
@@ -56,6 +62,44 @@ def explained(
         yield "No change that was tried would let it finish sooner."
     if not found["complete"]:
         yield NOT_ALL_TRIED
+
+
+def course(job: formatting.Job, now: datetime) -> str:
+    """The course of a job that is over: its wait, its nodes, its stops, and the finish told at first."""
+    if job["first_started"] is None:
+        return "It never started."
+    nodes = [*job["ran_on"]]
+    more = f" and {len(nodes) - formatting.NAMED:,} more" if len(nodes) > formatting.NAMED else ""
+    ran = f" and ran on {', '.join(nodes[: formatting.NAMED])}{more}" if nodes else ""
+    text = f"It {_first_start(job, now)}{ran}{_stops(job)}."
+    told = job["first_p50"]
+    if told is None or job["state"] != "finished":
+        return text
+    late = round(job["ended"] - told)
+    off = (
+        f"{format_duration(abs(late))} {'later' if late > 0 else 'earlier'} than" if late else "as"
+    )
+    return f"{text} It finished {off} told at its submission ({format_moment(told, now)})."
+
+
+def _first_start(job: formatting.Job, now: datetime) -> str:
+    """``waited 5m (waits for 8 GPUs: 2 free), started 14:20``, or ``started at once, at 14:20``."""
+    started = format_moment(job["first_started"], now)
+    waited = round(job["first_started"] - job["submitted"])
+    if waited <= 0:
+        return f"started at once, at {started}"
+    why = f" ({job['waited_for']})" if job["waited_for"] else ""
+    return f"waited {format_duration(waited)}{why}, started {started}"
+
+
+def _stops(job: formatting.Job) -> str:
+    """``, was stopped for others 2 times, failed once``; empty where it never was."""
+    stopped = f", was stopped for others {_times(job['preemptions'])}" if job["preemptions"] else ""
+    return stopped + (f", failed {_times(job['failures'])}" if job["failures"] else "")
+
+
+def _times(count: int) -> str:
+    return "once" if count == 1 else f"{count:,} times"
 
 
 def _facts(found: Mapping[str, Any], now: datetime) -> Iterator[str]:

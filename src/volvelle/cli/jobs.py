@@ -75,7 +75,8 @@ def queue(
         attached = bool(rows) and rows[0]["attached"] is not None
         return _queue_heads(now, titles() if attached else {})
 
-    _show(read, heads, output, watch, "No job waits or runs.")
+    empty = "No such job waits or runs." if user or state else "No job waits or runs."
+    _show(read, heads, output, watch, empty)
     warn(client.problems)
 
 
@@ -95,7 +96,8 @@ def history(
         found = client.get("/v1/jobs", over="true", user=user, state=state or None, limit=limit)
         return list(found["jobs"])
 
-    _show(read, _history_heads, output, False, "No job is over yet.")
+    empty = "No such job is over." if user or state else "No job is over yet."
+    _show(read, _history_heads, output, False, empty)
 
 
 def _show(
@@ -158,7 +160,7 @@ def _format_period(job: Row, since: str, until: str) -> str:
 
 
 def why(which: Which, output: options.Output = Form.TABLE) -> None:
-    """Why a job waits, or how it ended; and what would let it finish sooner.
+    """Why a job waits, or how it came to its end; and what would let it finish sooner.
 
     volvelle why 12
     """
@@ -189,12 +191,27 @@ def release(jobs: Several) -> None:
 
 
 def _changeable() -> "Iterator[Parameter]":
-    """The options of what may change, each called as its key in a request."""
+    """The options of what may change, each called as its key; hidden, the other ones of a job."""
     from volvelle.cli.submit import option_of
     from volvelle.model.job import JobSpec
-    from volvelle.model.job_schema import changeable
+    from volvelle.model.job_schema import with_key
 
-    yield from (option_of(field) for field in changeable(JobSpec) if field.about.flag)
+    for field in with_key(JobSpec):
+        if field.about.flag:
+            yield option_of(field, hidden=not field.about.changeable)
+    yield options.parameter("deadline", Annotated[str | None, typer.Option(hidden=True)], None)
+
+
+def _flags(*, changeable: bool) -> dict[str, str]:
+    """The options of what may change, or of what may not, by their keys in a request."""
+    from volvelle.model.job import JobSpec
+    from volvelle.model.job_schema import with_key
+
+    return {
+        one.about.key: one.about.flag.split()[0]
+        for one in with_key(JobSpec)
+        if one.about.flag and one.about.changeable is changeable
+    }
 
 
 @options.besides(_changeable)
@@ -206,9 +223,20 @@ def change(jobs: Several, **declared: Any) -> None:
     from volvelle.cli.output import remark
     from volvelle.model.problems import Problem
 
-    given = {key: value for key, value in declared.items() if value is not None}
+    given = {
+        key: value
+        for key, value in declared.items()
+        if value is not None and value is not False and value != []
+    }
+    names = ", ".join(_flags(changeable=True).values())
+    fixed = _flags(changeable=False) | {"deadline": "--deadline"}
+    if asked := [flag for key, flag in fixed.items() if key in given]:
+        raise Problem(
+            f"{' and '.join(asked)} cannot change once a job is submitted, only {names} can",
+            mend=f"cancel it (volvelle cancel {' '.join(jobs)}), and submit it anew",
+            usage=True,
+        )
     if not given:
-        names = ", ".join(f"--{key.replace('_', '-')}" for key in declared)
         raise Problem(f"nothing changes: give {names}", usage=True)
     values = {key: None if value == "none" else value for key, value in given.items()}
     client = _client()

@@ -312,8 +312,8 @@ class ControllerState:
         job.batch_size, job.measured_from, job.training = 0, None, None
         if attempt.profiles:
             job.iteration_seconds = 0.0  # those of an earlier run are no measure of this one
-        elif job.first_started is None:
-            job.first_started = self.epoch + time
+        else:
+            job.start(self.epoch + time)
         grants = self.ledger.grants(attempt.granted)
         job.ran_on = job.ran_on | {grant.node: attempt.attempt for grant in grants}
 

@@ -112,6 +112,7 @@ class ViewBuilder:
             request=job.request_json,
             started=None if attempt is None else dates.date(attempt.since),
             first_started=job.first_started,
+            waited_for=job.waited_for,
             grants=tuple((each.node, each.gpus) for each in ledger.grants(slots)),
             attempt=0 if attempt is None else attempt.attempt,
             ran_on=job.ran_on,
