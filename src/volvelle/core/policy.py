@@ -89,6 +89,9 @@ class Kernel(NamedTuple):
     anew when the policy has replaced ``memory``.
     learn: called with ``memory`` when a job has ended, its GPU-seconds of service, the GPUs that it requested
     and its own columns, in place of `Policy.learn`, which does it where this returns False.
+    serves_all: whether, of jobs of one GPU type without pools that request no more than there is, each is given
+    what it requests, no matter what is remembered, and nothing else happens. ``decide`` is then not called where
+    one of them waits, or none.
     """
 
     decide: Callable[[Any, ClusterNow, Any, Any], float]
@@ -98,6 +101,7 @@ class Kernel(NamedTuple):
     groups: int = 0
     yields: bool = False
     learn: Callable[[Any, float, float, Any], bool] | None = None
+    serves_all: bool = False
 
 
 @kernel

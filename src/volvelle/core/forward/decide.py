@@ -352,6 +352,28 @@ def change(s: State, row: int) -> None:
 
 
 @kernel
+def serve_the_last(s: State) -> bool:
+    """Let the one job that waits, if one does, start where all gangs fit on the one GPU type; whether they do.
+
+    A policy that serves all where it can (`volvelle.core.policy.Kernel`) would decide the same.
+    """
+    jobs, count = s.jobs, s.count
+    if count[WAITING] > 1 or count[ELASTIC] > 0 or count[PINNED] > 0:
+        return False
+    alike = len(s.types.capacity) == 1 and len(s.pools.quota) == 0
+    if not alike or s.clock[DEMAND] > s.types.capacity[0]:
+        return False
+    if count[WAITING] == 1:
+        row = count[YOUNGEST]
+        while jobs.held[row] > 0.0:
+            row = jobs.older[row]
+        jobs.target[row], jobs.target_type[row], jobs.reason[row] = jobs.gpus[row], 0.0, 0.0
+        change(s, row)
+    s.clock[NAMED_WAKE] = INFINITY
+    return True
+
+
+@kernel
 def _serve_waiting(s: State, row: int) -> bool:
     """Let the job in ``row``, the first of its class, start if it fits; whether it does."""
     k = s.jobs.kind[row]
