@@ -89,9 +89,8 @@ class Kernel(NamedTuple):
     anew when the policy has replaced ``memory``.
     learn: called with ``memory`` when a job has ended, its GPU-seconds of service, the GPUs that it requested
     and its own columns, in place of `Policy.learn`, which does it where this returns False.
-    serves_all: whether, of jobs of one GPU type without pools that request no more than there is, each is given
-    what it requests, no matter what is remembered, and nothing else happens. ``decide`` is then not called where
-    one of them waits, or none.
+    serves_all: whether it gives all gangs what they request where that is there, of one GPU type and without
+    pools, and neither remembers anything nor names a time then. It is not called there, unless several wait.
     """
 
     decide: Callable[[Any, ClusterNow, Any, Any], float]
