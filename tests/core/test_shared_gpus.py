@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import strategies as st
 
+from volvelle.cli.output import remark_on_passed_over
 from volvelle.core.events import NodeChanged
 from volvelle.live.control.composition_checks import check_recomposition
 from volvelle.live.control.requests import Recompose
@@ -16,11 +17,12 @@ from volvelle.model.cluster import NodeState, parse_cluster
 from volvelle.model.overheads import Overheads
 from volvelle.model.problems import Problem
 from volvelle.report.gantt import bars_of
+from volvelle.simulate.run_directory import RunRecord
 from volvelle.simulate.synthesis import Synthesis
 from volvelle.testing.audit import audited
 from volvelle.testing.promises import on_random
 from volvelle.testing.scenario import Run, Scenario, happen, linear_job
-from volvelle.testing.strategies import EVERYTHING, scenarios
+from volvelle.testing.strategies import WITH_PARTS, scenarios
 
 
 def held(run: Run, until: float = math.inf) -> dict[int, list[int]]:
@@ -94,14 +96,14 @@ def test_runs_with_parts_are_sound_and_the_same_by_machine_code() -> None:
         assert happen(scenario, compiled=True).journal_bytes == audited(scenario).journal_bytes
 
     by_name = st.sampled_from(["first-free", "consolidated"])
-    every = scenarios(replace(EVERYTHING, parts=True))
+    every = scenarios(WITH_PARTS)
     on_random(20, check, scenario=every, placement=by_name)
 
 
 @pytest.mark.parametrize("placement", ["none", "first-free"])
 @pytest.mark.parametrize("policy", ["slurm", "kueue"])
 def test_policies_of_whole_gpus_reject_parts_and_are_not_switched_to_where_one_runs(
-    policy: str, placement: str
+    policy: str, placement: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     jobs = [linear_job(0, 0.0, 0.5, 500.0), linear_job(1, 0.0, 1.0, 50.0)]
     scenario = Scenario.of(parse_cluster("1x2"), jobs, placement=placement)
@@ -114,6 +116,9 @@ def test_policies_of_whole_gpus_reject_parts_and_are_not_switched_to_where_one_r
     setting = replace(scenario.setting, synthesis=among)
     run = happen(replace(scenario, setting=setting))
     assert {choice.policy for choice in run.outcomes.choices} == {"srtf"}
+    remark_on_passed_over([(RunRecord.of("", {}, setting), run.outcomes)])
+    assert f"note: {policy} is passed over while" in (said := capsys.readouterr().err)
+    assert f"job 'job-0' {why}" in said
 
     scheduler = scenario.under(placement="first-free", estimator="declared").scheduler()
     scheduler.handle(0.0, run.journal.entries[0].events)
