@@ -90,6 +90,14 @@ def test_an_elastic_job_has_the_gpus_that_can_be_named_beside_parts(placement: s
     assert run.outcomes.first_start.tolist() == [0.0, 1.0, 1.0, 101.0]
 
 
+def test_parts_that_find_no_gpu_wait_in_the_order_of_the_policy() -> None:
+    """Of four parts of 0.6 three are served by count, two by name; the shortest is next."""
+    seconds = [100.0, 100.0, 10.0, 10.0]
+    jobs = [linear_job(n, 5.0 * (n // 2), 0.6, seconds[n]) for n in range(4)]
+    scenario = Scenario.of(parse_cluster("2x1"), jobs, policy="srtf", placement="first-free")
+    assert audited(scenario).outcomes.finish.tolist() == [100.0, 120.0, 15.0, 25.0]
+
+
 def test_runs_with_parts_are_sound_and_the_same_by_machine_code() -> None:
     def check(scenario: Scenario, placement: str) -> None:
         scenario = scenario.under("srtf", placement)

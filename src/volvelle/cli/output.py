@@ -127,7 +127,9 @@ def remark_on_passed_over(runs: "Iterable[tuple[RunRecord, Outcomes]]") -> None:
         scheduler = Scheduler(record.cluster, record.composition.build())
         for written in dict.fromkeys(record.synthesis.policies):
             if why := scheduler.obstacle_to(policies.make(written), outcomes.specs):
-                remark(f"note: {written} is passed over while a job is there that it cannot serve: {why}.")
+                remark(
+                    f"note: {written} is passed over while a job is there that it cannot serve: {why}."
+                )
 
 
 def rejections(outcomes: "Outcomes") -> tuple[tuple[int, str], ...]:
