@@ -295,9 +295,9 @@ class ControllerState:
         job.ran_on = job.ran_on | {grant.node: attempt.attempt for grant in grants}
 
     def _apply_event(self, event: Event, effects: CycleEffects) -> None:
-        job, number = None, getattr(event, "number", None)
+        number: int | None = getattr(event, "number", None)
+        job = None if number is None else self.jobs.get(number)
         if number is not None:
-            job = self.jobs.get(number)
             effects.touched.add(number)
         match event:
             case JobSubmitted():
