@@ -202,7 +202,7 @@ EXPLAINED = (
     "On traces with a load below one FIFO costs little, so that predictable schedules are cheap; the "
     "promise means most on ee9e8c, where 2.5 times the capacity of the cluster is submitted and FIFO costs "
     "ten times Tiresias. There a tenth of the error costs well over twice the JCT, half of it nothing. AFS "
-    "errs less than Tiresias there and is faster than any point of the front."
+    "errs less than Tiresias there and is about as fast as the fastest point of the front."
 )
 
 if __name__ == "__main__":

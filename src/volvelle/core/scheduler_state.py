@@ -78,7 +78,9 @@ class SchedulerState(ABC):
         part, asked = f"policy {policy.name!r}", "it was asked for its kernel"
         with mistakes_of(part, asked):
             kernel = policy.kernel(named=self.resources.named)
-        check_decision(part, type(policy.decider).kernel, kernel, Kernel, marked)
+        decider = type(policy.decider)
+        allocates = decider.allocate is not Policy.allocate
+        check_decision(part, decider.kernel, kernel, Kernel, marked, allocates=allocates)
         self.beliefs = Beliefs(
             self.state,
             self.resources,
