@@ -114,12 +114,12 @@ class ServerProcess:
             if process is not None:
                 process.kill()
                 process.wait()
-        for pid in self._remaining():
+        for pid in self.remaining():
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
-        until(lambda: not self._remaining(), "all processes to end")
+        until(lambda: not self.remaining(), "all processes to end")
 
-    def _remaining(self) -> list[int]:
+    def remaining(self) -> list[int]:
         """Agents, supervisors and jobs: each has the folder in its command or its environment."""
         found = []
         for entry in Path("/proc").iterdir():

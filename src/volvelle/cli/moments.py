@@ -58,9 +58,8 @@ def _parse_moment(words: str, text: str, now: datetime) -> datetime:
 
 
 def _at(day: datetime, clock: str, text: str) -> datetime:
-    """The time ``clock`` of ``day``; without one, midnight at its end."""
-    if not clock:
-        return day.replace(hour=0, minute=0, second=0, microsecond=0) + timedelta(days=1)
+    """The time ``clock`` of ``day``; without one its last minute, so that the day is read from it."""
+    clock = clock or "23:59"
     found = _CLOCK.fullmatch(clock)
     if not found or int(found[1]) > 23 or int(found[2]) > 59:
         raise ValueError(f"cannot read {text!r} as a time; {_FORMS}")
