@@ -94,6 +94,7 @@ def own(tmp_path: Path) -> Path:
         ("    return INFINITY", "", r"own.py, line 8 returns nothing\. Let decide return when"),
         (", out)", ")", r"line 8 has decide\(jobs, cluster, memory\)\. Define decide\(jobs, clu"),
         ("Kernel(decide, self._memory, rates=False)", "decide", r"gave decide\. Return Kernel\("),
+        ("return Kernel(", "Kernel(", r"gave nothing\. Return Kernel\("),
         ("self._memory, r", "[0.0], r", "gave list as its memory"),
         ("@kernel\n", "", "line 8 is no kernel. Write @kernel above decide"),
     ],

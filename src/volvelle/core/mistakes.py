@@ -134,15 +134,19 @@ def wrong_answer(part: str, method: Any, wrong: str, *, mend: str) -> Problem:
     return Problem(f"{part} in {_place_of(method)} {wrong}", mend=mend)
 
 
-def check_decision(part: str, method: Any, kernel: Any, kind: Any, mark: Any) -> None:
+def check_decision(
+    part: str, method: Any, kernel: Any, kind: Any, mark: Any, *, allocates: bool
+) -> None:
     """Raise `Problem` where a policy's own ``method`` gave as its ``kernel`` what cannot be called.
 
-    kind: the class of kernels; ``mark``: the kernel decorator's register of functions.
+    kind: the class of kernels; ``mark``: the kernel decorator's register of functions. allocates: it decides
+    in Python where it gives no kernel.
     """
-    if kernel is None or not is_own(method):
+    if not is_own(method) or (kernel is None and allocates):
         return
     if not isinstance(kernel, kind):
-        wrong = f"gave {getattr(kernel, '__name__', type(kernel).__name__)}"
+        given = "nothing" if kernel is None else type(kernel).__name__
+        wrong = f"gave {getattr(kernel, '__name__', given)}"
         raise wrong_answer(part, method, wrong, mend="return Kernel(decide, memory)")
     if not (isinstance(kernel.memory, np.ndarray) and kernel.memory.dtype == np.float64):
         wrong = f"gave {type(kernel.memory).__name__} as its memory"

@@ -216,6 +216,11 @@ class Policy(JobPart):
         return False
 
     @property
+    def stops_jobs(self) -> bool:
+        """Whether it may take all GPUs of a running job for others, if that may be preempted."""
+        return True
+
+    @property
     def chooses_nodes(self) -> bool:
         """Whether it says on which nodes jobs run (`Allocation.nodes`); a placement only picks GPUs there."""
         return False

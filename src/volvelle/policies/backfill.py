@@ -53,6 +53,11 @@ class EasyBackfill(Policy):
         """Jobs are gangs here."""
         return False
 
+    @property
+    def stops_jobs(self) -> bool:
+        """Running jobs go on."""
+        return False
+
     def kernel(self, *, named: bool) -> Kernel:
         """Keep what runs, start the head jobs that fit, reserve, backfill."""
         return Kernel(decide, np.zeros(0), rates=False, serves_all=True)

@@ -40,8 +40,6 @@ DEFAULT_COLUMNS = (
     "deadline_miss",
     "utilisation",
     "makespan",
-    "rho_static:max",
-    "rho_contention:max",
 )
 """Default columns of a comparison; columns without a number are left out."""
 
@@ -190,6 +188,8 @@ def _side_by_side(
         star += note(
             "They are too many to be drawn one by one: volvelle report FOLDER/runs/NAME draws one."
         )
+    if any(column.key.partition(":")[0] == "rho" for column in tables[0].columns):
+        star += note(f"rho: {metrics.get('rho').description}")
     html = "".join(to_html(each.against(baseline)) for each in tables)
     return html + star + _unfinished_note(summaries)
 

@@ -36,6 +36,7 @@ from volvelle.testing.strategies import (
     EVERYTHING,
     GANGS,
     KNOWN,
+    WITH_PARTS,
     Features,
     clusters,
     scenarios,
@@ -52,10 +53,13 @@ policy_promises: Promises[Policy] = Promises(policies.make)
 def runs_are_sound(policy: str) -> None:
     """GPUs are given once, all work is done, and journals, replays, snapshots and forks agree."""
 
-    def check(scenario: Scenario, moment: int) -> None:
+    def check(scenario: Scenario, moment: int, strict: bool) -> None:
+        if strict and scenario.setting.composition.placement == "consolidated":
+            scenario = scenario.under(placement="consolidated-strict")
         _check_run(scenario.under(policy), moment)
 
-    on_random(7, check, scenario=scenarios(EVERYTHING), moment=st.integers(0, 30))
+    drawn = {"moment": st.integers(0, 30), "strict": st.booleans()}
+    on_random(7, check, scenario=scenarios(WITH_PARTS), **drawn)
 
 
 def runs_of_related_jobs_are_sound(policy: str) -> None:

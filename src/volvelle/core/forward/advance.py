@@ -35,11 +35,11 @@ from volvelle.core.forward.moments import (
 )
 from volvelle.core.forward.running import list_served
 from volvelle.core.forward.waiting import wait
+from volvelle.core.forward.whole_gpus import cut_to_names, refuse
 from volvelle.core.state import *
 from volvelle.model.tolerances import SAME_AMOUNT
 
 _NUMBER, _SUBMIT, _GPUS = PLACE["number"], PLACE["submit"], PLACE["gpus"]
-_PLACEMENT = int(Reason.PLACEMENT)
 
 
 @kernel
@@ -116,6 +116,7 @@ def advance(s: State, rules: Rules, until: float, moments: int) -> int:  # noqa:
         if count[PHASE] == PLACING:
             count[PHASE] = COMMIT
             if rules.places != COUNTED and count[CHANGED] > 0:
+                settled = cut_to_names(s, rules) and settled
                 release_changed(s)
                 if rules.places == ASKED or count[NODES_NAMED] == 1:
                     return ASK_PLACEMENT
@@ -274,14 +275,6 @@ def release_changed(s: State) -> None:
         if s.jobs.held[row] > 0.0:
             end = keep_in_mind(s, row, end)
             release(s, row)
-
-
-@kernel
-def refuse(s: State, row: int) -> None:
-    """The placement finds no room for the job in ``row``: it gets nothing."""
-    s.jobs.target[row] = 0.0
-    s.jobs.target_type[row] = -1.0
-    s.jobs.reason[row] = _PLACEMENT
 
 
 @kernel

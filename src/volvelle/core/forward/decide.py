@@ -24,6 +24,7 @@ from volvelle.core.forward.running import (
     put_back,
     sort_ranked,
 )
+from volvelle.core.forward.shared_gpus import parts_are_named
 from volvelle.core.forward.waiting import wait, wait_no_more
 from volvelle.core.groups import sort_by_number
 from volvelle.core.state import *
@@ -34,7 +35,7 @@ _NO_POOL = -2
 
 @kernel
 def decide_by_order(s: State, rules: Rules, now: float, settled: bool) -> bool:
-    """Serve jobs in order; where all have what they can use, they are placed by submission.
+    """Serve jobs in order. Where all have what they can use, and find it, they are placed by submission.
 
     settled: whether a job that waits waits for others of its pool, as far as nothing has happened in this
     since the last decision. Returns whether that is so from now on.
@@ -52,7 +53,7 @@ def decide_by_order(s: State, rules: Rules, now: float, settled: bool) -> bool:
     if pool == EVERY_POOL or s.count[OVERDRAWN] > 0 or s.pools.left[pool] > s.types.free[0]:
         pool, settled = EVERY_POOL, _settles(s, rules)
     _serve_in_order(s, rules, now, pool)
-    if s.count[CHANGED] > 1 and _all_are_served(s):
+    if s.count[CHANGED] > 1 and _all_are_served(s) and not parts_are_named(s, rules):
         sort_by_number(s.jobs.number, s.changed, s.count[CHANGED])
     return settled
 
@@ -361,9 +362,9 @@ def _grow(s: State, row: int) -> None:
     room = s.types.free[int(jobs.target_type[row])]
     if pool >= 0:
         room = min(room, s.pools.left[pool])
-    more = max(min(most - kept, room), 0.0)
-    if kept + more + SAME_AMOUNT < most:
-        more = float(math.floor(more + SAME_AMOUNT))
+    more = most - kept
+    if room + SAME_AMOUNT < more:
+        more = float(math.floor(max(room, 0.0) + SAME_AMOUNT))
     jobs.target[row] = kept + more
     _spend(s, row, more)
 

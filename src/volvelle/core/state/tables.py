@@ -249,6 +249,7 @@ class Slots(StateTable):
 
     The owner of a GPU of which jobs hold parts is `SHARED`. free_at: when it is free in fact. old: slots
     given up in a decision. shared: billionths of it that jobs hold. sharing: a list of those that are shared.
+    foreseen: billionths of it that jobs will hold, while a decision is cut to what can be named.
     """
 
     free_at: Floats
@@ -258,6 +259,7 @@ class Slots(StateTable):
     old: Ints
     shared: Ints
     sharing: Ints
+    foreseen: Ints
 
 
 SHARED: Final = -2

@@ -66,8 +66,9 @@ def suggested_names(cells: Mapping[str, Sequence[str]]) -> dict[str, str]:
     """
     found = _paired([name for name in cells if not _names_types(name, cells[name])])
     for name in cells:
-        of_types = _names_types(name, cells[name]) or all(map(_MODEL.search, cells[name]))
-        if cells[name] and of_types and name not in found.values():
+        filled = [cell for cell in cells[name] if cell.strip()]
+        of_types = _names_types(name, filled) or all(map(_MODEL.search, filled))
+        if filled and of_types and name not in found.values():
             found.setdefault("gpu_type", name)
     if not {"start_time", "end_time"} <= found.keys():
         found.pop("end_time", None)
@@ -247,12 +248,12 @@ def import_hint(report: ImportReport) -> str:
         written = ",".join(f"{ours}={theirs}" for ours, theirs in mapped.items())
         return f"if it is in milliseconds, say so: --map {shlex.quote(written)}"
     unread = [_UNREADABLE + one for one in TIMES]
-    if sum(report.dropped[reason] for reason in unread) < report.kept:
-        return ""  # a few are mistakes, not another form
     times = [place for reason in unread for place in report.examples.get(reason, ())]
-    if not times:
-        return ""
+    dates = suggested_dates(times)
+    few = sum(report.dropped[reason] for reason in unread) < report.kept
+    if not times or (few and not dates):
+        return ""  # a few are mistakes, not another form
     if all(map(_OF_DAY.search, times)):
         return "put the date and the time of day into one column"
-    dates = suggested_dates(times) or "--dates FORMAT, as in --dates '%b %d %Y %I:%M%p'"
-    return f"say how its times are written: {dates}"
+    dates = dates or "--dates FORMAT, as in --dates '%b %d %Y %I:%M%p'"
+    return f"say how {'these' if few else 'its'} times are written: {dates}"
