@@ -269,6 +269,7 @@ def _print_results(
     from volvelle.cli.output import (
         rejections,
         remark_on_idle_policies,
+        remark_on_passed_over,
         remark_on_rejections,
         show_all,
     )
@@ -289,6 +290,7 @@ def _print_results(
     else:
         for name, outcomes in runs.outcomes.items():
             remark_on_rejections(name, outcomes)
+    remark_on_passed_over((runs.records[name], runs.outcomes[name]) for name in runs)
     remark_on_idle_policies((runs.records[name].composition, runs.outcomes[name]) for name in runs)
     if output is Form.TABLE and page is not None:
         starred = "Best in each column is starred" if any(t.best() for t in tables) else ""
