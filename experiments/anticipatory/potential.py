@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+from pools_oracle import OracleJobs, best_schedule
 from pools_study import (
     REFERENCE,
     RESULTS,
@@ -28,7 +29,6 @@ from pools_study import (
 from volvelle.metrics.baseline import AgainstBaseline
 from volvelle.metrics.outcomes import Outcomes
 from volvelle.report.charts import Axis, Dots, Drawing, Plot, Series, line_chart, scatter
-from volvelle.systems.anticipatory.oracle import OracleJobs, best_schedule
 from volvelle.workload.workload import Workload
 
 VARIATIONS: dict[str, tuple[int, str]] = {

@@ -85,7 +85,7 @@ def test_p50_is_no_later_than_a_guarantee_that_the_forecast_keeps(
     harness: ControllerHarness,
 ) -> None:
     """Jobs took twice as long as forecast, so that P50 alone lies beyond the forecast and its slack."""
-    calibration = harness.controller._forecaster.calibration
+    calibration = harness.controller._loop.forecaster.calibration
     calibration.replay(
         PastForecast(n, 1e3 * n, 1e3 * n + 100.0, 2.0, 100.0, 1e3 * n + 200.0)
         for n in range(-60, -1)

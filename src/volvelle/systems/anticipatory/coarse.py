@@ -50,7 +50,8 @@ from volvelle.systems.anticipatory.coming import (
     read_model,
 )
 from volvelle.systems.anticipatory.harm_control import HarmControl
-from volvelle.systems.anticipatory.lending import decide, kind_of, kinds_of
+from volvelle.systems.anticipatory.kinds import kind_of, kinds_of
+from volvelle.systems.anticipatory.lending import decide
 from volvelle.systems.anticipatory.memory import (
     ASK_AT,
     BEHIND,
