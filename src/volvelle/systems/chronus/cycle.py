@@ -121,7 +121,7 @@ class Cycle:
         row = self.kept.enter(at)
         self._refusal = "guarantees to jobs of its pool need all of its GPUs"
         if self._pool_has_room(row):
-            self._refusal = "until its deadline GPUs are kept for guarantees made before and for smaller jobs that come"
+            self._refusal = "GPUs are kept for guarantees made before and for smaller jobs to come"
             for finish_by, step in steps:
                 room = book.has_room(look.slot, now, finish_by, work, rate)
                 if room:
