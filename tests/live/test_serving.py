@@ -88,13 +88,13 @@ def test_submit_wait_exits_with_the_outcome_of_the_job(server: Path) -> None:
 
 def test_submit_says_how_many_jobs_were_rejected_at_once_and_fails(tmp_path: Path) -> None:
     strict = CONFIG.replace("[listen]", 'admission = "deadlines:otherwise=reject"\n[listen]', 1)
-    due = ("submit", "--gpus", "4", "--estimate", "1h", "--deadline", "1h10m")
+    due = ("submit", "--no-preempt", "--gpus", "4", "--estimate", "1h", "--deadline", "1h10m")
     with server_process(tmp_path, strict):
         some = volvelle(tmp_path, *due, "--array", "4", "--", "sleep", "60")
-        assert some.stderr == "3 of 4 rejected: keeps none of its deadlines\n"
+        assert some.stderr == "3 of 4 rejected: it would finish 50m 00s after its deadline\n"
         assert (some.stdout.splitlines()[0].split("  ")[0], some.returncode) == ("job 0", 1)
         one = volvelle(tmp_path, *due, "--", "sleep", "60")
-        assert "rejected after 0s: keeps none of its deadlines" in one.stdout
+        assert "rejected after 0s: it would finish " in one.stdout
         as_numbers = volvelle(tmp_path, *due, "-o", "csv", "--", "sleep", "60")
         assert (as_numbers.stdout, as_numbers.stderr) == ("number\n5\n", "")
         assert (one.returncode, as_numbers.returncode) == (1, 1)
