@@ -255,26 +255,45 @@ def test_live_answers_are_frames_with_the_types_of_the_api(
     assert volvelle(server, "cancel", str(number)).returncode == 0
 
 
-def test_a_command_right_after_serve_waits_until_it_listens(tmp_path: Path) -> None:
+@pytest.fixture
+def listening() -> Iterator[str]:
+    """The URL of what accepts connections, and never answers."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        yield f"http://127.0.0.1:{server.getsockname()[1]}"
+
+
+def test_a_command_right_after_serve_waits_until_it_listens(tmp_path: Path, listening: str) -> None:
     folder = ServeFolder(tmp_path / "volvelle-serve")
     with folder.starting():
-        Timer(0.2, folder.write_address, [ServerAddress("http://127.0.0.1:1")]).start()
+        Timer(0.2, folder.write_address, [ServerAddress(listening)]).start()
         found = ApiClient.find({"VOLVELLE_TOKEN": "x"}, tmp_path)
-    assert found.url == "http://127.0.0.1:1"
+    assert found.url == listening
     assert not folder.starts
     other = ServeFolder(tmp_path / "b" / "volvelle-serve")
     with other.starting(), pytest.raises(Problem, match=r"or not running\. Try again in a moment"):
         other.read_address()
     assert not (tmp_path / "b" / "volvelle-serve").exists()
     around = {"VOLVELLE_SERVER": str(tmp_path), "VOLVELLE_TOKEN": "x"}
-    assert ApiClient.find(around).url == "http://127.0.0.1:1"  # the folder that it is in
+    assert ApiClient.find(around).url == listening  # the folder that it is in
 
 
-def test_a_command_pasted_with_serve_waits_for_its_process(tmp_path: Path) -> None:
+def test_a_command_pasted_with_serve_waits_for_its_process(tmp_path: Path, listening: str) -> None:
     folder = ServeFolder(tmp_path / "volvelle-serve")
     folder.prepare()
-    Timer(0.3, folder.write_address, [ServerAddress("http://127.0.0.1:1")]).start()
-    assert ApiClient.find({"VOLVELLE_TOKEN": "x"}, tmp_path).url == "http://127.0.0.1:1"
+    Timer(0.3, folder.write_address, [ServerAddress(listening)]).start()
+    assert ApiClient.find({"VOLVELLE_TOKEN": "x"}, tmp_path).url == listening
+
+
+def test_a_command_right_after_a_killed_server_is_started_again_waits_for_it(
+    tmp_path: Path, listening: str
+) -> None:
+    folder = ServeFolder(tmp_path / "volvelle-serve")
+    folder.prepare()
+    with socket.socket() as gone:
+        gone.bind(("127.0.0.1", 0))
+        folder.write_address(ServerAddress(f"http://127.0.0.1:{gone.getsockname()[1]}"))
+        Timer(0.3, folder.write_address, [ServerAddress(listening)]).start()
+        assert ApiClient.find({"VOLVELLE_TOKEN": "x"}, tmp_path).url == listening
 
 
 def test_the_next_line_of_the_banner_of_a_demo_works_its_users_submit_and_all_of_it_ends(
