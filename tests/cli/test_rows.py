@@ -1,6 +1,7 @@
 """Tables of a server's rows, on terminals of any width."""
 
 from datetime import UTC, datetime
+from typing import Any
 
 from volvelle.cli import formatting
 from volvelle.cli.explaining import course
@@ -68,7 +69,12 @@ def test_an_end_says_its_state_once_and_a_start_to_come_is_not_past() -> None:
 
 def test_a_revoked_guarantee_is_seen_in_the_queue_and_an_end_has_its_course() -> None:
     now = datetime.fromtimestamp(7200.0, UTC)
-    job = {"ended": None, "predicted_p50": 7300.0, "predicted_p90": 7300.0, "guessed": False}
+    job: dict[str, Any] = {
+        "ended": None,
+        "predicted_p50": 7300.0,
+        "predicted_p90": 7300.0,
+        "guessed": False,
+    }
     job |= {"due": None, "guarantee": {"finish_by": None, "revoked": 7205.0}}
     assert formatting.format_finish(job, now) == "02:01:40, guarantee of 02:00:05 revoked"
     over = {"state": "finished", "submitted": 6600.0, "first_started": 6700.0, "ended": 7190.0}

@@ -55,7 +55,7 @@ def tell(harness: ControllerHarness, number: int, batch_size: int, **more: Any) 
 
 
 def sent(harness: ControllerHarness) -> list[Order]:
-    opened = harness.controller._open_executor
+    opened = harness.controller._loop.executor
     assert isinstance(opened, OpenFakeExecutor)
     return opened.sent
 

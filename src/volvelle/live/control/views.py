@@ -6,9 +6,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from volvelle.dashboard.sentences import NO_NODE
+from volvelle.live.control.cycle_effects import EndedJob
 from volvelle.live.control.gpu_ledger import PARTITION, AttemptPhase
 from volvelle.live.control.live_jobs import LiveJob
-from volvelle.live.control.state import ControllerState, EndedJob
+from volvelle.live.control.state import ControllerState
 from volvelle.live.scheduler_queries import preemptions
 from volvelle.live.status.publisher import StatusUpdate
 from volvelle.live.status.reasons import BORROWS
