@@ -16,8 +16,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from volvelle.client.control_block import ControlBlock
-from volvelle.client.lease import Lease
-from volvelle.client.process_context import ProcessContext
+from volvelle.client.lease import Lease, ProcessContext
 from volvelle.client.run import SaveOptions, TrainingRun
 
 TURNS = 7

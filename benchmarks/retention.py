@@ -88,7 +88,7 @@ def serve(folder: Path, nodes: int, jobs: int, keep_hours: float | None) -> list
             f"forgetting took {1e6 * forgetting / jobs:.0f} us of processor time a job, the longest "
             f"transaction {1e3 * longest.seconds:.0f} ms"
         )
-    controller._snapshots.close(None)
+    controller._loop._snapshots.close(None)
     store.close()
     return sizes
 

@@ -65,7 +65,7 @@ def fill(path: Path, cluster: str, policy: str, jobs: int, past: int) -> int:
         if width == 1:
             agents.finish(rng.choice(list(agents.running)))
         controller.step()
-    controller._snapshots.close(None)
+    controller._loop._snapshots.close(None)
     store.close()
     return state.next_seq - 1
 

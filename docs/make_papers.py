@@ -6,8 +6,7 @@ test holds the pages in the repository against `made()`.
 
 from pathlib import Path
 
-from volvelle.studies.claims import Claim
-from volvelle.studies.pages import Results, counted, table, text, write_page
+from volvelle.studies.pages import Claim, Results, counted, table, text, write_page
 from volvelle.studies.registry import Registry
 
 ROOT = Path(__file__).resolve().parent.parent

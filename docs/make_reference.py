@@ -433,7 +433,7 @@ def _command(name: str, command: Any) -> Iterator[str]:
     rows = [
         (_written(one), (getattr(one, "help", "") or "").replace("|", "\\|"))
         for one in command.params
-        if one.name != "help"
+        if one.name != "help" and not getattr(one, "hidden", False)
     ]
     yield from _table(("argument or option", "meaning"), rows)
     yield ""

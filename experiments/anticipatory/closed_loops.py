@@ -4,7 +4,8 @@ The paper replays traces in an open loop and conjectures that its scheduler woul
 one. Here pools have users with habits (`volvelle.workload.habits`): some batches follow the one before, after
 a think time. What these users do under pools alone (``fcfs-pools``) is the trace that an operator would have;
 it is replayed in an open loop under every scheduler, and compared with the same users in a closed loop. Who
-submits what, and who thinks how long, is the same in all runs of a seed.
+submits what, and who thinks how long, is the same in all runs of a seed. What they submit in the closed loop
+of ``anticipatory-vc`` is replayed as well, in an open loop in which all of it is announced.
 """
 
 from dataclasses import dataclass, replace
@@ -36,7 +37,7 @@ AHEAD = "anticipatory-vc"
 QUEUES = 4
 USERS_OF_POOL = 4
 HABITS = Habits(follows=0.8, think=(2 * MINUTE, 10 * MINUTE, 30 * MINUTE))
-OPEN, CLOSED = "open", "closed"
+OPEN, CLOSED, REPLAYED = LOOPS = "open", "closed", "replayed"
 
 
 @dataclass(frozen=True)
@@ -118,9 +119,11 @@ def main() -> None:
         closed = {one: _run(jobs, one, seed, given.habits) for one in (REFERENCE, *POLICIES)}
         reference = closed[REFERENCE]
         trace = _as_submitted(jobs, reference)
-        again = _run(trace, REFERENCE, seed, None)
+        for loop, submitted in ((OPEN, trace), (REPLAYED, _as_submitted(jobs, closed[AHEAD]))):
+            again = _run(submitted, REFERENCE, seed, None)
+            for one in POLICIES:
+                found[loop, one, seed] = Gain.of(_run(submitted, one, seed, None), again)
         for one in POLICIES:
-            found[OPEN, one, seed] = Gain.of(_run(trace, one, seed, None), again)
             found[CLOSED, one, seed] = Gain.of(closed[one], reference)
 
     def over_seeds(loop: str, policy: str, what: str) -> list[float]:
@@ -139,14 +142,11 @@ def main() -> None:
         report.say(f"{title}:")
         report.table(
             ("loop", *POLICIES),
-            [
-                (loop, *(spread(over_seeds(loop, one, what)) for one in POLICIES))
-                for loop in (OPEN, CLOSED)
-            ],
+            [(loop, *(spread(over_seeds(loop, one, what)) for one in POLICIES)) for loop in LOOPS],
         )
     medians = {
         (loop, one, what): float(np.median(over_seeds(loop, one, what)))
-        for loop in (OPEN, CLOSED)
+        for loop in LOOPS
         for one in POLICIES
         for what in ("jct", "earlier", "harm", "slowed")
     }
@@ -195,7 +195,7 @@ def _claims(medians: dict[tuple[str, str, str], float]) -> list[Claim]:
     others = [one for one in POLICIES if one != AHEAD]
     lead = tuple(
         medians[loop, AHEAD, "earlier"] - max(medians[loop, one, "earlier"] for one in others)
-        for loop in (OPEN, CLOSED)
+        for loop in LOOPS
     )
     harm = both(AHEAD, "slowed")
     less = {one: both(one, "harm")[1] for one in POLICIES}
@@ -208,12 +208,13 @@ def _claims(medians: dict[tuple[str, str, str], float]) -> list[Claim]:
         ),
         Claim(
             "... and its advantage in mean JCT grows",
-            f"{jct[0]:.2f} and {jct[1]:.2f} times",
+            f"{jct[0]:.2f} and {jct[1]:.2f} times; replayed {medians[REPLAYED, AHEAD, 'jct']:.2f} times",
             jct[1] > jct[0],
         ),
         Claim(
             "... also over the alternatives",
-            f"{lead[0]:+.2f} and {lead[1]:+.2f} h against the best of {', '.join(others)}",
+            f"{lead[0]:+.2f} and {lead[1]:+.2f} h against the best of {', '.join(others)}; replayed "
+            f"{lead[2]:+.2f} h",
             lead[1] > lead[0],
         ),
         Claim(
@@ -235,9 +236,9 @@ EXPLAINED = (
     "along a user's work; times of end are compared, since times of submission are not the same. In a closed "
     "loop nobody can know who comes beyond what users have set off: anticipatory-vc is told of a batch when "
     "the one before ends, a think time ahead, and of nothing later. Theorem 1 needs all arrivals, and does "
-    "not hold. Mean JCT gains less than in the open loop, and sharers are alike, because "
-    "users who wait for their jobs do not pile up behind them: the reference's own queues are shorter, "
-    "and whoever lends idle GPUs brings all users forward."
+    "not hold. Mean JCT gains less than in the open loop, because users of the reference wait for it and "
+    "submit later: what they submit under anticipation, replayed, has the queues of fcfs-pools grow. There, "
+    "with all arrivals announced, sharers are alike as they are in the open loop."
 )
 
 if __name__ == "__main__":

@@ -201,8 +201,8 @@ EXPLAINED = (
     "In the third quarter of 103959 nobody waits: every policy is exact, and there is nothing to promise. "
     "On traces with a load below one FIFO costs little, so that predictable schedules are cheap; the "
     "promise means most on ee9e8c, where 2.5 times the capacity of the cluster is submitted and FIFO costs "
-    "ten times Tiresias. There a tenth of the error costs 2.6 to 2.7 times the JCT, half of it nothing. AFS "
-    "errs less than Tiresias there and is faster than any point of the front."
+    "ten times Tiresias. There a tenth of the error costs well over twice the JCT, half of it nothing. AFS "
+    "errs less than Tiresias there and is about as fast as the fastest point of the front."
 )
 
 if __name__ == "__main__":

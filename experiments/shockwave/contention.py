@@ -27,6 +27,8 @@ from volvelle.workload.workload import Workload
 
 GPUS = 14
 FACTORS = (3.0, 2.0, 1.5)
+WIDE = 4.0
+"""GPUs of the widest jobs."""
 
 
 def thinned(case: Case, factor: float, draw: int) -> Case:
@@ -35,6 +37,13 @@ def thinned(case: Case, factor: float, draw: int) -> Case:
     chosen = sorted(order[: int(GPUS * factor)].tolist())
     jobs = [case.workload.jobs[one] for one in chosen]
     return Case(f"{factor:g} jobs per GPU", Workload.of(jobs), GPUS)
+
+
+def narrow(case: Case) -> Case:
+    """The jobs that are not `WIDE`."""
+    return case._replace(
+        workload=Workload.of(job for job in case.workload.jobs if job.spec.gpus < WIDE)
+    )
 
 
 def main() -> None:
@@ -64,6 +73,22 @@ def main() -> None:
             for name, some in zip(names, each.values(), strict=True)
             for draw, one in zip(draws(given), some, strict=True)
             for row in records(name, one)
+        ],
+    )
+    without = [
+        compared(thinned(narrow(small(given)), FACTORS[-1], draw), FAIR) for draw in draws(given)
+    ]
+    report.say(
+        f"Worst rho at {FACTORS[-1]:g} jobs per GPU, by draw, and where jobs on {WIDE:g} GPUs are left out "
+        "of the trace before it is drawn from:"
+    )
+    report.table(
+        ("jobs", "policy", *(f"draw {draw}" for draw in draws(given)), "mean"),
+        [
+            (jobs, name, *(f"{one:.2f}" for one in (*worst, float(np.mean(worst)))))
+            for jobs, some in (("all", each[FACTORS[-1]]), (f"none on {WIDE:g}", without))
+            for name in ("Shockwave", *FAIR)
+            for worst in [[one[name].worst for one in some]]
         ],
     )
     ahead = [100.0 * (over(one, "makespan") - 1.0) for one in runs]

@@ -5,22 +5,40 @@ twenty points of each job's work its regimes so far are told to a rule. The erro
 predicted lengths of regimes are from the true ones, as shares of the job's work, averaged over regimes (the
 paper does not write its measure down); that of run times is how far the predicted run time of the job is from
 the true one, relative to it.
+
+The paper's predictions are the mean of the posterior distribution. Of the standard rule that mean doubts how
+long regimes lasted that are over; volvelle's ``rule=bayesian`` has them as they were.
 """
+
+from collections.abc import Callable, Sequence
+from functools import partial
 
 import numpy as np
 from shockwave_study import SEEDS, Claim, Column, Report, options, traces
 
 from volvelle.model.job import Job
 from volvelle.report.charts import Axis, Plot, Series, line_chart
-from volvelle.systems.shockwave.regimes import Course, Rule, expected_begins
+from volvelle.systems.shockwave.regimes import Course, expected_begins, expected_work
 from volvelle.workload.generators import make_generator
 
-RULES: tuple[Rule, ...] = ("restatement", "bayesian", "greedy")
+
+def posterior_mean(course: Course) -> list[float]:
+    """The work after which each regime begins, by the mean of the standard rule's posterior alone."""
+    return [0.0, *np.cumsum(expected_work(course, "bayesian")[:-1]).tolist()]
+
+
+RULES: dict[str, Callable[[Course], Sequence[float]]] = {
+    "restatement": partial(expected_begins, rule="restatement"),
+    "bayesian": posterior_mean,
+    "greedy": partial(expected_begins, rule="greedy"),
+    "bayesian, the past known": partial(expected_begins, rule="bayesian"),
+}
+OURS = "bayesian, the past known"
 POINTS = np.linspace(0.0, 0.95, 20)
 JOBS = 200
 
 
-def errors(job: Job, rule: Rule) -> Column:
+def errors(job: Job, rule: Callable[[Course], Sequence[float]]) -> Column:
     """(2, points) error of regimes' durations and of the run time, over the job's progress."""
     work = job.truth.work
     regimes = [regime for regime in job.truth.regimes if regime.start_work < work]
@@ -33,7 +51,7 @@ def errors(job: Job, rule: Rule) -> Column:
     found = np.zeros((2, len(POINTS)))
     for column, done in enumerate(POINTS):
         seen = tuple(begins[: max(int((begins <= done).sum()), 1)].tolist())
-        expected = expected_begins(Course(1.0, len(regimes), seen, float(done)), rule)
+        expected = rule(Course(1.0, len(regimes), seen, float(done)))
         predicted = np.diff(np.minimum(expected, 1.0), append=1.0)
         found[0, column] = abs(predicted - lasts).mean()
         found[1, column] = abs(float((predicted / speed).sum()) / seconds - 1.0)
@@ -59,7 +77,10 @@ def main() -> None:
         ],
     }
     every = {
-        name: {rule: np.mean([errors(job, rule) for job in jobs], axis=0) for rule in RULES}
+        name: {
+            rule: np.mean([errors(job, begins) for job in jobs], axis=0)
+            for rule, begins in RULES.items()
+        }
         for name, jobs in sets.items()
     }
     report.table(
@@ -89,15 +110,17 @@ def main() -> None:
                 "restatement's errors are the least of the three rules",
                 f"{name}: "
                 + "; ".join(f"{rule} {one[0]:.1f}, {one[1]:.1f} %" for rule, one in mean.items()),
-                all((restated <= one + 1e-9).all() for one in mean.values()),
+                all((restated <= one + 1e-9).all() for rule, one in mean.items() if rule != OURS),
             ),
         ]
     report.claims(claims)
     found = every["drawn"]
     report.say(
-        "The generator draws the moments at which GNS doubles evenly over the work, one by one; these are "
-        "the draws that the standard rule takes for granted. What larger batches gain in speed there "
-        "(1.25 for each doubling) is a number of ours."
+        "The paper compares means of posteriors. That of the standard rule goes on to doubt the regimes that "
+        "are over; with these as they lasted, and the rest of its mean for what is left (the last row, the "
+        "rule that volvelle offers), it is as good as restatement: to take the past for settled is what "
+        "restatement gains by. What larger batches gain in speed in drawn jobs (1.25 for each doubling) is a "
+        "number of ours."
     )
     panels = ("Error of durations", "Error of run times")
     report.picture(

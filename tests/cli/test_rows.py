@@ -1,8 +1,10 @@
 """Tables of a server's rows, on terminals of any width."""
 
 from datetime import UTC, datetime
+from typing import Any
 
 from volvelle.cli import formatting
+from volvelle.cli.explaining import course
 from volvelle.cli.rows import Head, table
 
 HEADS = [
@@ -63,6 +65,32 @@ def test_an_end_says_its_state_once_and_a_start_to_come_is_not_past() -> None:
     forecast = {"start": None, "p50": 3600.0, "p90": 7500.0, "guessed": False}
     said = formatting.format_forecast(forecast, now)
     assert said == "finishes 02:00:00 (P50) to 02:05:00 (P90), longer than expected"
+
+
+def test_a_revoked_guarantee_is_seen_in_the_queue_and_an_end_has_its_course() -> None:
+    now = datetime.fromtimestamp(7200.0, UTC)
+    job: dict[str, Any] = {
+        "ended": None,
+        "predicted_p50": 7300.0,
+        "predicted_p90": 7300.0,
+        "guessed": False,
+    }
+    job |= {"due": None, "guarantee": {"finish_by": None, "revoked": 7205.0}}
+    assert formatting.format_finish(job, now) == "02:01:40, guarantee of 02:00:05 revoked"
+    over = {"state": "finished", "submitted": 6600.0, "first_started": 6700.0, "ended": 7190.0}
+    over |= {
+        "waited_for": "waits for 8 GPUs: 2 free",
+        "ran_on": {"a": 1, "b": 2},
+        "first_p50": 7100.0,
+    }
+    over |= {"preemptions": 2, "failures": 1}
+    assert course(over, now) == (
+        "It waited 1m 40s (waits for 8 GPUs: 2 free), started 01:51:40 and ran on a, b, was stopped for "
+        "others 2 times, failed once. It finished 1m 30s later than told at its submission (01:58:20)."
+    )
+    never = {"state": "cancelled", "first_started": None, "due": 7200.0}
+    assert course(never, now) == "It never started."
+    assert formatting.format_deadline(never, now) == "deadline 02:00:00"
 
 
 def test_a_forecast_without_an_estimate_says_that_all_of_it_is_a_guess() -> None:

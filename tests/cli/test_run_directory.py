@@ -101,3 +101,8 @@ def test_a_file_is_there_whole_or_not_at_all(tmp_path: Path) -> None:
         partial.write_text("all of it")
         assert not path.exists()
     assert [file.name for file in tmp_path.iterdir()] == ["jobs.csv"]
+
+
+def test_a_folder_in_which_none_can_be_made_is_named() -> None:
+    with pytest.raises(Problem, match="cannot make /proc/x: /proc takes no new folders"):
+        run_directory.prepare(Path("/proc/x"))

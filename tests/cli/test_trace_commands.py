@@ -50,6 +50,12 @@ def test_columns_of_other_names_are_mapped(volvelle: Volvelle) -> None:
     )  # fmt: skip
     assert ran.status == 0, ran.err
     assert "300" in Path("ours.csv").read_text()
+    Path("theirs.csv").write_text("job,who,kind,begun,over,cards\na,dana,H100,60,360,2\n")
+    said = volvelle(
+        "trace", "describe", "theirs.csv", "--map",
+        "id=job,user=who,gpu_type=kind,submit_time=begun,start_time=begun,end_time=over,gpus=cards",
+    ).out  # fmt: skip
+    assert "first: job 'a', user dana, 2 GPUs H100; waited 0s, took 5m 00s." in said
 
 
 def test_generated_traces_depend_on_the_seed_alone(volvelle: Volvelle) -> None:

@@ -17,8 +17,7 @@ from volvelle.client.control_block import (
     ControlBlock,
 )
 from volvelle.client.gns import GradientNoise
-from volvelle.client.lease import Lease
-from volvelle.client.process_context import ProcessContext
+from volvelle.client.lease import Lease, ProcessContext
 from volvelle.client.run import SaveOptions, TrainingRun
 
 # ------------------------------------------------------------------ Accordion

@@ -20,8 +20,7 @@ from volvelle.client.control_block import (
     TOTAL_ITERATIONS,
     ControlBlock,
 )
-from volvelle.client.lease import Lease
-from volvelle.client.process_context import ProcessContext
+from volvelle.client.lease import Lease, ProcessContext
 from volvelle.client.run import SaveOptions, TrainingRun
 
 NEVER = SaveOptions(None, None, 1, False)

@@ -14,9 +14,8 @@ from volvelle.client.control_block import (
     OWN_BATCH_SIZE,
     ControlBlock,
 )
-from volvelle.client.lease import Lease
+from volvelle.client.lease import Lease, ProcessContext
 from volvelle.client.pollux import Tunable
-from volvelle.client.process_context import ProcessContext
 from volvelle.client.run import SaveOptions, TrainingRun
 
 SCRIPT = Path(__file__).with_name("pollux_job.py")

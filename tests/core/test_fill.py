@@ -14,7 +14,10 @@ from volvelle.core import columns
 from volvelle.core.compiled import compiled as compile_loop
 from volvelle.core.fill import fill, water_fill, work_left
 from volvelle.core.state import Reason
+from volvelle.model.cluster import parse_cluster
 from volvelle.policies.backfill import backfill
+from volvelle.testing.audit import audited
+from volvelle.testing.scenario import Scenario, linear_job
 
 Floats = NDArray[np.float64]
 
@@ -162,6 +165,21 @@ def test_fill_does_what_it_promises(case: Case, preemptive: bool, strict: bool) 
         strict,
     )
     assert [tuple(column) for column in result.T.tolist()] == naive_fill(case, preemptive, strict)
+
+
+def test_a_job_grows_by_whole_gpus_where_parts_leave_less_than_a_whole_number_by_rounding() -> None:
+    """With what is there at once, and in a run, where three parts of 0.3 came and went."""
+    matrix = np.zeros((columns.COUNT, 1))
+    matrix[columns.HELD], matrix[columns.POOL] = 1.0, -1.0
+    capacity = np.array([np.nextafter(4.0, 0.0)])
+    one, most = np.ones(1), np.full(1, 4.0)
+    given = fill(matrix, np.arange(1), one, most, capacity, np.zeros(0), False, False)
+    assert given[0, 0] == 4.0
+
+    jobs = [linear_job(n, 0.0, 0.3, seconds) for n, seconds in enumerate([10.0, 20.0, 15.0])]
+    jobs.append(linear_job(3, 5.0, 3.0, 500.0, min_gpus=1.0, max_gpus=4.0, preemptible=False))
+    run = audited(Scenario.of(parse_cluster("1x4"), jobs))
+    assert run.outcomes.segments.gpus.tolist()[-1] == 4.0
 
 
 @settings(max_examples=100)

@@ -94,6 +94,7 @@ def own(tmp_path: Path) -> Path:
         ("    return INFINITY", "", r"own.py, line 8 returns nothing\. Let decide return when"),
         (", out)", ")", r"line 8 has decide\(jobs, cluster, memory\)\. Define decide\(jobs, clu"),
         ("Kernel(decide, self._memory, rates=False)", "decide", r"gave decide\. Return Kernel\("),
+        ("return Kernel(", "Kernel(", r"gave nothing\. Return Kernel\("),
         ("self._memory, r", "[0.0], r", "gave list as its memory"),
         ("@kernel\n", "", "line 8 is no kernel. Write @kernel above decide"),
     ],
@@ -154,6 +155,8 @@ def test_an_admission_s_mistake_is_a_sentence(own: Path, old: str, new: str, sai
             r"line 10, in key: .* gave keys of None .is `return` missing..\. A",
         ),
         ("return jobs.gpus", "return ['a'] * 3", "line 10, in key: .* gave keys of type <U1"),
+        ("return jobs.gpus", "return [job for job in jobs]", "of all jobs: np.where.*no loop"),
+        ("return jobs.gpus", "return 1 if jobs.gpus > 3 else 0", "of all jobs: np.where.*no if"),
     ],
 )
 def test_an_order_s_mistake_is_a_sentence(

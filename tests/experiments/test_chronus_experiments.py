@@ -72,7 +72,7 @@ def test_claims_of_the_page_on_the_profiling_partition_are_those_of_its_runs() -
     rows = runs(FOLDER / "results", "profiler")
     missed = {row["partition"]: float(row["wdmr"]) for row in rows}
     waits = {row["partition"]: float(row["wait_seconds"]) for row in rows}
-    ruled = missed.pop("by the rule")
+    ruled, _ = missed.pop("by the rule"), missed.pop("by the rule, every 10 min")
     smallest, *_, largest = missed
     assert agrees("profiler", "too large") == (missed[largest] > min(missed.values()))
     assert agrees("profiler", "too small") == (waits[smallest] > waits[largest])

@@ -55,10 +55,10 @@ def test_shockwave_is_fairer_than_the_baselines_and_done_nearly_as_early_as_ossp
 
 
 def test_rules_that_expect_changes_err_less_than_the_greedy_one() -> None:
-    """Figure 5, of the committed results: restatement and the standard rule are alike here."""
+    """Figure 5, of the committed results: as good as the standard rule that knows what is over."""
     for jobs in ("drawn", "traces"):
         mean = {}
-        for rule in ("restatement", "bayesian", "greedy"):
+        for rule in ("restatement", "bayesian", "greedy", "bayesian, the past known"):
             errors = [
                 float(row["duration_error"])
                 for row in rows(FOLDER / "results" / "prediction.csv")
@@ -67,7 +67,8 @@ def test_rules_that_expect_changes_err_less_than_the_greedy_one() -> None:
             mean[rule] = sum(errors) / len(errors)
         assert mean["restatement"] <= 0.06
         assert mean["restatement"] < 0.5 * mean["greedy"]
-        assert mean["restatement"] == pytest.approx(mean["bayesian"], abs=0.01)
+        assert mean["restatement"] < mean["bayesian"]
+        assert mean["restatement"] == pytest.approx(mean["bayesian, the past known"], abs=0.01)
 
 
 def test_shockwave_is_on_the_front_of_all_sets_of_jobs() -> None:

@@ -346,7 +346,7 @@ class ControllerHarness:
 
     def close(self, *, snapshot: bool = False) -> None:
         """End the controller, and what it writes in threads of its own."""
-        self.controller._snapshots.close(self.controller._cycle.state if snapshot else None)
+        self.controller._loop._snapshots.close(self.controller._cycle.state if snapshot else None)
         self.controller.store.close()
 
     def deliver(self) -> None:

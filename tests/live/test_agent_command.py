@@ -54,7 +54,7 @@ def test_it_connects_for_its_node_until_it_is_interrupted(
     assert server.logs.absence("gpu03") == ""
     process.send_signal(signal.SIGINT)
     assert process.wait(10) in (130, -signal.SIGINT)
-    assert until(lambda: server.logs.absence("gpu03")).startswith("is disconnected since ")
+    assert until(lambda: server.logs.absence("gpu03")).startswith("disconnected since ")
 
 
 @pytest.mark.parametrize(

@@ -426,6 +426,7 @@ def test_a_body_that_is_too_large_is_refused_before_it_is_read(api: ApiFixture) 
         ({"command": []}, "key 'command'"),
         ({"command": "a 'b"}, "no closing quotation"),
         ({"command": "a", "gpus": 0}, "key 'gpus' is 0"),
+        ({"command": "a", "gpus": 0.5}, "ask for 1 of the type of the piece, as in a100-1g.10gb"),
         ({"command": "a", "retries": False}, "key 'retries' is False: a number is wanted"),
         ({"command": "a", "gpus": 4, "max_gpus": 2}, "gpus must be between"),
         ({"command": "a", "estimate": "soon"}, "cannot read 'soon' as a duration"),
@@ -539,7 +540,7 @@ def test_why_suggests_what_would_let_a_job_finish_sooner(api: ApiFixture) -> Non
     for gpus, estimate in ((4, "3h"), (8, "1h")):
         dana.post("/v1/jobs", json=TRAIN | {"gpus": gpus, "estimate": estimate})
     why = dana.get("/v1/jobs/1/why").json()
-    assert (why["job"]["state"], why["after"], why["complete"]) == ("waiting", 0, True)
+    assert (why["job"]["state"], why["after"], why["complete"]) == ("waiting", [0], True)
     (change,) = why["changes"]
     assert (change["what"], change["request"]) == (
         "4 GPUs instead of 8", {"gpus": 4, "estimate": 7200.0},
@@ -558,7 +559,7 @@ def test_why_is_of_now_when_a_job_before_it_has_just_been_cancelled(
     monkeypatch.setattr(Forecaster, "submit", lambda *_: None)  # none is made meanwhile
     dana.post("/v1/jobs/1/cancel")
     why = dana.get("/v1/jobs/2/why").json()
-    assert (why["ahead"], why["after"]) == ([], 0)
+    assert (why["ahead"], why["after"]) == ([], [0])
     assert why["job"]["predicted_start"] == pytest.approx(time.time() + 3600.0, abs=30)
     ended = dana.get("/v1/jobs/1/why").json()["job"]
     assert (ended["predicted_start"], ended["predicted_p50"]) == (None, None)

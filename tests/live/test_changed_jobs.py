@@ -8,9 +8,11 @@ from test_controller import execute, state, submit
 
 from volvelle.core.events import JobChanged
 from volvelle.core.journal import Journal
-from volvelle.live.control.requests import Change, Hold, Release, Requeue
+from volvelle.live.control.requests import Change, Hold, Recompose, Release, Requeue
+from volvelle.live.http.job_checks import begins_again
 from volvelle.live.job_change import JobChange
 from volvelle.live.job_request import JobRequest
+from volvelle.live.messages import AttemptEnded, Outcome
 from volvelle.live.scheduler_queries import estimated_work, starts_over
 from volvelle.live.status.view import JobState
 from volvelle.model.problems import Problem
@@ -151,6 +153,27 @@ def test_a_script_that_died_of_its_stop_begins_again_and_is_believed_to(tmp_path
     harness.step(1)
     assert "it begins again" in harness.controller.status.jobs[number].reason
     assert starts_over(harness.controller._cycle.state.scheduler, number)
+
+
+def test_a_plain_script_is_told_that_a_stop_may_lose_its_work_unless_it_is_known_to_save(
+    tmp_path: Path,
+) -> None:
+    harness = ControllerHarness.at(tmp_path, policy="srsf")
+    srsf = harness.controller
+    plain = {"command": ("plain",), "gpus": 2, "estimate": 20.0}
+    said = "policy 'srsf' may stop it for others: a script that saves nothing then begins again"
+    (told,) = begins_again(JobRequest(**plain), "dana", srsf)
+    assert told.startswith(said)
+    for saves in ({"preemptible": False}, {"checkpoint": {"path": "here"}}):
+        assert begins_again(JobRequest(**plain, **saves), "dana", srsf) == ()
+    harness.deliver()
+    execute(harness, Recompose("fifo", "accept-all"))
+    assert begins_again(JobRequest(**plain), "dana", srsf) == ()
+
+
+def test_a_stop_right_after_the_start_says_nothing_of_what_a_script_saves() -> None:
+    died = AttemptEnded(0, 1, "", outcome=Outcome.STOPPED, exit_code=-15)
+    assert [died.saved_nothing(seconds) for seconds in (0.5, 3.0)] == [None, True]
 
 
 def test_yesterday_under_another_policy_goes_by_the_last_declaration(

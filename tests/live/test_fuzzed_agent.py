@@ -100,7 +100,7 @@ class World:
         self.run()
 
     def crash(self) -> None:
-        self.controller._snapshots.close(None)
+        self.controller._loop._snapshots.close(None)
         self.controller.store.close()
         self.pending.clear()
         self.open()

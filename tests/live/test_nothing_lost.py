@@ -75,7 +75,7 @@ class Crash(BaseException):
 def crashing(controller: Controller, steps: int) -> Iterator[None]:
     """Kill the controller at the point after ``steps`` steps."""
     left = steps
-    append, executor = controller.store.append, controller._open_executor
+    append, executor = controller.store.append, controller._loop.executor
     assert executor is not None
     send = executor.send
 
@@ -256,7 +256,7 @@ def test_an_attempt_started_while_its_node_is_lost_occupies_gpus_until_its_end_i
 ) -> None:
     harness = ControllerHarness.at(tmp_path, "1x1")
     harness.deliver()
-    executor = harness.controller._open_executor
+    executor = harness.controller._loop.executor
     assert executor is not None
     send = executor.send
 

@@ -99,7 +99,7 @@ def test_a_deadline_at_risk_is_told_once(tmp_path: Path) -> None:
     def forecast() -> None:
         fork = harness.controller._cycle.state.scheduler.fork()
         update = forecast_jobs(fork, fork.now, ForecastCalibration(), 0.0)
-        harness.controller._inbox.put(update)
+        harness.controller._loop.inbox.put(update)
         harness.deliver()
 
     forecast()

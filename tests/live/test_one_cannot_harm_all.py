@@ -107,13 +107,13 @@ def test_a_wrong_clock_at_a_start_has_the_store_forget_nothing(tmp_path: Path) -
     harness.fake_cluster.now += 40 * DAY
     harness.crash()
     harness.deliver()
-    due = harness.controller._retention._next_time - time.monotonic()
+    due = harness.controller._loop._retention._next_time - time.monotonic()
     assert DAY - 100.0 < due <= DAY
     harness.fake_cluster.now -= 40 * DAY  # it is set
     harness.crash()
     assert harness.controller._clock.now() >= 31 * DAY
     assert harness.controller._clock.earliest() < DAY
-    assert harness.controller._retention._next_time <= time.monotonic()
+    assert harness.controller._loop._retention._next_time <= time.monotonic()
 
 
 def test_what_nodes_repeat_is_pending_once() -> None:
@@ -318,5 +318,5 @@ def test_health_is_told_while_nodes_join(tmp_path: Path) -> None:
 def test_a_server_without_jobs_sleeps(tmp_path: Path) -> None:
     harness = ControllerHarness.at(tmp_path, "1x1")
     harness.deliver()
-    assert harness.controller._seconds_to_sleep() > 0.0
+    assert harness.controller._loop._seconds_to_sleep() > 0.0
     harness.close()

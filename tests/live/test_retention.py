@@ -69,7 +69,7 @@ def busy(
             ask(harness, SetNodeState("node-2", NodeState.DRAINING, by="eve"))
         harness.step(4.0)
         harness.fake_cluster.report_progress()
-        if writing := harness.controller._snapshots._writing:
+        if writing := harness.controller._loop._snapshots._writing:
             writing.result()
     return harness
 
@@ -211,7 +211,7 @@ def test_nothing_is_forgotten_before_there_is_a_snapshot(tmp_path: Path) -> None
 def test_a_server_forgets_by_itself_and_says_where_it_cannot(tmp_path: Path) -> None:
     harness = busy(tmp_path)
     jobs, controller = count(harness, "jobs"), harness.controller
-    controller._retention = Retention(controller.store, 60.0)
+    controller._loop._retention = Retention(controller.store, 60.0)
     harness.step(1.0)
     wait_for(lambda: count(harness, "jobs") < jobs)
     assert not controller.health.problems
@@ -222,7 +222,7 @@ def test_a_server_forgets_by_itself_and_says_where_it_cannot(tmp_path: Path) -> 
         )
     connection.close()
     harness.step(400.0)
-    controller._retention = Retention(controller.store, 60.0)
+    controller._loop._retention = Retention(controller.store, 60.0)
     harness.step(1.0)
     wait_for(lambda: bool(controller.health.problems))
     assert "the store cannot forget old jobs" in controller.health.problems[0]

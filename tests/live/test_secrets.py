@@ -48,7 +48,7 @@ def test_a_secret_reaches_the_job_and_is_in_no_file_of_the_server_nor_in_a_backu
     number = submit(harness, sleeping(5, name="named", secrets={"TOKEN": PLAIN}))
     environment = harness.fake_cluster.runs[number].start.launch.environment
     assert environment == {"TOKEN": PLAIN}
-    harness.controller._snapshots.close(harness.controller._cycle.state)
+    harness.controller._loop._snapshots.close(harness.controller._cycle.state)
     back_up(f"sqlite:///{tmp_path}/store.db", tmp_path / "monday.db")
     assert "monday.db" in holding(tmp_path, "named")
     assert holding(tmp_path, PLAIN) == []

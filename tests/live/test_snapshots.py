@@ -35,7 +35,7 @@ def busy(folder: Path, policy: str = "las:round=1", jobs: int = 5) -> Controller
         for number in range(jobs):
             harness.controller.request(Submit("ada", sleeping(20.0 + number)))
             harness.step(1.0)
-            if writing := harness.controller._snapshots._writing:
+            if writing := harness.controller._loop._snapshots._writing:
                 writing.result()
     return harness
 

@@ -1,5 +1,6 @@
 """Submissions whose server went away before it answered, or right after."""
 
+import pickle
 import socket
 from collections.abc import Iterable
 from threading import Thread
@@ -8,7 +9,7 @@ import pytest
 
 from volvelle.cli.main import app
 from volvelle.live.http import client as api
-from volvelle.live.http.client import ApiClient
+from volvelle.live.http.client import ApiClient, NotAnswered
 from volvelle.model.problems import Problem
 
 GONE = b""
@@ -71,3 +72,9 @@ def test_a_job_that_was_accepted_is_named_where_its_forecast_cannot_be_had(
     said = capsys.readouterr()
     assert said.out == "job 7  accepted\n"
     assert said.err.startswith("its forecast is not known: nobody listens at ")
+
+
+def test_no_answer_passes_between_processes_with_all_that_it_says() -> None:
+    failure = NotAnswered("no answer", "look at the server", 2.0, lost=True, passes=False)
+    passed = pickle.loads(pickle.dumps(failure))
+    assert (str(passed), vars(passed)) == (str(failure), vars(failure))

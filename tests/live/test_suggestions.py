@@ -65,7 +65,7 @@ def test_fewer_gpus_that_are_free_help_only_where_the_job_finishes_sooner_on_the
         requests = wanted(5, estimate=f"{others_hours}h"), wanted(8)
         scheduler = scheduler_of(parse_cluster("1x8"), "fifo", *requests)
         found = suggestions_for(scheduler, 1, requests[1])
-        assert found.after == 0
+        assert found.after == (0,)
         if gain is None:
             assert (found.changes, found.complete) == ((), True)
             continue
@@ -73,6 +73,14 @@ def test_fewer_gpus_that_are_free_help_only_where_the_job_finishes_sooner_on_the
         assert (change.what, change.request["gpus"]) == ("2 GPUs instead of 8", 2)
         assert (change.start, change.p50) == (EPOCH + 10, EPOCH + 10 + 4 * HOUR)
         assert change.sooner == pytest.approx(gain * HOUR - 10)
+
+
+def test_all_jobs_whose_gpus_a_waiting_job_needs_are_named() -> None:
+    requests = wanted(3), wanted(5, estimate="2h"), wanted(8)
+    scheduler = scheduler_of(parse_cluster("1x8"), "fifo", *requests)
+    assert suggestions_for(scheduler, 2, requests[2]).after == (0, 1)
+    narrow = scheduler_of(parse_cluster("1x8"), "fifo", *requests[:2], wanted(4))
+    assert suggestions_for(narrow, 2, wanted(4)).after == (1,)
 
 
 def test_the_best_finish_comes_first_not_the_first_start() -> None:
@@ -206,7 +214,7 @@ def test_for_a_preempted_job_the_next_start_counts() -> None:
     scheduler = scheduler_of(parse_cluster("1x4"), "srtf", *requests)
     expected = forecast_jobs(scheduler.fork(), 10.0, ForecastCalibration(), EPOCH).times
     assert (expected[0].start, expected[1].start) == (HOUR, 0.0)
-    assert suggestions_for(scheduler, 0, requests[0]).after == 1
+    assert suggestions_for(scheduler, 0, requests[0]).after == (1,)
 
 
 @pytest.mark.parametrize("policy", ["fifo", "las:round=60", of("themis", "themis")])
@@ -215,7 +223,7 @@ def test_if_forecasts_are_slow_only_immediate_starts_are_suggested(policy: str) 
     requests = wanted(3), wanted(4)
     scheduler = scheduler_of(parse_cluster("1x4"), policy, *requests)
     found = suggestions_for(scheduler, 1, requests[1], forecast_seconds=60.0)
-    assert found.after is None
+    assert found.after == ()
     period = scheduler.composition.policy.round or 0.0
     for change in found.changes:
         assert change.p50 is None

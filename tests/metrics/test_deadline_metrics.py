@@ -60,7 +60,6 @@ def test_the_value_earned_is_that_of_the_best_step_kept() -> None:
 def test_weighted_misses_are_one_minus_equation_9() -> None:
     # (50.5 - 1) / (100 - 1) = 0.5
     expected = [0, 1, 0.5, NAN, 1, NAN, NAN, NAN]
-    np.testing.assert_array_equal(deadlines.weighted_miss(OUTCOMES, 1, 100), expected)
     np.testing.assert_array_equal(deadlines.weighted_miss(OUTCOMES), expected)
 
 

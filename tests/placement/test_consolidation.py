@@ -13,7 +13,7 @@ from volvelle.core.resources import Resources
 from volvelle.model.cluster import Cluster, Node, parse_cluster
 from volvelle.model.job import Job, JobSpec, Truth
 from volvelle.model.throughput import LINEAR, Log2
-from volvelle.placement.strict import fewest_nodes
+from volvelle.placement.basic import fewest_nodes
 from volvelle.testing.resources import partly_taken
 from volvelle.testing.scenario import Scenario, happen, linear_job
 

@@ -393,6 +393,15 @@ def test_the_one_column_that_counts_gpus_by_its_words_is_taken() -> None:
     for name in ("GPUs Req", "req gpus", "Total GPUs Requested"):
         assert suggested_names({name: (), "GPU Hours": ()})["gpus"] == name
     assert suggested_names({"GPUs req": (), "GPUs alloc": ()})["gpus"] == "?"
+    spoken = suggested_names({"Kind of GPU": ("", "H100"), "Enqueued": (), "Began": (), "Done": ()})
+    assert (spoken["gpu_type"], spoken["submit_time"]) == ("Kind of GPU", "Enqueued")
+    assert (spoken["start_time"], spoken["end_time"]) == ("Began", "Done")
+    both = suggested_names(
+        {"Accelerators": ("2x A100", "H100:4"), "Queue Wait": (), "ts_queued": ()}
+    )
+    assert (both["gpus"], both["submit_time"]) == ("Accelerators", "ts_queued")
+    assert "gpu_type" not in both
+    assert suggested_names({"gpu": ("A100", "H100"), "gpus_per_node": ("8", "4")})["gpus"] == "?"
 
 
 def test_a_name_that_is_near_nothing_is_left_open() -> None:
@@ -646,4 +655,11 @@ def test_rows_far_below_say_whether_the_month_comes_first(tmp_path: Path) -> Non
     rows = [f"job-{row},{4 if row < 5000 else 13}/05/2026 08:00,2,60\n" for row in range(5001)]
     path.write_text("Name,Requested On,# of GPUs,Minutes\n" + "".join(rows))
     with pytest.raises(Problem, match=r"--dates '%d/%m/%Y %H:%M'\.$"):
+        read_trace(path)
+
+
+def test_a_python_file_is_no_trace(tmp_path: Path) -> None:
+    path = tmp_path / "own.py"
+    path.write_text("import csv, json\n")
+    with pytest.raises(Problem, match=r"own\.py is a Python file.*If it has a policy: --policy"):
         read_trace(path)

@@ -1,4 +1,4 @@
-"""A FIFO backlog in front of the scheduler (Blox, EuroSys'24, section 5.1).
+"""Every job at once, or a FIFO backlog in front of the scheduler (Blox, EuroSys'24, section 5.1).
 
 Jobs are admitted in order of submission while the GPUs that admitted jobs request stay within
 ``factor`` times the cluster's GPUs; the others wait in the admission queue and enter as admitted jobs
@@ -11,12 +11,24 @@ one; here they never do. A job that alone requests more enters once no other job
 counted are those of nodes that take jobs now.
 """
 
+import math
 from typing import Annotated, ClassVar
 
 from pydantic import Field
 
 from volvelle.core.parts import Admission, admissions
 from volvelle.model.tolerances import SAME_AMOUNT
+
+
+@admissions.register
+class AcceptAll(Admission):
+    """Admit every job at its submission."""
+
+    name: ClassVar[str] = "accept-all"
+
+    def limit(self, capacity: float) -> float:
+        """No limit."""
+        return math.inf
 
 
 @admissions.register

@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from volvelle.metrics.summary import Summary
+    from volvelle.model.job import Job
     from volvelle.report.table import Table
     from volvelle.workload.describe import Description
     from volvelle.workload.proposing import SeenType
@@ -84,7 +85,26 @@ def description_facts(
         lines.append(f"Load {d.load:.2f} of {d.cluster_gpus:,} GPUs{day}.")
     if types:
         lines.append(_cluster_seen(types))
+    if report and report.columns:
+        lines.append(_as_read(workload.jobs[0]))
     return lines
+
+
+def _as_read(job: "Job") -> str:
+    """The first job of a trace, by which one sees whether columns and units are the right ones."""
+    from volvelle.model.units import format_duration
+    from volvelle.report.table import format_number
+
+    spec = job.spec
+    kind = f" {'|'.join(spec.gpu_types)}" if spec.gpu_types else ""
+    of = [f"{name} {who}" for name, who in (("user", spec.user), ("pool", spec.pool)) if who]
+    gpus = f"{format_number(spec.gpus)} GPU{'s' * (spec.gpus != 1)}{kind}"
+    took = job.seconds_on(spec.gpus, next(iter(spec.gpu_types), ""))
+    waited = (
+        f"waited {format_duration(job.recorded.start - spec.submit_time)}, " if job.recorded else ""
+    )
+    said = ", ".join([f"job {spec.id!r}", *of, gpus])
+    return f"As read, the first: {said}; {waited}took {format_duration(took)}."
 
 
 def _cluster_seen(types: "Sequence[SeenType]") -> str:

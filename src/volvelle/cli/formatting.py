@@ -1,5 +1,6 @@
 """Formats jobs of a server for people: when they start and finish, and how they ended."""
 
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any
@@ -11,7 +12,7 @@ from volvelle.model.units import format_duration
 
 Job = dict[str, Any]
 
-_NAMED = 5
+NAMED = 5
 """Jobs that are named by their numbers where there are many."""
 OVER = ("finished", "failed", "cancelled", "rejected")
 """Final states of jobs."""
@@ -30,8 +31,8 @@ def counted(count: int, noun: str) -> str:
 
 def format_numbers(numbers: Sequence[int]) -> str:
     """The first of some jobs: ``1, 2, 3, 4, 5 and 7 more``."""
-    shown = ", ".join(map(str, numbers[:_NAMED]))
-    return shown + (f" and {len(numbers) - _NAMED:,} more" if len(numbers) > _NAMED else "")
+    shown = ", ".join(map(str, numbers[:NAMED]))
+    return shown + (f" and {len(numbers) - NAMED:,} more" if len(numbers) > NAMED else "")
 
 
 def format_grants(grants: Sequence[tuple[str, Sequence[int]]]) -> str:
@@ -89,8 +90,12 @@ def format_finish(job: Job, now: datetime) -> str:
     p50, p90, late = _to_come(job["predicted_p50"], job["predicted_p90"], now)
     finish = format_interval(p50, p90, now) + (" (a guess)" if job["guessed"] else "") + late
     guarantee = job["guarantee"]
+    if guarantee is None and job.get("due") is None:
+        return finish  # as most of thousands of rows
     if guarantee is not None and guarantee["finish_by"] is not None:
         finish += f", {format_guarantee(guarantee, now)}"
+    elif guarantee is not None and guarantee.get("revoked") is not None:
+        finish += f", guarantee of {format_moment(guarantee['revoked'], now)} revoked"
     return finish + format_risk(job)
 
 
@@ -199,7 +204,7 @@ def format_risk(job: Job) -> str:
         if expected == "predicted_p90" and job["guessed"]:
             continue
         if job[expected] is not None and job[expected] > needed:
-            return f", {how} {format_duration(job[expected] - needed)} too late"
+            return f", {how} {format_duration(math.ceil(job[expected] - needed))} too late"
     return ""
 
 
@@ -207,8 +212,11 @@ def format_deadline(job: Job, now: datetime) -> str:
     """``deadline 14:20``, of a job that is over ``deadline 14:20: missed by 1m 18s``; empty without one."""
     if job.get("due") is None:
         return ""
-    missed = f": {format_missed(job)}" if job["state"] in OVER else format_risk(job)
-    return f"deadline {format_moment(job['due'], now)}{missed}"
+    if job["state"] not in OVER:
+        return f"deadline {format_moment(job['due'], now)}{format_risk(job)}"
+    return ": ".join(
+        filter(None, (f"deadline {format_moment(job['due'], now)}", format_missed(job)))
+    )
 
 
 def format_missed(job: Job) -> str:

@@ -5,6 +5,7 @@ import json
 import sys
 from collections.abc import Callable
 from functools import cache
+from operator import itemgetter
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -26,14 +27,20 @@ _KEYS = (
     "predicted_p50", "predicted_p90", "guessed", "first_p50", "iterations", "total_iterations",
     "preemptions", "failures", "array_index", "reason",
 )  # fmt: skip
+_SHOWN_KEYS = (
+    "number", "name", "user", "state", "gpus", "started", "ended", "predicted_start", "predicted_p50",
+    "predicted_p90", "guessed", "iterations", "total_iterations", "array_index", "reason", "guarantee",
+    "attached",
+)  # fmt: skip
+"""Read of each job for the table: a queue has thousands."""
 
 
 _JOB_HEADS = (
     Head("job", lambda job: job_name(job["number"]), right=True),
     Head("name", lambda job: full_name(job["name"], job["array_index"])),
-    Head("user", lambda job: job["user"]),
+    Head("user", itemgetter("user")),
     Head("GPUs", lambda job: f"{job['gpus']:g}", right=True),
-    Head("state", lambda job: job["state"]),
+    Head("state", itemgetter("state")),
 )
 """The first columns of every list of jobs."""
 
@@ -58,7 +65,7 @@ def queue(
     volvelle queue --watch
     """
     client = _client()
-    keys = None if output is Form.JSON else (*_KEYS, "guarantee", "attached")
+    keys = {Form.TABLE: _SHOWN_KEYS, Form.CSV: (*_KEYS, "attached"), Form.JSON: None}[output]
     titles = cache(lambda: _titles(client))
 
     def read() -> list[Row]:
@@ -68,7 +75,8 @@ def queue(
         attached = bool(rows) and rows[0]["attached"] is not None
         return _queue_heads(now, titles() if attached else {})
 
-    _show(read, heads, output, watch, "No job waits or runs.")
+    empty = "No such job waits or runs." if user or state else "No job waits or runs."
+    _show(read, heads, output, watch, empty)
     warn(client.problems)
 
 
@@ -88,7 +96,8 @@ def history(
         found = client.get("/v1/jobs", over="true", user=user, state=state or None, limit=limit)
         return list(found["jobs"])
 
-    _show(read, _history_heads, output, False, "No job is over yet.")
+    empty = "No such job is over." if user or state else "No job is over yet."
+    _show(read, _history_heads, output, False, empty)
 
 
 def _show(
@@ -122,7 +131,7 @@ def _queue_heads(now: "datetime", titles: dict[str, str]) -> list[Head]:
         Head("start", lambda job: formatting.format_start(job, now)),
         Head("finish (P50-P90)", lambda job: formatting.format_finish(job, now)),
         Head("done", formatting.format_progress, right=True),
-        Head("reason", lambda job: job["reason"]),
+        Head("reason", itemgetter("reason")),
     ]
 
 
@@ -151,7 +160,7 @@ def _format_period(job: Row, since: str, until: str) -> str:
 
 
 def why(which: Which, output: options.Output = Form.TABLE) -> None:
-    """Why a job waits, or how it ended; and what would let it finish sooner.
+    """Why a job waits, or how it came to its end; and what would let it finish sooner.
 
     volvelle why 12
     """
@@ -160,110 +169,10 @@ def why(which: Which, output: options.Output = Form.TABLE) -> None:
     if output is Form.JSON:
         print(json.dumps(found, indent=2, ensure_ascii=False))
         return
-    from volvelle.cli import formatting
+    from volvelle.cli.explaining import explained
     from volvelle.cli.moments import local_now
-    from volvelle.dashboard.sentences import NO_NODE, NOT_ALL_TRIED, UNDERTAKEN
 
-    now = local_now()
-    job = found["job"]
-    if job["state"] in formatting.OVER:
-        print(f"{formatting.format_job(job)} {formatting.format_end(job)}.")
-        if job["guarantee"] is not None:
-            print(f"{formatting.format_kept(job, now).capitalize()}.")
-        _print_deadline(job, now)
-        _print_profile(job)
-        _print_changed(job)
-        _print_measured(found)
-        return
-    waits = job["state"] in ("waiting", "held")
-    said = [] if waits and found["reason"] else [f"it is {job['state']}"]
-    said += [found["reason"]] if found["reason"] else []
-    print(f"{formatting.format_job(job)}: {', '.join(said)}.")
-    if found["ahead"]:
-        count, numbers = formatting.counted(len(found["ahead"]), "job"), found["ahead"]
-        print(f"{count} waiting before it: {formatting.format_numbers(numbers)}.")
-    if job["attached"] is not None:
-        print(f"{formatting.format_attached(job['attached'], _titles(client), now)}.")
-    if job["grants"]:
-        print(f"It runs on {formatting.format_grants(job['grants'])}.")
-    forecast = {key: job[f"predicted_{key}"] for key in ("start", "p50", "p90")}
-    forecast |= {"guessed": job["guessed"], "waits": waits}
-    if job["started"] is not None:
-        forecast["start"] = None
-    if forecast["start"] or forecast["p50"]:
-        request = job["request"]
-        estimated = not request or request.get("estimate") is not None
-        print(f"It {formatting.format_forecast(forecast, now, estimated=estimated)}.")
-    if job["guarantee"] is not None:
-        print(f"{formatting.format_guarantee(job['guarantee'], now).capitalize()}.")
-        if job["guarantee"]["finish_by"] is not None:
-            print(UNDERTAKEN)
-    _print_deadline(job, now)
-    _print_profile(job)
-    _print_changed(job)
-    _print_measured(found)
-    if found["after"] not in (None, *found["ahead"]):
-        print(f"It waits for the end of job {found['after']}.")
-    for change in found["changes"]:
-        print(_describe_change(change, now))
-    helpless = job["attached"] is not None or found["reason"].startswith(NO_NODE)
-    if waits and found["complete"] and not found["changes"] and not helpless:
-        print("No change that was tried would let it finish sooner.")
-    if not found["complete"]:
-        print(NOT_ALL_TRIED)
-
-
-def _print_deadline(job: Row, now: "datetime") -> None:
-    from volvelle.cli import formatting
-
-    if deadline := formatting.format_deadline(job, now):
-        print(f"{deadline.capitalize()}.")
-
-
-def _print_profile(job: Row) -> None:
-    from volvelle.cli import formatting
-
-    if job["profile"] is not None and job["profile"]["ended"] != job["ended"]:
-        print(f"{formatting.format_profile(job).capitalize()}.")
-
-
-def _print_changed(job: Row) -> None:
-    if job["changed"]:
-        said = "; ".join(
-            f"{key.replace('_', ' ')} {_value(key, now)}, was {_value(key, was)}"
-            for key, (was, now) in job["changed"].items()
-        )
-        print(f"Changed since its submission: {said}.")
-
-
-def _value(key: str, value: float | None) -> str:
-    """The value of an attribute that changed, as its user would write it."""
-    from volvelle.model.job import JobSpec
-    from volvelle.model.job_schema import SECONDS, with_key
-    from volvelle.model.units import format_duration
-
-    timed = {one.about.key for one in with_key(JobSpec) if one.about.unit == SECONDS}
-    if value is None:
-        return "none"
-    return format_duration(value) if key in timed else f"{value:g}"
-
-
-def _print_measured(found: Row) -> None:
-    from volvelle.cli import formatting
-
-    if found["measured"]:
-        print(f"Measured on jobs of its name: {formatting.format_measured(found['measured'])}.")
-
-
-def _describe_change(change: Row, now: "datetime") -> str:
-    from volvelle.cli.moments import format_moment
-    from volvelle.model.units import format_duration
-
-    soon = change["start"] - now.timestamp() < 1.0
-    when = "now" if soon else f"about {format_moment(change['start'], now)}"
-    done = f" and finish {format_moment(change['p50'], now)}" if change["p50"] else ""
-    sooner = f", {format_duration(change['sooner'])} sooner" if change["sooner"] else ""
-    return f"With {change['what']} it would start {when}{done}{sooner}."
+    print(*explained(found, lambda: _titles(client), local_now()), sep="\n")
 
 
 def cancel(jobs: Several) -> None:
@@ -282,12 +191,27 @@ def release(jobs: Several) -> None:
 
 
 def _changeable() -> "Iterator[Parameter]":
-    """The options of what may change, each called as its key in a request."""
+    """The options of what may change, each called as its key; hidden, the other ones of a job."""
     from volvelle.cli.submit import option_of
     from volvelle.model.job import JobSpec
-    from volvelle.model.job_schema import changeable
+    from volvelle.model.job_schema import with_key
 
-    yield from (option_of(field) for field in changeable(JobSpec) if field.about.flag)
+    for field in with_key(JobSpec):
+        if field.about.flag:
+            yield option_of(field, hidden=not field.about.changeable)
+    yield options.parameter("deadline", Annotated[str | None, typer.Option(hidden=True)], None)
+
+
+def _flags(*, changeable: bool) -> dict[str, str]:
+    """The options of what may change, or of what may not, by their keys in a request."""
+    from volvelle.model.job import JobSpec
+    from volvelle.model.job_schema import with_key
+
+    return {
+        one.about.key: one.about.flag.split()[0]
+        for one in with_key(JobSpec)
+        if one.about.flag and one.about.changeable is changeable
+    }
 
 
 @options.besides(_changeable)
@@ -299,9 +223,20 @@ def change(jobs: Several, **declared: Any) -> None:
     from volvelle.cli.output import remark
     from volvelle.model.problems import Problem
 
-    given = {key: value for key, value in declared.items() if value is not None}
+    given = {
+        key: value
+        for key, value in declared.items()
+        if value is not None and value is not False and value != []
+    }
+    names = ", ".join(_flags(changeable=True).values())
+    fixed = _flags(changeable=False) | {"deadline": "--deadline"}
+    if asked := [flag for key, flag in fixed.items() if key in given]:
+        raise Problem(
+            f"{' and '.join(asked)} cannot change once a job is submitted, only {names} can",
+            mend=f"cancel it (volvelle cancel {' '.join(jobs)}), and submit it anew",
+            usage=True,
+        )
     if not given:
-        names = ", ".join(f"--{key.replace('_', '-')}" for key in declared)
         raise Problem(f"nothing changes: give {names}", usage=True)
     values = {key: None if value == "none" else value for key, value in given.items()}
     client = _client()

@@ -58,9 +58,8 @@ def _parse_moment(words: str, text: str, now: datetime) -> datetime:
 
 
 def _at(day: datetime, clock: str, text: str) -> datetime:
-    """The time ``clock`` of ``day``; without one, midnight at its end."""
-    if not clock:
-        return day.replace(hour=0, minute=0, second=0, microsecond=0) + timedelta(days=1)
+    """The time ``clock`` of ``day``; without one its last minute, so that the day is read from it."""
+    clock = clock or "23:59"
     found = _CLOCK.fullmatch(clock)
     if not found or int(found[1]) > 23 or int(found[2]) > 59:
         raise ValueError(f"cannot read {text!r} as a time; {_FORMS}")
@@ -82,21 +81,29 @@ def seconds_of(now: datetime) -> float:
 def reader_at(now: datetime) -> Callable[[float], str]:
     """`format_moment` for one reader.
 
-    Computed without `datetime`, which takes six times as long: a queue has thousands of moments.
+    Computed without `datetime`, which takes six times as long, and beyond an hour once for each minute: a
+    queue has thousands of moments.
     """
     since, today = now.timestamp(), now.toordinal() - _EPOCH.toordinal()
     offset = round((now.utcoffset() or timedelta()).total_seconds())
     days: dict[int, tuple[str, bool]] = {}
-    clocks = [f"{minute // 60:02d}:{minute % 60:02d}" for minute in range(_DAY_SECONDS // 60)]
+    minutes: dict[float, str] = {}
 
     def formatted(seconds: float) -> str:
+        minute = (seconds + offset) // 60.0
+        if minute in minutes:
+            return minutes[minute]
         day, second = divmod(floor(seconds) + offset, _DAY_SECONDS)
+        clock = f"{second // 3600:02d}:{second // 60 % 60:02d}"
         if -3600.0 < seconds - since < 3600.0:
-            return f"{clocks[second // 60]}:{second % 60:02d}"
+            return f"{clock}:{second % 60:02d}"
         if day not in days:
             days[day] = _format_day(day, today)
-        text, clock = days[day]
-        return text + clocks[second // 60] if clock else text
+        text, timed = days[day]
+        text += clock if timed else ""
+        if not -3660.0 < seconds - since < 3660.0:  # so is all of its minute
+            minutes[minute] = text
+        return text
 
     return formatted
 

@@ -27,12 +27,7 @@ def nodes(context: typer.Context, output: options.Output = Form.TABLE) -> None:
 
     heads = [
         Head("node", lambda node: node["name"]),
-        Head(
-            "state",
-            lambda node: ", ".join(
-                filter(None, (node["state"], node.get("away", "").removeprefix("is ")))
-            ),
-        ),
+        Head("state", lambda node: ", ".join(filter(None, (node["state"], node.get("away"))))),
         Head("GPUs", lambda node: str(node["gpus"]), right=True),
         Head("free", lambda node: str(node["free"]), right=True),
         Head("type", lambda node: node["gpu_type"] or "-"),

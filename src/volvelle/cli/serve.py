@@ -126,7 +126,12 @@ def serve(
                 f"volvelle serve needs the package {missing.name}",
                 mend=install("live"),
             ) from None
-        run_server(loaded, _show_demo if demo else _print_ready)
+        if demo:
+            from volvelle.live.demo_jobs import end_jobs
+
+            run_server(loaded, _show_demo, end_jobs)
+        else:
+            run_server(loaded, _print_ready)
 
 
 def _show_demo(server: "RunningServer") -> None:
@@ -134,12 +139,12 @@ def _show_demo(server: "RunningServer") -> None:
     from volvelle.live.http.client import ApiClient
     from volvelle.live.serve_folder import read_secret
 
-    _print_ready(server)
+    _print_ready(server, "Ctrl-C stops it and its jobs.")
     token = read_secret(server.folder.token_file)
     submit_demo_jobs(ApiClient(server.url, token), server.cluster.gpus)
 
 
-def _print_ready(server: "RunningServer") -> None:
+def _print_ready(server: "RunningServer", at_end: str = "Ctrl-C stops, jobs run on.") -> None:
     from volvelle.cli.formatting import counted
     from volvelle.live.serve_folder import DEFAULT_FOLDER
     from volvelle.notebook.facts import cluster_line
@@ -151,7 +156,7 @@ def _print_ready(server: "RunningServer") -> None:
     if jobs:
         print(f"{counted(len(jobs), 'job')} from before, see: volvelle queue")
     token = f"{server.folder.token_file} has the first operator's"
-    print(f"In a browser it asks for a token: {token}. Ctrl-C stops, jobs run on.")
+    print(f"In a browser it asks for a token: {token}. {at_end}")
     if server.trust:
         print(server.trust)
     if server.joining:

@@ -1,5 +1,6 @@
 """``volvelle submit``: submits a job, from flags or from a YAML file, and prints its forecast."""
 
+import math
 import time
 from collections.abc import Iterator
 from inspect import Parameter
@@ -20,7 +21,17 @@ _TIME, _RUN = "How long", "How it runs"
 _POLL_SECONDS = 0.5
 
 
-def option_of(field: "JobField") -> Parameter:
+def _gpus(text: str) -> int:
+    from volvelle.model.units import refuse_part
+
+    try:
+        return int(refuse_part(text))
+    except ValueError as error:
+        part = "." in text
+        raise typer.BadParameter(str(error) if part else f"{text!r} is no number of GPUs") from None
+
+
+def option_of(field: "JobField", *, hidden: bool = False) -> Parameter:
     """The option for an attribute of a job, called as its key in a request."""
     from volvelle.model.job_schema import GPUS, SECONDS
 
@@ -30,9 +41,11 @@ def option_of(field: "JobField") -> Parameter:
     kind: Any = {SECONDS: str, GPUS: int}.get(about.unit, field.type)
     option = typer.Option(
         *about.flag.split(),
-        metavar=about.metavar or ("TIME" if about.unit == SECONDS else None),
+        metavar=about.metavar or {SECONDS: "TIME", GPUS: "N"}.get(about.unit),
+        parser=_gpus if about.unit == GPUS else None,
         help=f"{said[0].upper()}{said[1:]}{'; repeatable' if several else ''}.",
         rich_help_panel=about.panel,
+        hidden=hidden,
     )
     kind = bool if kind is bool else (list[str] if several else kind) | None
     default = False if kind is bool else None
@@ -337,7 +350,7 @@ def _print_submitted(
         estimated = request.estimate is not None
         text = formatting.format_forecast(forecast, local_now(), estimated=estimated)
         first = "the first " if others else ""
-        print(first + text + _format_deadline(share, request, job["submitted"]))
+        print(first + text + _format_deadline(share, request, forecast, job["submitted"]))
     _print_guarantee(job["guarantee"])
 
 
@@ -354,7 +367,7 @@ def _print_forecast(forecast: dict[str, Any], request: "JobRequest", output: For
     text = formatting.format_forecast(forecast, now, estimated=request.estimate is not None)
     if request.array > 1:
         text = f"an array of {request.array}, from its first start to its last finish: {text}"
-    print(text + _format_deadline(forecast["deadline_share"], request, now.timestamp()))
+    print(text + _format_deadline(forecast["deadline_share"], request, forecast, now.timestamp()))
     if 0 < forecast["rejected"] < request.array:
         print(f"{forecast['rejected']} of its {request.array} would be rejected")
     if 0 < forecast["guaranteed"] < request.array:
@@ -367,14 +380,31 @@ def _print_forecast(forecast: dict[str, Any], request: "JobRequest", output: For
     _print_guarantee(forecast["guarantee"])
 
 
-def _format_deadline(share: float | None, request: "JobRequest", submitted: float) -> str:
+def _format_deadline(
+    share: float | None, request: "JobRequest", forecast: dict[str, Any], submitted: float
+) -> str:
+    """Whether its last deadline holds by its forecast; if not, by how much, and which ones would."""
     from volvelle.cli.moments import format_moment, local_now
+    from volvelle.model.units import format_duration
 
     if request.deadline is None:
         return ""
-    due = submitted + request.deadline.rewards[-1].deadline_seconds
-    kept = "" if share is None else f": kept in {share:.0%} of forecasts"
-    return f"; deadline {format_moment(due, local_now())}{kept}"
+    due, p50, p90 = (
+        submitted + request.deadline.rewards[-1].deadline_seconds,
+        forecast["p50"],
+        forecast["p90"],
+    )
+    text = f"; deadline {format_moment(due, local_now())}"
+    kept = "" if share is None else f"kept in {share:.0%} of forecasts"
+    if p50 is None or p50 <= due:
+        return f"{text}: {kept}" if kept else text
+    late, half, most = (
+        format_duration(math.ceil(seconds))
+        for seconds in (p50 - due, p50 - submitted, (p90 or p50) - submitted)
+    )
+    text += f": missed by {late} (P50){f', {kept}' if kept else ''}"
+    ninth = f", one of {most} by nine of ten" if p90 else ""
+    return f"{text}\na deadline of {half} is kept by half of the forecasts{ninth}"
 
 
 def _print_guarantee(guarantee: dict[str, Any] | None) -> None:

@@ -5,9 +5,12 @@ revoked. A single process exits at once. Of several ranks the leading one picks 
 all of them can exit, and announces it before it begins that iteration.
 """
 
+import os
 import time
 from collections.abc import Mapping
 from functools import cache
+from pathlib import Path
+from typing import NamedTuple
 
 from volvelle.client.control_block import (
     ATTACHED,
@@ -27,11 +30,42 @@ from volvelle.client.control_block import (
     ControlBlock,
 )
 from volvelle.client.metrics import MetricsFile
-from volvelle.client.process_context import ProcessContext
 
 _POLL_SECONDS = 0.001
 _MEAN_OVER_ITERATIONS = 20
 """Iteration time is the mean after the first (warm-up), later an exponential mean over about this many."""
+
+
+class ProcessContext(NamedTuple):
+    """One process of a job, as the agent and the launcher of its ranks set its environment.
+
+    attempt_folder: the attempt's folder on this node; None without a scheduler. rank, ranks: among all
+    processes. checkpoint: the folder of the job's checkpoints, the same for all ranks.
+    """
+
+    attempt_folder: Path | None
+    rank: int
+    ranks: int
+    nodes: int
+    checkpoint: Path | None
+
+    @property
+    def is_leader(self) -> bool:
+        """Whether this is the leading rank, which reports for the job."""
+        return self.rank == 0
+
+    @classmethod
+    def from_environment(cls, environment: Mapping[str, str] = os.environ) -> "ProcessContext":
+        """Read ``environment``: the launcher's RANK and WORLD_SIZE, else one process on each node."""
+        folder, checkpoint = environment.get("VOLVELLE_RUN"), environment.get("VOLVELLE_CHECKPOINT")
+        nodes = int(environment.get("VOLVELLE_NODES", "1"))
+        return cls(
+            attempt_folder=Path(folder) if folder else None,
+            rank=int(environment.get("RANK", environment.get("VOLVELLE_NODE_RANK", "0"))),
+            ranks=int(environment.get("WORLD_SIZE", str(nodes))),
+            nodes=nodes,
+            checkpoint=Path(checkpoint) if checkpoint else None,
+        )
 
 
 class Lease:

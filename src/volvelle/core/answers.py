@@ -48,7 +48,9 @@ def _allocate(scheduler: SchedulerState) -> None:
             return
     else:
         view = scheduler.view(s.order[: s.count[JOBS]])
-    asked = f"it was asked at {view.now:g} s about {len(view.jobs)} jobs"
+    asked = (
+        f"it was asked at {view.now:g} s about {len(view.jobs)} job{'s' * (len(view.jobs) != 1)}"
+    )
     with mistakes_of(f"policy {policy.name!r}", asked):
         allocation = policy.allocate(view)
     view.jobs.keep_own()

@@ -115,9 +115,9 @@ def fill(
         if kept > 0.0:
             if least[row] < most[row] and pinned[row] == 0.0:
                 gpu_type = int(result[1, row])
-                extra = max(min(most[row] - kept, free[gpu_type], within), 0.0)
-                if kept + extra + SAME_AMOUNT < most[row]:
-                    extra = np.floor(extra + SAME_AMOUNT)  # a job grows by whole GPUs
+                room, extra = min(free[gpu_type], within), most[row] - kept
+                if room + SAME_AMOUNT < extra:
+                    extra = np.floor(max(room, 0.0) + SAME_AMOUNT)  # a job grows by whole GPUs
                 result[0, row] += extra
                 free[gpu_type] -= extra
                 unserved -= extra

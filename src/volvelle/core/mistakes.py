@@ -27,6 +27,10 @@ _KERNEL_PLACE = re.compile(r'(?:File "|Raised from )(.+?)(?:", line | \()(\d+)')
 """A place as Numba writes it, the innermost first."""
 
 
+_ONE_BY_ONE = ("'JobView' object is not", "truth value of an array")
+"""Errors of an order that takes jobs one by one."""
+
+
 def mistake_in(part: str, error: Exception, asked: str) -> Problem | None:
     """The `Problem` of a user's own ``part`` that raised ``error`` when it was ``asked``.
 
@@ -47,6 +51,8 @@ def mistake_in(part: str, error: Exception, asked: str) -> Problem | None:
             meant = f" (it has {', '.join(known)})"
     if isinstance(error, IndexError) and "jobs[COUNT" in (frames[-1].line or ""):
         meant = "; columns of its own need `columns = 1`, or more, in its class"
+    if any(each in str(error) for each in _ONE_BY_ONE):
+        meant = "; a column is of all jobs: np.where(jobs.gpus > 3, 0.0, 1.0), no if and no loop"
     return Problem(f"{part} failed in {place}: {type(error).__name__}: {error}{meant}", mend=asked)
 
 
@@ -134,15 +140,19 @@ def wrong_answer(part: str, method: Any, wrong: str, *, mend: str) -> Problem:
     return Problem(f"{part} in {_place_of(method)} {wrong}", mend=mend)
 
 
-def check_decision(part: str, method: Any, kernel: Any, kind: Any, mark: Any) -> None:
+def check_decision(
+    part: str, method: Any, kernel: Any, kind: Any, mark: Any, *, allocates: bool
+) -> None:
     """Raise `Problem` where a policy's own ``method`` gave as its ``kernel`` what cannot be called.
 
-    kind: the class of kernels; ``mark``: the kernel decorator's register of functions.
+    kind: the class of kernels; ``mark``: the kernel decorator's register of functions. allocates: it decides
+    in Python where it gives no kernel.
     """
-    if kernel is None or not is_own(method):
+    if not is_own(method) or (kernel is None and allocates):
         return
     if not isinstance(kernel, kind):
-        wrong = f"gave {getattr(kernel, '__name__', type(kernel).__name__)}"
+        given = "nothing" if kernel is None else type(kernel).__name__
+        wrong = f"gave {getattr(kernel, '__name__', given)}"
         raise wrong_answer(part, method, wrong, mend="return Kernel(decide, memory)")
     if not (isinstance(kernel.memory, np.ndarray) and kernel.memory.dtype == np.float64):
         wrong = f"gave {type(kernel.memory).__name__} as its memory"

@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from volvelle.core.facets import ClaimsAmounts, PlacesAllAnew, PlacesBatches, PlacesByLane
-from volvelle.core.forward.advance import refuse
 from volvelle.core.forward.decide import change
 from volvelle.core.forward.gpus import (
     hold_slot,
@@ -16,6 +15,7 @@ from volvelle.core.forward.gpus import (
     take_whole_nodes,
 )
 from volvelle.core.forward.shared_gpus import fullest_with_room
+from volvelle.core.forward.whole_gpus import refuse
 from volvelle.core.lanes import Lane, borrowed
 from volvelle.core.parts import Gang, take_in_turn
 from volvelle.core.scheduler_state import SchedulerState

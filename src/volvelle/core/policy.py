@@ -91,6 +91,8 @@ class Kernel(NamedTuple):
     then called also where there are no jobs.
     learn: called with ``memory`` when a job has ended, its GPU-seconds of service, the GPUs that it requested
     and its own columns, in place of `Policy.learn`, which does it where this returns False.
+    serves_all: whether it gives all gangs what they request where that is there, of one GPU type and without
+    pools, and neither remembers anything nor names a time then. It is not called there, unless several wait.
     """
 
     decide: Callable[[Any, ClusterNow, Any, Any], float]
@@ -101,6 +103,7 @@ class Kernel(NamedTuple):
     yields: bool = False
     learn: Callable[[Any, float, float, Any], bool] | None = None
     names_nodes: bool = False
+    serves_all: bool = False
 
 
 @kernel
@@ -214,6 +217,11 @@ class Policy(JobPart):
     def shares_gpus(self) -> bool:
         """Whether two jobs may hold the same GPUs."""
         return False
+
+    @property
+    def stops_jobs(self) -> bool:
+        """Whether it may take all GPUs of a running job for others, if that may be preempted."""
+        return True
 
     @property
     def chooses_nodes(self) -> bool:

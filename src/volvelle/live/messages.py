@@ -30,6 +30,8 @@ Field = Annotated[int, msgspec.Meta(ge=-(1 << 63), le=(1 << 63) - 1)]
 """A number of a control block, in which jobs write what they want."""
 
 _MAX_METRICS, _MAX_METRIC_NAME = 100, 200
+_HEEDS_SECONDS = 2.0
+"""A script that is stopped sooner may not have begun to heed signals."""
 """Metrics of a job that are kept, and characters of the name of one."""
 
 
@@ -274,10 +276,14 @@ class AttemptEnded(OfAttempt, frozen=True, tag="attempt-ended", kw_only=True):
         """
         return self.outcome is Outcome.STOPPED and self.exit_code in (None, 0, NOT_DONE)
 
-    @property
-    def saved_nothing(self) -> bool:
-        """Whether it was stopped, and its job, which counts no iterations, begins again from its start."""
-        return self.outcome is Outcome.STOPPED and not self.in_order and self.iterations == 0
+    def saved_nothing(self, seconds: float) -> bool | None:
+        """Whether it was stopped, and its job, which counts no iterations, begins again from its start.
+
+        None: a run of so few ``seconds`` has not shown it.
+        """
+        if self.outcome is not Outcome.STOPPED or self.in_order or self.iterations > 0:
+            return False
+        return True if seconds >= _HEEDS_SECONDS else None
 
 
 class UnknownEnded(OfAttempt, frozen=True, tag="unknown-ended", kw_only=True):

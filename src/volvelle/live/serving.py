@@ -62,10 +62,15 @@ class RunningServer:
     joining: str
 
 
-def run_server(config: ServeConfig, on_ready: Callable[[RunningServer], None]) -> None:
+def run_server(
+    config: ServeConfig,
+    on_ready: Callable[[RunningServer], None],
+    at_end: Callable[[Controller], None] = lambda controller: None,
+) -> None:
     """Serve until a signal to stop; jobs run on. ``on_ready`` is called when requests are answered.
 
-    Raises `Problem` if ``config`` cannot be served.
+    at_end: called once none is answered any more, while jobs can still be ended. Raises `Problem` if
+    ``config`` cannot be served.
     """
     sys.setswitchinterval(_SWITCH_SECONDS)
     cluster = config.read_cluster()
@@ -131,6 +136,7 @@ def run_server(config: ServeConfig, on_ready: Callable[[RunningServer], None]) -
                 publish,
                 lambda: controller.health,
             )
+            at_end(controller)
             if failure := controller.health.failure:
                 back = "put the store or a backup back, " if store.loss else ""
                 mend = f"jobs run on; {back}start volvelle serve again, and it takes them over"

@@ -64,19 +64,17 @@ def earned_value(outcomes: Outcomes) -> FloatColumn:
     return np.where(np.isnan(_late(outcomes, last)), np.nan, value)
 
 
-def weighted_miss(
-    outcomes: Outcomes, reward_min: float | None = None, reward_max: float | None = None
-) -> FloatColumn:
+def weighted_miss(outcomes: Outcomes) -> FloatColumn:
     """Each job's term of Chronus' weighted deadline miss rate, 0 to 1.
 
     ``1 - (RW - RW_min) / (RW_max - RW_min)``. Equation 9 is printed without the ``1 -``,
     which is a hit rate; the text and the figures mean the miss rate. A job that earned nothing has
-    ``RW = RW_min``. By default RW_max is the largest value any job declares and RW_min a hundredth
+    ``RW = RW_min``. RW_max is the largest value any job declares and RW_min a hundredth
     of it, the proportion of the paper's 100 and 1.
     """
     steps = _reward_steps(outcomes)
-    most = float(steps.value.max(initial=0.0)) if reward_max is None else reward_max
-    least = most * _FLOOR if reward_min is None else reward_min
+    most = float(steps.value.max(initial=0.0))
+    least = most * _FLOOR
     earned = np.clip(earned_value(outcomes), least, most)
     return 1.0 - per_job.ratio(earned - least, np.full(len(outcomes), most - least))
 

@@ -37,7 +37,7 @@ class FairShare(StrEnum):
 
 
 def rho(outcomes: Outcomes, share: FairShare = FairShare.SHARE) -> FloatColumn:
-    """Finish-time fairness (Shockwave, section 2.1): above 1 the job was served unfairly."""
+    """Completion time over that on a fair share of the cluster, above 1 unfair (Shockwave, section 2.1)."""
     return per_job.ratio(per_job.jct(outcomes), egalitarian_seconds(outcomes, share))
 
 

@@ -3,6 +3,7 @@
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from html import escape
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,25 @@ from volvelle.live.job_request import JobRequest
 from volvelle.live.status.view import JobStatusView, NodeStatusView
 from volvelle.model.problems import Problem
 from volvelle.notebook.records import Record, Rows, record_of
+
+
+@dataclass(frozen=True, repr=False)
+class Explanation:
+    """The answer to `Server.why`: shown as sentences, with the fields of ``record`` as its own."""
+
+    record: Record
+    sentences: tuple[str, ...]
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return getattr(self.record, name)
+
+    def __repr__(self) -> str:
+        return "\n".join(self.sentences)
+
+    def _repr_html_(self) -> str:
+        return "".join(f"<p>{escape(one)}</p>" for one in self.sentences)
 
 
 @dataclass(frozen=True, repr=False)
@@ -58,9 +78,14 @@ class Server:
         """The nodes: their states, free GPUs and jobs (``volvelle nodes``)."""
         return Rows.of(NodeStatusView, self.client.get("/v1/nodes")["nodes"])
 
-    def why(self, job: int | str) -> Record:
+    def why(self, job: int | str) -> Explanation:
         """Why a job waits, or how it ended; and what would help it (``volvelle why``)."""
-        return record_of(JobExplanation, self.client.get(f"{self._path(job)}/why"))
+        from volvelle.cli.explaining import explained  # noqa: PLC0415 - the commands' words, late
+        from volvelle.cli.moments import local_now  # noqa: PLC0415
+
+        found = self.client.get(f"{self._path(job)}/why")
+        said = explained(found, lambda: self.client.get("/v1/session")["titles"], local_now())
+        return Explanation(record_of(JobExplanation, found), tuple(said))
 
     def change(self, job: int | str, **values: Any) -> Record:
         """Declare attributes of a waiting job anew, as in ``priority=5``; the job (``volvelle change``)."""

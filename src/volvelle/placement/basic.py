@@ -1,4 +1,4 @@
-"""The first placements: only counting, first free, consolidated."""
+"""Placements by the free GPUs of nodes: only counting, first free, most free, consolidated."""
 
 from collections.abc import Callable
 from typing import ClassVar
@@ -6,6 +6,7 @@ from typing import ClassVar
 import numpy as np
 
 from volvelle.core.compiled import kernel
+from volvelle.core.facets import PlacesAnew
 from volvelle.core.forward.free_nodes import ANY, MANY, bit_of, counts_of, first_node
 from volvelle.core.parts import Placement, placements, take_in_turn
 from volvelle.core.resources import Resources
@@ -103,3 +104,68 @@ def consolidate(free: IntColumn, gpus: int) -> IntColumn:
     taken[emptiest[:whole]] = there[:whole]
     taken[emptiest[max(whole, int(np.argmax(there == fits)))]] = rests[whole]
     return taken
+
+
+@placements.register
+class ConsolidatedStrict(Placement):
+    """The fewest nodes the gang could ever stand on, or wait for them.
+
+    The other reading of Blox' consolidated placement (Philly's, before it relaxes locality). The fewest nodes
+    are counted over the nodes of the GPU type that take jobs, as if all were empty; GPUs that a job waits for
+    may stay idle meanwhile.
+    """
+
+    name: ClassVar[str] = "consolidated-strict"
+    source: ClassVar[str] = "Blox (EuroSys'24) section 4.3; Philly (ATC'19)"
+
+    def may_spread(self, gpus: int, largest: int) -> bool:
+        """It waits."""
+        return False
+
+    def choose(self, free: IntColumn, gpus: int, resources: Resources) -> IntColumn | None:
+        """As `consolidate`, where that takes no node too many."""
+        return consolidate_or_wait(free, gpus, resources)
+
+
+def consolidate_or_wait(free: IntColumn, gpus: int, resources: Resources) -> IntColumn | None:
+    """GPUs on the fewest nodes that could hold ``gpus`` when empty; None where they are taken."""
+    taken = consolidate(free, gpus)
+    if np.count_nonzero(taken) > fewest_nodes(free, gpus, resources):
+        return None
+    return taken
+
+
+def fewest_nodes(free: IntColumn, gpus: int, resources: Resources) -> int:
+    """How many nodes of the type that ``free`` offers hold ``gpus`` GPUs when nobody else is there."""
+    sizes = np.sort(_sizes(free, resources))[::-1]
+    return int(np.searchsorted(np.cumsum(sizes), gpus)) + 1
+
+
+def largest_node(free: IntColumn, resources: Resources) -> int:
+    """GPUs of the largest node of the type that ``free`` offers, where that takes jobs."""
+    return int(_sizes(free, resources).max(initial=1))
+
+
+def _sizes(free: IntColumn, resources: Resources) -> IntColumn:
+    """GPUs of each node of the type that ``free`` offers."""
+    gpu_type = resources.node_type[int(np.argmax(free))]
+    usable = resources.schedulable & (resources.node_type == gpu_type)
+    sizes: IntColumn = np.diff(resources.first_slot)[usable]
+    return sizes
+
+
+@placements.register
+class MostFree(Placement, PlacesAnew):
+    """The nodes with the most free GPUs first, of equals the first.
+
+    Wide jobs get whole nodes, narrow ones an emptier node than they need, so that later ones find less room
+    together: the baselines of Pollux' simulator. A job that gets fewer GPUs is placed anew too, rather than
+    on some of its own.
+    """
+
+    name: ClassVar[str] = "most-free"
+    source: ClassVar[str] = "Pollux (OSDI'21), simulator of the artifact"
+
+    def choose(self, free: IntColumn, gpus: int, resources: Resources) -> IntColumn | None:
+        """Take the emptiest nodes whole until the rest fits on one."""
+        return take_in_turn(free, np.argsort(-free, kind="stable"), gpus)

@@ -53,9 +53,14 @@ class EasyBackfill(Policy):
         """Jobs are gangs here."""
         return False
 
+    @property
+    def stops_jobs(self) -> bool:
+        """Running jobs go on."""
+        return False
+
     def kernel(self, *, named: bool) -> Kernel:
         """Keep what runs, start the head jobs that fit, reserve, backfill."""
-        return Kernel(decide, np.zeros(0), rates=False)
+        return Kernel(decide, np.zeros(0), rates=False, serves_all=True)
 
 
 @policies.register
@@ -68,7 +73,7 @@ class ConservativeBackfill(EasyBackfill):
 
     def kernel(self, *, named: bool) -> Kernel:
         """Keep what runs, then start each job that waits, or reserve."""
-        return Kernel(decide_conservatively, np.zeros(0), rates=False)
+        return Kernel(decide_conservatively, np.zeros(0), rates=False, serves_all=True)
 
 
 @kernel

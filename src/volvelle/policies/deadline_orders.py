@@ -74,6 +74,11 @@ class StaticQuotas(DeadlineOrder):
         0.9, description="share of the GPUs for jobs with deadlines"
     )
 
+    @property
+    def stops_jobs(self) -> bool:
+        """Running jobs go on."""
+        return False
+
     def kernel(self, *, named: bool) -> Kernel:
         """Running jobs go on; in each queue the first start, as far as its quota goes."""
         quotas = np.array([self.deadlines, 1.0 - self.deadlines])

@@ -35,6 +35,11 @@ class MaxMin(Policy):
 
     weighted: bool = Field(False, description="shares in proportion to the jobs' weights")
 
+    @property
+    def stops_jobs(self) -> bool:
+        """Running jobs keep their least."""
+        return False
+
     def kernel(self, *, named: bool) -> Kernel:
         """Minimum shares in order, then water-filling within each GPU type."""
         return Kernel(decide, np.array([float(self.weighted)]), rates=False)

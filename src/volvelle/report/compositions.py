@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from volvelle.core.parts import estimators
 from volvelle.core.policy import Policy, policies
 from volvelle.metrics import series
 from volvelle.metrics.catalogue import read_objective
@@ -14,7 +15,7 @@ from volvelle.metrics.summary import figure
 from volvelle.model.arrays import distinct
 from volvelle.model.problems import Problem
 from volvelle.report.grid import Grid, GridRun
-from volvelle.report.sentences import PartOfTheLoad
+from volvelle.report.sentences import Durations, PartOfTheLoad
 from volvelle.report.table import finished_jobs
 
 _LONG = 300.0  # seconds; records with shorter mean waits are left as they are
@@ -83,10 +84,16 @@ class Composition:
         return self.mean(_resized)
 
     @property
-    def needs_durations(self) -> bool:
-        """Whether its policy reads how long jobs take."""
+    def durations(self) -> Durations:
+        """The knowledge that it needs of how long jobs take; ``exact`` has none but a simulation."""
         policy = self._policy
-        return policy is None or policy.needs_durations
+        if self.is_recorded or (policy is not None and not policy.needs_durations):
+            return "none"
+        try:
+            estimator = estimators.make(self.runs[0].parts.get("estimator", "oracle"))
+        except Problem:  # of another installation
+            return "exact"
+        return "exact" if estimator.needs_truth else "estimated"
 
     @property
     def preempts(self) -> bool:

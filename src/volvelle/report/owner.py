@@ -39,7 +39,8 @@ def in_short(
     Before them it is said where the trace seems to hold a part of the load.
 
     The first are of the run that the others are held against (`baseline`), the last of the one with
-    the least mean completion time. ``price``: of a GPU-hour.
+    the least mean completion time, among those that need nothing that a cluster does not know where one of
+    these betters the baseline. ``price``: of a GPU-hour.
     """
     if len(grid.rates) > 1 or (len(grid.labels) < 2 and price is None):
         return ()
@@ -61,12 +62,21 @@ def _told(
     yield WaitingCost(now.label, now.mean(_waited) / _DAY, mean, beside_waits, price)
     if len(judged) < 2:
         return
-    best = min(judged, key=lambda one: one.figure("jct:mean"))
-    times = best.figure("jct:mean"), now.figure("jct:mean")
-    yield BestChange(best.label, best.mean(_mean_wait), times[0], now.label, mean, times[1])
-    if not same(*times):
+    times = {one.label: one.figure("jct:mean") for one in judged}
+    before = times[now.label]
+    quickest = best = min(judged, key=lambda one: times[one.label])
+    if quickest.durations == "exact" != now.durations:
+        able = [one for one in judged if one.durations != "exact"]
+        first = min(able, key=lambda one: times[one.label])
+        if times[first.label] < before and not same(times[first.label], before):
+            best = first
+    after = times[best.label]
+    yield BestChange(best.label, best.mean(_mean_wait), after, now.label, mean, before)
+    if not same(after, before):
+        quicker = times[quickest.label] < after and not same(times[quickest.label], after)
+        known = (quickest.label, times[quickest.label]) if quicker else None
         preempts = best.figure("preemptions:mean")
-        yield Needs(best.label, best.needs_durations, preempts, best.resized)
+        yield Needs(best.label, best.durations, preempts, best.resized, known)
 
 
 def _span(outcomes: Outcomes) -> tuple[float, float]:

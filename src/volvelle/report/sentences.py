@@ -2,8 +2,8 @@
 against the runs.
 """
 
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import Literal, NamedTuple
 
 from volvelle.metrics.catalogue import metrics
 from volvelle.metrics.outcomes import RECORDED
@@ -135,43 +135,57 @@ class BestChange(NamedTuple):
         )
 
 
+Durations = Literal["none", "estimated", "exact"]
+"""The knowledge of how long jobs take that a run goes by."""
+
+_KNOWS: Mapping[Durations, str] = {
+    "none": "needs no known durations",
+    "estimated": "goes by estimates of how long jobs take",
+    "exact": "has to know how long jobs take",
+}
+
+
 class Needs(NamedTuple):
     """The needs of ``run``: known durations, how often it takes a job's GPUs away, elastic jobs.
 
-    resized: share of the jobs that held another number of GPUs than they ask for, 0 to 1.
+    resized: share of the jobs that held another number of GPUs than they ask for, 0 to 1. known: the run with
+    the least mean completion time where durations are known exactly, and that time, if it is less.
     """
 
     run: str
-    durations: bool
+    durations: Durations
     preemptions: float
     resized: float
+    known: tuple[str, float] | None = None
 
     def __str__(self) -> str:
-        knows = "has to know how long jobs take" if self.durations else "needs no known durations"
         often = f"preempts {format_cell(self.preemptions)} times a job on average"
-        said = f"{self.run} {knows} and {often if self.preemptions else 'never preempts a job'}"
-        if not self.resized:
+        often = often if self.preemptions else "never preempts a job"
+        said = f"{self.run} {_KNOWS[self.durations]} and {often}"
+        if self.resized:
+            share = format_cell(100.0 * self.resized, "%")
+            said += (
+                f"; {share} of the jobs are elastic: they hold more or fewer GPUs than asked for"
+            )
+        if self.known is None:
             return f"{said}."
-        share = format_cell(100.0 * self.resized, "%")
-        return (
-            f"{said}; {share} of the jobs are elastic: they hold more or fewer GPUs than asked for."
-        )
+        quicker, jct = self.known
+        jct_said = format_cell(jct, "s")
+        return f"{said}. If it were known how long jobs take, {quicker} would finish them after {jct_said}."
 
 
 class Without(NamedTuple):
-    """``run`` has the best mean completion time of those that do without what the best one needs."""
+    """``run`` has the best mean completion time of those that do not preempt."""
 
     run: str
-    durations: bool
     figure: float
     baseline: str
     of_baseline: float
 
     def __str__(self) -> str:
-        lacking = "knowing how long jobs take" if self.durations else "preempting"
         less = change(self.figure, self.of_baseline)
         return (
-            f"Without {lacking}, {self.run} is best for the mean completion time: "
+            f"Without preempting, {self.run} is best for the mean completion time: "
             f"{format_cell(self.figure, 's')}, {less} than {under(self.baseline)}."
         )
 

@@ -93,10 +93,8 @@ def _judged(
     quickest = min(judged, key=lambda one: one.figure("jct:mean"))
     if same(quickest.figure("jct:mean"), baseline.figure("jct:mean")):
         return
-    if quickest.needs_durations:
-        yield from _without([one for one in judged if not one.needs_durations], baseline, True)
     if quickest.preempts:
-        yield from _without([one for one in judged if not one.preempts], baseline, False)
+        yield from _without_preempting(judged, baseline)
     yield _loses(quickest, baseline)
     hours = quickest.gpu_hours, baseline.gpu_hours
     if price is not None or not same(*hours):
@@ -108,15 +106,14 @@ def _judged(
         yield Draws(quickest.label, drawn[0], baseline.label, drawn[1], known)
 
 
-def _without(
-    those: Sequence[Composition], baseline: Composition, durations: bool
-) -> Iterator[Without]:
+def _without_preempting(judged: Sequence[Composition], baseline: Composition) -> Iterator[Without]:
+    those = [one for one in judged if not one.preempts]
     if not those:
         return
     best = min(those, key=lambda one: one.figure("jct:mean"))
     figure, before = best.figure("jct:mean"), baseline.figure("jct:mean")
     if figure < before and not same(figure, before):
-        yield Without(best.label, durations, figure, baseline.label, before)
+        yield Without(best.label, figure, baseline.label, before)
 
 
 def _loses(run: Composition, baseline: Composition) -> Loses:

@@ -17,22 +17,27 @@ from volvelle.core.events import JobCancelled, JobFinished
 from volvelle.core.forecast import Forecast
 from volvelle.core.fork import Fork
 from volvelle.core.log import Batch, Submission
-from volvelle.core.play_out import can_play_out, machine_code_knows, rules_ahead
 from volvelle.core.scheduler import Scheduler
 from volvelle.core.state import (
+    ASKED,
+    COME,
     CONCLUDED,
     FINISHED,
     INFINITY,
     LIMIT,
     LOG_FULL,
+    NEVER,
     NEWCOMERS_CAME,
     NODE_AT,
     OBJECT,
     PLACE,
+    QUEUED,
     ROWS_FULL,
     THROUGH,
     TIMED_OUT,
+    Rules,
 )
+from volvelle.core.view import JobView
 from volvelle.estimate.corrections import SHARES
 from volvelle.estimate.likeness import ARRIVALS_SECONDS, Observed, believed_service
 from volvelle.estimate.told import ToldTimes
@@ -153,10 +158,10 @@ def run_and_predict(world: World) -> FloatColumn | None:
     """
     scheduler, s = world.scheduler, world.scheduler.state
     admits_all = s.clock[LIMIT] == INFINITY and scheduler.admissions.prepared
-    if not can_play_out(scheduler) or not admits_all or s.clock[NODE_AT] < INFINITY:
+    if not _can_play_out(scheduler) or not admits_all or s.clock[NODE_AT] < INFINITY:
         return None
     truly_asked = s.arrivals[PLACE["truly_asked"]]
-    if truly_asked.any() or not machine_code_knows(s.arrivals):
+    if truly_asked.any() or not _machine_code_knows(s.arrivals):
         return None
     from volvelle.core.machine import Machine  # noqa: PLC0415 - loads llvmlite
 
@@ -168,12 +173,52 @@ def run_and_predict(world: World) -> FloatColumn | None:
         ahead = scheduler.state.copy()
         ahead.arrivals, ahead.verdict = scheduler.state.arrivals[:, :0], np.zeros(0, dtype=np.int64)
         rules = scheduler.rules
-        why = machine.foresee(Machine(ahead), rules, rules_ahead(scheduler), predicted, known)
+        why = machine.foresee(Machine(ahead), rules, _rules_ahead(scheduler), predicted, known)
         if why == ROWS_FULL:
             scheduler.grow(ROWS_FULL)
         world.hand_over()
     assert why == THROUGH, "machine code asked nobody"
     return predicted
+
+
+def _can_play_out(scheduler: Scheduler) -> bool:
+    """Whether machine code knows all that decides how jobs go on, and asks no part in Python."""
+    rules, s = scheduler.rules, scheduler.state
+    if not s.compiled or rules.yields or ASKED in (rules.decides, rules.places):
+        return False
+    parts = scheduler.composition
+    if (
+        rules.learns
+        or rules.notes
+        or scheduler.admissions.dependents.blocked
+        or rules.divides
+        or parts.reports_every is not None
+        or scheduler.cluster.changes
+    ):
+        return False
+    if parts.admission.limit(0.0) is None:
+        return False
+    queued = s.count[COME] > s.count[QUEUED]
+    if queued and (scheduler.admissions.arrival is None or not scheduler.admissions.prepared):
+        return False  # what is believed of them is not in the table of arrivals
+    jobs, here = JobView(s, scheduler.now), s.arrivals[:, s.count[QUEUED] : s.count[COME]]
+    if jobs.column("pinned").any() or jobs.column("time_limit").any():
+        return False
+    asked = np.isnan(jobs.column("unit_rate")) & (jobs.column("table") < 0.0)
+    return not asked.any() and _machine_code_knows(here)
+
+
+def _machine_code_knows(arrivals: FloatColumn) -> bool:
+    """Whether machine code knows all that is believed to happen to these jobs, columns of arrivals."""
+    asked = np.isnan(arrivals[PLACE["unit_rate"]]) & (arrivals[PLACE["table"]] < 0.0)
+    return not (asked.any() or arrivals[PLACE["time_limit"]].any())
+
+
+def _rules_ahead(scheduler: Scheduler) -> Rules:
+    """The rules under which machine code plays out what ``scheduler`` believes."""
+    return scheduler.rules._replace(
+        simulated=True, tick=0.0, admits=False, logs=False, pauses=NEVER
+    )
 
 
 def write_predictions(refreshed: Iterable[Refreshed], ids: list[str], path: Path) -> None:

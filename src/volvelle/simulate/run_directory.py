@@ -166,7 +166,10 @@ def prepare(directory: Path, marker: str = RECORD) -> None:
         directory.mkdir(parents=True, exist_ok=True)
         strange = [path.name for path in directory.iterdir() if not path.name.endswith(".partial")]
     except OSError as error:
-        raise Problem(f"cannot make {directory}: {error.strerror}", mend="choose another") from None
+        why = error.strerror
+        if isinstance(error, FileNotFoundError):  # as below /proc
+            why = f"{directory.parent} takes no new folders"
+        raise Problem(f"cannot make {directory}: {why}", mend="choose another") from None
     if strange and marker not in strange:
         raise Problem(
             f"{directory} has other files in it ({min(strange)})",

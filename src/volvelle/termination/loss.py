@@ -1,4 +1,4 @@
-"""Loss-based termination (Blox, EuroSys'24, section 5.3).
+"""Termination by epochs, a job's own end, or by loss (Blox, EuroSys'24, section 5.3).
 
 Users ask for more epochs than their models need: around 75 % of Philly's jobs come within 0.1 % of their
 lowest loss after 40 % of their epochs (Jeon et al., ATC'19, as quoted there). A job ends once its loss is
@@ -17,6 +17,13 @@ from pydantic import Field
 from volvelle.core.parts import Termination, terminations
 from volvelle.core.policy import Period
 from volvelle.model.job import JobSpec
+
+
+@terminations.register
+class Completion(Termination):
+    """A job ends when all its work is done."""
+
+    name: ClassVar[str] = "completion"
 
 
 @terminations.register

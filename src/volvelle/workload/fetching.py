@@ -77,9 +77,9 @@ Progress = Callable[[int, int | None], None]
 """Callback with the bytes that have come, and with their final number where it is known."""
 
 
-def published_traces(catalogue: Path | None = None) -> dict[str, PublishedTrace]:
+def published_traces() -> dict[str, PublishedTrace]:
     """The traces of the catalogue by name; ``base`` there is the beginning of a trace's addresses."""
-    written = read_toml(catalogue or CATALOGUE)
+    written = read_toml(CATALOGUE)
     for trace in written.values():
         base = trace.pop("base", "")
         for file in trace["files"]:

@@ -151,6 +151,11 @@ def _guessed(
             f"{name} is a TOML file, not a table of jobs",
             mend=f"if it describes an experiment: --config {sample.path}; a cluster: --cluster {sample.path}",
         )
+    if sample.path.suffix.lower() == ".py":
+        raise Problem(
+            f"{name} is a Python file, not a table of jobs",
+            mend=f"if it has a policy: --policy {sample.path}; a generator: --generate {sample.path}",
+        )
     if sample.binary:
         raise Problem(f"{name} is no text file", mend="give a CSV, JSON, .gz or Parquet file")
     words = set(sample.lines[0].lower().replace("|", " ").split())

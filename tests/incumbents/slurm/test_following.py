@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 from volvelle.incumbents.attach.accuracy import Accuracy, Told
 from volvelle.incumbents.attach.follow import Attached, Follower
 from volvelle.incumbents.attach.listing import summary
-from volvelle.incumbents.attach.run_times import RunTimes
-from volvelle.incumbents.attach.survival import Curve
+from volvelle.incumbents.attach.run_times import Curve, RunTimes
 from volvelle.incumbents.slurm.attach import incumbent
 from volvelle.incumbents.slurm.site import Config, Job, Partition, Qos, Site, Snapshot
 

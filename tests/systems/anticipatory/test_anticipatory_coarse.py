@@ -20,7 +20,7 @@ from volvelle.model.job import Job
 from volvelle.model.overheads import Overheads
 from volvelle.model.problems import Problem
 from volvelle.simulate.run import Setting, simulate
-from volvelle.systems.anticipatory import coarse, lending, memory
+from volvelle.systems.anticipatory import coarse, kinds, memory
 from volvelle.systems.anticipatory.coarse import Anticipatory
 from volvelle.testing.scenario import Scenario, happen, linear_job
 from volvelle.workload.workload import Workload
@@ -96,7 +96,7 @@ def test_machine_code_decides_as_its_plain_twin(workload: tuple[Cluster, list[Jo
     compiled = run(policy, *workload)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(policy_module, "over_all", lambda decide: vars(over_all(decide))["py_func"])
-        patch.setattr(coarse, "kinds_of", lending.kinds_of.py_func)
+        patch.setattr(coarse, "kinds_of", kinds.kinds_of.py_func)
         plain = run(policy, *workload)
     np.testing.assert_array_equal(compiled.first_start, plain.first_start)
     np.testing.assert_array_equal(compiled.finish, plain.finish)

@@ -9,9 +9,8 @@ from fake_cluster import ControllerHarness, OpenFakeExecutor, wait_for
 from test_controller import submit
 
 from volvelle.client.control_block import ControlBlock
-from volvelle.client.lease import Lease
+from volvelle.client.lease import Lease, ProcessContext
 from volvelle.client.pollux import Tunable
-from volvelle.client.process_context import ProcessContext
 from volvelle.core.events import TrainingReported
 from volvelle.live.agent.folders import AttemptFolder
 from volvelle.live.agent.progress import ProgressReader
@@ -56,7 +55,7 @@ def tell(harness: ControllerHarness, number: int, batch_size: int, **more: Any) 
 
 
 def sent(harness: ControllerHarness) -> list[Order]:
-    opened = harness.controller._open_executor
+    opened = harness.controller._loop.executor
     assert isinstance(opened, OpenFakeExecutor)
     return opened.sent
 

@@ -21,9 +21,9 @@ from volvelle.plan.plan import Plan, Window
 from volvelle.simulate.run import simulate
 from volvelle.simulate.world import World
 from volvelle.systems.shockwave import policy as shockwave
+from volvelle.systems.shockwave.policy import by_priority
 from volvelle.systems.shockwave.rounds import RoundJobs, RoundShare, share_rounds
 from volvelle.systems.shockwave.run_times import RunTimes, seconds_of, work_after
-from volvelle.systems.shockwave.sequence import by_priority
 from volvelle.systems.shockwave.welfare import (
     contention,
     count_jobs,

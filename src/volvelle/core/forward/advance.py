@@ -11,7 +11,7 @@ arrays and `advance` is called again; the phase says where it goes on.
 
 from volvelle.core.compiled import kernel
 from volvelle.core.forward.classes import count_left
-from volvelle.core.forward.decide import change, decide_by_order
+from volvelle.core.forward.decide import change, decide_by_order, serve_the_last
 from volvelle.core.forward.expected import next_expected, take_expected
 from volvelle.core.forward.gpus import keep_in_mind, place, place_as_named, release
 from volvelle.core.forward.jobs import (
@@ -35,11 +35,11 @@ from volvelle.core.forward.moments import (
 )
 from volvelle.core.forward.running import list_served
 from volvelle.core.forward.waiting import wait
+from volvelle.core.forward.whole_gpus import cut_to_names, refuse
 from volvelle.core.state import *
 from volvelle.model.tolerances import SAME_AMOUNT
 
 _NUMBER, _SUBMIT, _GPUS = PLACE["number"], PLACE["submit"], PLACE["gpus"]
-_PLACEMENT = int(Reason.PLACEMENT)
 
 
 @kernel
@@ -108,7 +108,7 @@ def advance(s: State, rules: Rules, until: float, moments: int) -> int:  # noqa:
                 clock[DECIDED] = clock[NOW]
                 if rules.decides == ORDER:
                     settled = decide_by_order(s, rules, clock[NOW], settled)
-                else:
+                elif not rules.serves_all or not serve_the_last(s):
                     if not rules.grouped:
                         list_rows(s)
                     if rules.decides == ASKED or not _ask_kernel(s, rules):
@@ -116,6 +116,7 @@ def advance(s: State, rules: Rules, until: float, moments: int) -> int:  # noqa:
         if count[PHASE] == PLACING:
             count[PHASE] = COMMIT
             if rules.places != COUNTED and count[CHANGED] > 0:
+                settled = cut_to_names(s, rules) and settled
                 release_changed(s)
                 if rules.places == ASKED:
                     return ASK_PLACEMENT
@@ -277,14 +278,6 @@ def release_changed(s: State) -> None:
         if s.jobs.held[row] > 0.0:
             end = keep_in_mind(s, row, end)
             release(s, row)
-
-
-@kernel
-def refuse(s: State, row: int) -> None:
-    """The placement finds no room for the job in ``row``: it gets nothing."""
-    s.jobs.target[row] = 0.0
-    s.jobs.target_type[row] = -1.0
-    s.jobs.reason[row] = _PLACEMENT
 
 
 @kernel

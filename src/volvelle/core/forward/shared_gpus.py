@@ -8,13 +8,24 @@ order.
 from volvelle.core.compiled import kernel
 from volvelle.core.state import *
 
-_WHOLE = 1_000_000_000
+WHOLE = 1_000_000_000
 
 
 @kernel
-def _part(s: State, row: int) -> int:
+def part_of(s: State, row: int) -> int:
     """Billionths of a GPU that the job in ``row`` holds, rounded down: seven sevenths fit on a GPU."""
-    return max(int(s.jobs.gpus[row] * _WHOLE), 1)
+    return max(int(s.jobs.gpus[row] * WHOLE), 1)
+
+
+@kernel
+def parts_are_named(s: State, rules: Rules) -> bool:
+    """Whether a job holds a part of a GPU by name, or gets one by the decision."""
+    if rules.places == COUNTED:
+        return False
+    named = s.count[SHARED_GPUS] > 0
+    for i in range(s.count[CHANGED]):
+        named = named or s.jobs.gpus[s.changed[i]] < 1.0
+    return bool(named)
 
 
 @kernel
@@ -28,7 +39,7 @@ def take_part(s: State, row: int, slot: int) -> None:
         slots.sharing[s.count[SHARED_GPUS]] = slot
         s.count[SHARED_GPUS] += 1
         s.nodes.free[slots.node[slot]] -= 1
-    slots.shared[slot] += _part(s, row)
+    slots.shared[slot] += part_of(s, row)
     s.jobs.slot[row] = slot
 
 
@@ -36,7 +47,7 @@ def take_part(s: State, row: int, slot: int) -> None:
 def leave_part(s: State, row: int, slot: int) -> None:
     """Let the job in ``row`` hold its part of ``slot`` no more."""
     slots = s.slots
-    slots.shared[slot] -= _part(s, row)
+    slots.shared[slot] -= part_of(s, row)
     if slots.shared[slot] > 0:
         return
     slots.owner[slot] = -1
@@ -54,11 +65,11 @@ def fullest_with_room(s: State, row: int, gpu_type: int) -> int:
 
     This is the best fit, and whole GPUs stay free for jobs that need them. Of equals it is the first.
     """
-    slots, part, best = s.slots, _part(s, row), -1
+    slots, part, best = s.slots, part_of(s, row), -1
     for i in range(s.count[SHARED_GPUS]):
         slot = slots.sharing[i]
         node, taken = slots.node[slot], slots.shared[slot]
-        if s.nodes.type[node] != gpu_type or s.nodes.up[node] != 1 or taken + part > _WHOLE:
+        if s.nodes.type[node] != gpu_type or s.nodes.up[node] != 1 or taken + part > WHOLE:
             continue
         if best < 0 or taken > slots.shared[best] or (taken == slots.shared[best] and slot < best):
             best = slot

@@ -107,7 +107,8 @@ COLUMNS: Final = len(Jobs.float_columns)
 class Classes(StateTable):
     """Jobs that need the same.
 
-    first: the row of the first of them that waits. next: another class of the same pool.
+    first: the row of the first of them that waits. next: another class of the same pool. only: the one GPU
+    type of ``types``, negative where these are several.
     """
 
     least: Floats
@@ -116,6 +117,7 @@ class Classes(StateTable):
     pool: Floats
     first: Ints
     next: Ints
+    only: Ints
 
 
 class Tournament(StateTable):
@@ -185,13 +187,15 @@ class Releases(StateTable):
 class Types(StateTable):
     """GPUs by type: that take jobs, that jobs hold, and that are left during a decision.
 
-    offered: free by name, on nodes that take jobs. sizes: of its nodes, as bits. tree, leaves: where its tree
-    of `FreeNodes` begins, and places of leaves in it.
+    first_key: of jobs that wait (`volvelle.core.forward.classes.note_first_keys`). offered: free by name, on
+    nodes that take jobs. sizes: of its nodes, as bits. tree, leaves: where its tree of `FreeNodes` begins,
+    and places of leaves in it.
     """
 
     capacity: Floats
     used: Floats
     free: Floats
+    first_key: Floats
     offered: Ints
     sizes: Ints
     tree: Ints
@@ -249,6 +253,7 @@ class Slots(StateTable):
     The owner of a GPU of which jobs hold parts is `SHARED`. free_at: when it is free in fact. old: slots
     given up in a decision. shared: billionths of it that jobs hold. sharing: a list of those that are shared.
     named_row, named_node, named_gpus: a list of what a policy that chooses nodes gives to the job in a row.
+    foreseen: billionths of it that jobs will hold, while a decision is cut to what can be named.
     """
 
     free_at: Floats
@@ -261,6 +266,7 @@ class Slots(StateTable):
     named_row: Ints
     named_node: Ints
     named_gpus: Ints
+    foreseen: Ints
 
 
 SHARED: Final = -2

@@ -81,9 +81,10 @@ export function explanation(found, apply) {
   const more = found.ahead.length > 20 ? `and ${found.ahead.length - 20} more` : "";
   const rows = found.changes.map((change) => h("tr", {}, h("th", { scope: "row" }, `With ${change.what}`), h("td", {}, moment(change.start)), h("td", {}, moment(change.p50)), h("td", {}, change.sooner ? `${duration(change.sooner)} sooner` : ""), h("td", {}, apply(change))));
   const reason = reasonOf({ state: found.job.state, reason: found.reason }) || `it is ${found.job.state}`;
-  const after = found.after ?? null, said = new RegExp(`\\bjobs? .*\\b${after}\\b`).test(reason);
+  const after = found.after.filter((one) => !new RegExp(`\\bjobs? .*\\b${one}\\b`).test(reason));
   return [
-    h("p", {}, linked(reason), after === null || said ? null : [" ", linked(`it waits for the end of job ${after}`)]),
+    h("p", {}, linked(reason), after.length ? [" ", linked(`it waits for the ${after.length > 1 ? "ends of jobs" : "end of job"} ${after.join(", ")}`)] : null),
+    ...found.notices.map((said) => h("p", {}, linked(said))),
     found.ahead.length ? h("p", {}, `${counted(found.ahead.length, "job")} ${found.ahead.length === 1 ? "waits" : "wait"} before it: `, ahead, more) : null,
     rows.length ? h("div", { class: "table", tabIndex: 0, role: "region", "aria-label": "What would help" }, h("table", {},
       h("thead", {}, h("tr", {}, ["What would help", "Start", "Finish", "", ""].map((name) => (name ? h("th", { scope: "col" }, name) : h("td"))))), h("tbody", {}, rows))) : null,

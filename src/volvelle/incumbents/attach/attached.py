@@ -261,7 +261,7 @@ class AttachedCluster:
 
     def suggest(self, job: JobStatusView) -> Suggestions:
         """None: what would help is for the site's operators to change (``volvelle attach what-if``)."""
-        return Suggestions((), None, True)
+        return Suggestions((), (), True)
 
     def absence(self, node: str) -> str:
         """Empty: its nodes have no agents."""

@@ -10,7 +10,7 @@ number that a controller gave twice (it lost its state) is another job.
 """
 
 from bisect import bisect_left
-from collections import deque
+from collections import defaultdict, deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import log2
@@ -20,7 +20,6 @@ from volvelle.estimate.likeness import ARRIVALS_SECONDS, Observed
 from volvelle.estimate.told import ToldTimes
 from volvelle.incumbents.attach.accuracy import Accuracy, Told
 from volvelle.incumbents.attach.incumbent import Incumbent, Job, SiteT, SnapshotT
-from volvelle.incumbents.attach.queue_waits import QueueWaits
 from volvelle.incumbents.attach.run_times import RunTimes
 
 _BY_THEMSELVES = frozenset(("COMPLETED", "FAILED", "TIMEOUT", "OUT_OF_MEMORY"))
@@ -36,6 +35,28 @@ _FOLLOWED = 1000
 _STEPS = 8
 """Times are alike within the eighth part of an octave."""
 _Alike = tuple[object, ...]
+
+
+_LATEST = 20
+"""Starts of a queue that are averaged (a moving average a queue, as Kueue's users propose)."""
+
+
+class QueueWaits:
+    """Naive starts: a job waits as long as the latest of its queue did, on average, in seconds."""
+
+    def __init__(self) -> None:
+        self._waits: dict[str, deque[float]] = defaultdict(lambda: deque(maxlen=_LATEST))
+
+    def started(self, job: Job, start: float) -> None:
+        """A job started."""
+        self._waits[job.queue].append(max(start - (job.eligible or job.submit), 0.0))
+
+    def start(self, job: Job, now: float) -> float | None:
+        """The start of a job that waits, at once where it is overdue; None before any other started."""
+        waits = self._waits.get(job.queue)
+        if not waits:
+            return None
+        return max((job.eligible or job.submit) + sum(waits) / len(waits), now)
 
 
 @dataclass

@@ -19,8 +19,12 @@ from volvelle.live.agent.launch import UPLOADED, free_port, job_folder, prepare_
 from volvelle.live.agent.logs import log_sizes, read_log
 from volvelle.live.agent.node_condition import disk_problem
 from volvelle.live.agent.node_lease import NodeLease
-from volvelle.live.agent.past_ends import past_ends
-from volvelle.live.agent.processes import kill_all_below, kill_remaining
+from volvelle.live.agent.processes import (
+    kill_all_below,
+    kill_remaining,
+    seconds_ago,
+    since_boot,
+)
 from volvelle.live.agent.retention_clock import RetentionClock
 from volvelle.live.agent.task_runner import TaskRunner
 from volvelle.live.agent.upload_fetcher import UploadFetcher
@@ -253,7 +257,7 @@ class NodeAgent:
 
     async def _send_ends(self, numbers: Iterable[int]) -> None:
         """Answer a server whose store was set back, in a thread as there may be many folders."""
-        ends = await asyncio.to_thread(past_ends, self._folder, numbers)
+        ends = await asyncio.to_thread(_past_ends, self._folder, numbers)
         self._connection.send(wire.PastEnds(ends))
 
     async def _send_logs(self, request: wire.ListLogs | wire.ReadLog) -> None:
@@ -351,3 +355,17 @@ async def run_agent(
         except* RefusedError as refusals:
             raise refusals.exceptions[0] from None
         return free
+
+
+def _past_ends(folder: AgentFolder, numbers: Iterable[int]) -> tuple[TaskEnded, ...]:
+    """Of each of these jobs the last end that ``folder`` has, and all ends with which one finished."""
+    finished: list[TaskEnded] = []
+    last: dict[tuple[int, str], TaskEnded] = {}
+    for archived, exit_record in folder.archived_ends(set(numbers)):
+        key, ago = archived.task.key, seconds_ago(exit_record)
+        end = msgspec.structs.replace(archived, ago=ago, sent=since_boot())
+        if end.outcome is Outcome.FINISHED:
+            finished.append(end)
+        else:
+            last[key.number, key.job] = end
+    return (*finished, *last.values())

@@ -70,10 +70,11 @@ class AttemptEnds:
             events.append(JobStopped(ended, number, attempt.scheduler_attempt, saved))
         if attempt.killed or report.outcome is not Outcome.STOPPED:
             return
-        if grant is not None and report.saved_nothing:
+        again = report.saved_nothing(ended - attempt.since)
+        if grant is not None and again is not False:
             events.append(TrainingReported(ended, number, grant.scheduler_attempt, saved))
-        if grant is None and report.saved_nothing is not starts_over(scheduler, number):
-            changed = {"starts_over": report.saved_nothing}
+        if grant is None and again not in (None, starts_over(scheduler, number)):
+            changed = {"starts_over": again}
             events.append(JobChanged(self._changes.now, number, changed))
 
     def _end_profile_run(self, attempt: Attempt, report: AttemptEnded) -> None:

@@ -19,12 +19,13 @@ from volvelle.core.forward.moments import boundary
 from volvelle.core.journal import Entry
 from volvelle.core.solver_clock import on_the_clock
 from volvelle.live.control.cycle_changes import CycleChanges
+from volvelle.live.control.cycle_effects import CycleEffects
 from volvelle.live.control.ingestion import RequestIngestion
 from volvelle.live.control.inputs import ControllerStarted, ForkRequest, Input, PendingRequest
 from volvelle.live.control.notifying import CycleNotifications
 from volvelle.live.control.reports import ReportIngestion
 from volvelle.live.control.requests import Submit
-from volvelle.live.control.state import ControllerState, CycleEffects
+from volvelle.live.control.state import ControllerState
 from volvelle.live.control.step_fits import StepFit
 from volvelle.live.control.views import ViewBuilder
 from volvelle.live.forecasts.forecast_update import ForecastUpdate

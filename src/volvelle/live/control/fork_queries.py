@@ -73,7 +73,7 @@ class ForkQueries:
         """Suggestions for a job that waits or is held."""
         fork, forecaster = self._fork(), self._forecaster
         if job.number not in job_numbers(fork):
-            return Suggestions((), None, True)  # it is over by now
+            return Suggestions((), (), True)  # it is over by now
         now, epoch = self._clock.now(), self._state.epoch
         return suggest(fork, forecaster.calibration, job, now, epoch, forecaster.last_seconds)
 

@@ -41,6 +41,8 @@ class LiveJob:
     held: bool = False
     failures: int = 0
     first_started: float | None = None
+    waited_for: str = ""
+    """Why it waited, as last found before its first start."""
     ran_on: dict[str, int] = field(default_factory=dict)
     """Its latest attempt by node. Status views share it: it is replaced, never changed."""
     failure_reason: str = ""
@@ -146,6 +148,11 @@ class LiveJob:
         self.request = self.request.model_copy(update=values)
         self.request_json = shown(self.request.as_json())
 
+    def start(self, at: float) -> None:
+        """Note its first start."""
+        if self.first_started is None:
+            self.first_started, self.waited_for = at, self.waiting_reason
+
     def update_progress(self, report: AttemptProgress) -> None:
         """Take over the progress of its attempt."""
         self.iterations = report.iterations
@@ -163,7 +170,9 @@ class LiveJob:
         ordered = attempt.phase is AttemptPhase.STOPPING and not attempt.killed
         if attempt.profiles:
             return
-        self.lost_run = seconds if ordered and end.saved_nothing else None
+        lost = end.saved_nothing(seconds) if ordered else False
+        if lost is not None:
+            self.lost_run = seconds if lost else None
         if not ordered or end.iterations > attempt.iterations or seconds > most:
             self.short_runs, self.short_run_seconds = 0, 0.0
             return

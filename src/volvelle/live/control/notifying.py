@@ -6,8 +6,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from volvelle.core.events import Event, NodeChanged
+from volvelle.live.control.cycle_effects import CycleEffects
 from volvelle.live.control.live_jobs import LiveJob
-from volvelle.live.control.state import ControllerState, CycleEffects
+from volvelle.live.control.state import ControllerState
 from volvelle.live.notifications.settings import NotificationSettings
 from volvelle.live.notify import NotifiedEvent
 from volvelle.live.scheduler_queries import preemptions

@@ -8,7 +8,7 @@ same state.
 import math
 from collections import deque
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
 from volvelle.core.decision import Decision
 from volvelle.core.events import (
@@ -30,6 +30,7 @@ from volvelle.core.journal import Header
 from volvelle.core.scheduler import Scheduler
 from volvelle.live.control.batch_sizes import best_size
 from volvelle.live.control.clock import Dates
+from volvelle.live.control.cycle_effects import CycleEffects, EndedJob
 from volvelle.live.control.gpu_ledger import Attempt, AttemptPhase, GpuLedger
 from volvelle.live.control.live_jobs import LiveJob
 from volvelle.live.control.profiling import LivePartition
@@ -43,7 +44,6 @@ from volvelle.live.messages import (
     AttemptStarted,
     Order,
     Start,
-    Stop,
     attempt_identity,
 )
 from volvelle.live.records import (
@@ -69,34 +69,11 @@ from volvelle.live.status.view import Guarantee, HoldingView, JobState, ProfileV
 from volvelle.live.store.rows import JobRecord
 from volvelle.model.job import JobSpec
 
-
-@dataclass(frozen=True)
-class EndedJob:
-    """A job that is over."""
-
-    job: LiveJob
-    state: JobState
-    reason: str
-    ended: float
-    """When, on the journal's clock."""
-
-
 MAX_HOLDINGS = 20_000
 """Past holdings of GPUs that are kept, the latest."""
 
-
 _SHORT_RUN_ROUNDS = 1.5
 """Up to so many rounds of its policy a run may be too short to get anywhere."""
-
-
-@dataclass
-class CycleEffects:
-    """The effects of one cycle. ``touched``: numbers of the jobs that changed."""
-
-    starts: list[Attempt] = field(default_factory=list)
-    stops: list[Stop] = field(default_factory=list)
-    ended: list[EndedJob] = field(default_factory=list)
-    touched: set[int] = field(default_factory=set)
 
 
 class ControllerState:
@@ -312,13 +289,14 @@ class ControllerState:
         job.batch_size, job.measured_from, job.training = 0, None, None
         if attempt.profiles:
             job.iteration_seconds = 0.0  # those of an earlier run are no measure of this one
-        elif job.first_started is None:
-            job.first_started = self.epoch + time
+        else:
+            job.start(self.epoch + time)
         grants = self.ledger.grants(attempt.granted)
         job.ran_on = job.ran_on | {grant.node: attempt.attempt for grant in grants}
 
     def _apply_event(self, event: Event, effects: CycleEffects) -> None:
         number: int | None = getattr(event, "number", None)
+        job = None if number is None else self.jobs.get(number)
         if number is not None:
             effects.touched.add(number)
         match event:
@@ -330,20 +308,18 @@ class ControllerState:
                 self._end_job(event.number, JobState.CANCELLED, "cancelled", effects, kill=True)
             case JobFailed():
                 effects.stops += self.ledger.revoke(event.number, kill=True)
-                if job := self.jobs.get(event.number):
+                if job is not None:
                     job.failures += not event.requeued
                     job.failure_reason = event.reason
-            case JobHeld() | JobReleased():
-                if job := self.jobs.get(event.number):
-                    job.held = isinstance(event, JobHeld)
-            case JobChanged():
-                if job := self.jobs.get(event.number):
-                    job.change(event.changes)
+            case JobHeld() | JobReleased() if job is not None:
+                job.held = isinstance(event, JobHeld)
+            case JobChanged() if job is not None:
+                job.change(event.changes)
             case JobRequeued():
                 effects.stops += self.ledger.take_back(event.number)
             case TrainingReported():
                 self.ledger.note_work(event)
-                if (job := self.jobs.get(event.number)) and event.goodput is not None:
+                if job is not None and event.goodput is not None:
                     job.goodput = event.goodput
             case JobStopped():
                 self.ledger.revoked.pop(event.number, None)

@@ -6,9 +6,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from volvelle.dashboard.sentences import NO_NODE
+from volvelle.live.control.cycle_effects import EndedJob
 from volvelle.live.control.gpu_ledger import PARTITION, AttemptPhase
 from volvelle.live.control.live_jobs import LiveJob
-from volvelle.live.control.state import ControllerState, EndedJob
+from volvelle.live.control.state import ControllerState
 from volvelle.live.scheduler_queries import preemptions
 from volvelle.live.status.publisher import StatusUpdate
 from volvelle.live.status.reasons import BORROWS
@@ -112,6 +113,7 @@ class ViewBuilder:
             request=job.request_json,
             started=None if attempt is None else dates.date(attempt.since),
             first_started=job.first_started,
+            waited_for=job.waited_for,
             grants=tuple((each.node, each.gpus) for each in ledger.grants(slots)),
             attempt=0 if attempt is None else attempt.attempt,
             ran_on=job.ran_on,

@@ -34,15 +34,16 @@ class MeasuredRateView:
 class JobExplanation:
     """Why a job is in its state: the dominant reason, and what would change it.
 
-    ahead: waiting jobs that are expected to start before it. after: the job whose end it waits for.
+    ahead: waiting jobs that are expected to start before it. after: the jobs at whose ends it starts.
     complete: whether all changes that could help were tried. measured: of its user's jobs of its name, the
-    latest last.
+    latest last. notices: limits of its forecast.
     """
 
     job: JobStatusView
     reason: str
     ahead: tuple[int, ...] = ()
-    after: int | None = None
+    after: tuple[int, ...] = ()
     changes: tuple[Suggestion, ...] = ()
     complete: bool = True
     measured: tuple[MeasuredRateView, ...] = ()
+    notices: tuple[str, ...] = ()

@@ -6,7 +6,7 @@ slowly: there a candidate is tried with one decision (does the job start now?). 
 number of jobs, and not by the clock: a question has one answer, however busy the machine is.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any
@@ -56,14 +56,14 @@ class Suggestion:
 
 @dataclass(frozen=True)
 class Suggestions:
-    """The best suggestions for a job. after: the job whose end it waits for, if that is known.
+    """The best suggestions for a job. after: the jobs at whose ends it starts, as far as that is known.
 
     complete: whether all candidates were tried. start: when it starts, by a forecast made just now, and the
     jobs that start ``ahead`` of it; None if none was made.
     """
 
     changes: tuple[Suggestion, ...]
-    after: int | None
+    after: tuple[int, ...]
     complete: bool
     start: float | None = None
     ahead: tuple[int, ...] | None = None
@@ -116,12 +116,12 @@ def suggest(
     with_forecasts = not slow and len(fork.known) <= _MANY_JOBS
     allowed = _LEAST_TRIED if slow else max(_LEAST_TRIED, _TRIED_JOBS // max(1, len(fork.known)))
     fork.now = now = max(fork.now, now)
-    start, p50, after, ahead = float("inf"), None, None, None
+    start, p50, ahead = float("inf"), None, None
+    after: tuple[int, ...] = ()
     if with_forecasts:
         result = Fork(fork).until(number)
         start = result.upcoming.get(number, start)
-        ends = (other for other, finish in result.finish.items() if finish == start)
-        after = next((other for other in ends if other != number), None)
+        after = _awaited(fork, number, start, result.finish)
         before = sorted((at, other) for other, at in result.upcoming.items())
         ahead = tuple(other for at, other in before if (at, other) < (start, number))
         start, p50 = calibration.again(number, now, start, result.finish.get(number))
@@ -138,6 +138,29 @@ def suggest(
     changes = tuple(_suggestion(tried, p50, epoch) for tried in islice(best, MAX_SUGGESTIONS))
     known = epoch + start if start < float("inf") else None
     return Suggestions(changes, after, next(candidates, None) is None, known, ahead)
+
+
+def _awaited(
+    fork: SchedulerState, number: int, start: float, finishes: Mapping[int, float]
+) -> tuple[int, ...]:
+    """The jobs at whose ends job ``number`` starts: one ends at its ``start``; of the GPUs of one type the
+    latest before it, too, until theirs are as many as it lacks now.
+    """
+    until = sorted((-end, other) for other, end in finishes.items() if end <= start)
+    ends = [other for _, other in until if other != number]
+    if not ends or finishes[ends[0]] != start:
+        return ()
+    resources, known = fork.resources, fork.known
+    if number not in known or len({*resources.types}) > 1:
+        return (ends[0],)
+    lacking = known[number].spec.least_gpus - float(resources.free[resources.schedulable].sum())
+    found = []
+    for other in ends:
+        found.append(other)
+        lacking -= known[other].spec.gpus if other in known else 0.0
+        if lacking <= 0.0:
+            break
+    return tuple(sorted(found))
 
 
 def _suggestion(tried: _Result, p50: float | None, epoch: float) -> Suggestion:

@@ -7,6 +7,7 @@ else by such a folder named ``volvelle-serve`` in the current folder or above it
 import http.client
 import json
 import os
+import socket
 import ssl
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -65,6 +66,10 @@ class ApiClient:
                 )
             folder.wait_for_start(_START_SECONDS)
             address = folder.read_address()
+            if not _listens(address):  # its server was killed, and may be started again just now
+                folder.wait_for_another(address, _APPEAR_SECONDS)
+                folder.wait_for_start(_START_SECONDS)
+                address = folder.read_address()
         parts = urlsplit(address.url)
         if parts.scheme not in ("http", "https") or not parts.hostname:
             raise Problem(
@@ -148,7 +153,7 @@ class ApiClient:
                 with self._response(method, path, query, body, key) as response:
                     text = response.read()
                     return msgspec.json.decode(text, type=kind) if text else None
-            except _NotAnswered as failure:
+            except NotAnswered as failure:
                 if failure.lost and key is not None:
                     until = until or time.monotonic() + _RESTART_SECONDS
                 if until and time.monotonic() > until:
@@ -203,13 +208,13 @@ class ApiClient:
         except ConnectionRefusedError:
             message = f"nobody listens at {self.url}"
             hint = "start the server (volvelle serve), or mend VOLVELLE_SERVER"
-            raise _NotAnswered(message, hint, _SECONDS_BETWEEN, passes=False) from None
+            raise NotAnswered(message, hint, _SECONDS_BETWEEN, passes=False) from None
         except (OSError, http.client.HTTPException) as error:
             message = f"no answer from {self.url}: {str(error) or type(error).__name__}"
             plain = urlsplit(self.url).scheme == "http"
             tls = "; write https:// if it uses TLS" if plain else ""
             hint = f"check the network and the server{tls}"
-            raise _NotAnswered(message, hint, _SECONDS_BETWEEN, lost=sent) from None
+            raise NotAnswered(message, hint, _SECONDS_BETWEEN, lost=sent) from None
         finally:
             connection.close()
 
@@ -224,6 +229,18 @@ class ApiClient:
         return http.client.HTTPSConnection(
             parts.hostname, parts.port, timeout=timeout, context=context
         )
+
+
+def _listens(address: ServerAddress) -> bool:
+    """Whether anything accepts connections there."""
+    parts = urlsplit(address.url)
+    try:
+        with socket.create_connection((parts.hostname or "", parts.port or 0), TIMEOUT_SECONDS):
+            return True
+    except ConnectionRefusedError:
+        return False
+    except (OSError, ValueError):
+        return True  # the request says what is wrong
 
 
 def _trust_only(certificate: Path) -> ssl.SSLContext:
@@ -252,15 +269,21 @@ def _page_of(items: str, keys: tuple[str, ...]) -> Any:
     return make("page", {items: list[item], "next": Any, "problems": Any})
 
 
-class _NotAnswered(Problem):
-    """No answer, or 503.
+class NotAnswered(Problem):
+    """No answer, or 503. It passes between processes: all but the message has a default.
 
     seconds: until the next try. lost: the request was sent and may have had its effect.
     passes: whether another try may soon be answered.
     """
 
     def __init__(
-        self, message: str, hint: str, seconds: float, *, lost: bool = False, passes: bool = True
+        self,
+        message: str,
+        hint: str = "",
+        seconds: float = 0.0,
+        *,
+        lost: bool = False,
+        passes: bool = True,
     ) -> None:
         super().__init__(message, mend=hint)
         self.seconds = seconds
@@ -279,5 +302,5 @@ def _problem_of(response: http.client.HTTPResponse) -> Problem:
     message = f"{place.removeprefix('header ')}: {message}" if place else message
     if response.status == 503:
         seconds = float(response.headers.get("Retry-After", "1"))
-        return _NotAnswered(message, hint, min(seconds, _MAX_RETRY_SECONDS))
+        return NotAnswered(message, hint, min(seconds, _MAX_RETRY_SECONDS))
     return Problem(message, mend=hint)

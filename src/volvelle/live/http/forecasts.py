@@ -7,6 +7,7 @@ from typing import Annotated
 from fastapi import APIRouter, Request, Response
 from pydantic import Field
 
+from volvelle.live.control.controller import Controller
 from volvelle.live.forecasts.explanation import JobExplanation, MeasuredRateView
 from volvelle.live.forecasts.job_forecast import JobForecast
 from volvelle.live.forecasts.what_if import ClusterForecast, new_nodes
@@ -19,7 +20,7 @@ from volvelle.live.http.dependencies import (
     TheStore,
 )
 from volvelle.live.http.errors import error_responses
-from volvelle.live.http.job_checks import check_targets, notices_of
+from volvelle.live.http.job_checks import begins_again, check_targets, notices_of
 from volvelle.live.http.job_lookup import JobNumber, find_job
 from volvelle.live.http.recomposition import WrittenPart, recomposition
 from volvelle.live.http.responses import ForecastHistoryView, json_response
@@ -43,7 +44,8 @@ async def forecast(
     request.app.state.quota.check_priority(principal, job.priority)
     check_targets(job, controller)
     found = await threads.run(principal, partial(controller.forks.forecast, job, principal.user))
-    return json_response(replace(found, notices=notices_of(job, principal.user, controller)))
+    of_user = (job, principal.user, controller)
+    return json_response(replace(found, notices=notices_of(*of_user) + begins_again(*of_user)))
 
 
 @router.get(
@@ -58,11 +60,17 @@ async def why(
 ) -> Response:
     """Why a job waits, or how it ended; for one that waits, what would help it."""
     job = await find_job(number, principal, cluster, store)
+    notices: tuple[str, ...] = ()
+    if isinstance(cluster, Controller) and not (
+        job.state.over or job.preemptions or job.iterations
+    ):
+        declared = JobRequest.model_validate(job.request)
+        notices = begins_again(declared, job.user, cluster)
     rates = cluster.measured_rates(job.user, job.name) if job.name else ()
     measured = tuple(map(MeasuredRateView.of, rates))
     if job.state not in (JobState.WAITING, JobState.HELD):
         job = on_absent_nodes(cluster, job)
-        return json_response(JobExplanation(job, job.reason, measured=measured))
+        return json_response(JobExplanation(job, job.reason, measured=measured, notices=notices))
     found = await threads.run(principal, partial(cluster.forks.suggest, job))
     ahead = _jobs_ahead(cluster.status, job)
     if found.ahead is not None:  # the last forecast may be of before something ended
@@ -70,7 +78,9 @@ async def why(
         jobs = cluster.status.jobs
         ahead = tuple(n for n in found.ahead if n in jobs and jobs[n].state is JobState.WAITING)
     return json_response(
-        JobExplanation(job, job.reason, ahead, found.after, found.changes, found.complete, measured)
+        JobExplanation(
+            job, job.reason, ahead, found.after, found.changes, found.complete, measured, notices
+        )
     )
 
 

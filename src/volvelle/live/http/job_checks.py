@@ -50,6 +50,25 @@ def notices_of(job: JobRequest, user: str, controller: Controller) -> tuple[str,
     return tuple(said)
 
 
+def begins_again(job: JobRequest, user: str, controller: Controller) -> tuple[str, ...]:
+    """Say that a job may be stopped and lose its work, which no forecast counts before that has happened.
+
+    Empty where the policy lets jobs run to their end, or the job declares that it saves, or jobs of its
+    name have counted iterations.
+    """
+    policy, spec = controller.composition.policy, controller.spec(job, user)
+    stopped = policy.stops_jobs or (spec.elastic and policy.resizes)
+    saves = job.checkpoint.model_fields_set - {"grace"} or (
+        job.name and controller.measured_rates(user, job.name)
+    )
+    if not (stopped and spec.preemptible) or saves:
+        return ()
+    return (
+        f"policy {policy.name!r} may stop it for others: a script that saves nothing then begins again, "
+        "which its forecast does not count (--no-preempt keeps its GPUs)",
+    )
+
+
 def _starts_several_times(job: JobRequest, spec: JobSpec, controller: Controller) -> str:
     """Say that a command of one process starts on several nodes, though one could hold its GPUs if free."""
     composition, gpus = controller.composition, spec.gpus

@@ -16,7 +16,7 @@ from volvelle.live.http.authentication import Principal
 from volvelle.live.http.controller_requests import execute
 from volvelle.live.http.dependencies import AnyPrincipal, TheCluster, TheController, TheStore
 from volvelle.live.http.errors import HttpError, error_responses
-from volvelle.live.http.job_checks import check_targets, notices_of
+from volvelle.live.http.job_checks import begins_again, check_targets, notices_of
 from volvelle.live.http.job_lookup import MAX_NUMBER, JobNumber, find_job, view_of_record
 from volvelle.live.http.quick_submissions import MAX_KEY
 from volvelle.live.http.responses import (
@@ -87,6 +87,7 @@ async def submit(
     check_targets(job, controller)
     request.app.state.quota.reserve(controller, principal, job.array)
     notices = notices_of(job, principal.user, controller)
+    notices += begins_again(job, principal.user, controller)
     numbers = await execute(controller, Submit(principal.user, job, key))
     return json_response(SubmittedJobs(tuple(numbers), notices), 201)
 
@@ -111,7 +112,7 @@ async def list_jobs(
             JobPage(time, tuple(found), found[-1].number if len(found) == limit else None)
         )
     found = _live_jobs(cluster, principal, state, user, after, limit + 1)
-    found = [on_absent_nodes(cluster, job) for job in found]
+    found = [on_absent_nodes(cluster, job) if job.grants else job for job in found]
     page, more = found[:limit], len(found) > limit
     problems = cluster.health.problems if principal.is_operator else ()
     return json_response(JobPage(time, tuple(page), page[-1].number if more else None, problems))

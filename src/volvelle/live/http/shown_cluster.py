@@ -57,7 +57,7 @@ class ShownCluster(Protocol):
         """The worker that makes suggestions."""
 
     def absence(self, node: str) -> str:
-        """Why the agent of a node cannot be reached, as ``is disconnected since ...``; empty if it can."""
+        """Why the agent of a node cannot be reached, as ``disconnected since ...``; empty if it can."""
 
     def events(self, after: int, timeout: float | None = None) -> list[ChangeEvent] | None:
         """Change events after one, by its number; None where they are not kept any more."""
@@ -71,5 +71,5 @@ class ShownCluster(Protocol):
 
 def on_absent_nodes(cluster: ShownCluster, job: JobStatusView) -> JobStatusView:
     """The job, with a reason that names its nodes whose agents cannot be reached."""
-    texts = [f"node {node} {text}" for node, _ in job.grants if (text := cluster.absence(node))]
+    texts = [f"node {node} is {text}" for node, _ in job.grants if (text := cluster.absence(node))]
     return replace(job, reason="; ".join(filter(None, [*texts, job.reason]))) if texts else job

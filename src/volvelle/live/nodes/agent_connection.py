@@ -1,7 +1,9 @@
-"""The connection of an agent, and whether its node is as the cluster says."""
+"""The connection of an agent, and why another that dials in for its node is refused."""
 
 import asyncio
 import math
+import sys
+import time
 from dataclasses import dataclass
 
 import msgspec
@@ -42,8 +44,47 @@ class AgentConnection:
         on_its_way = max(since_boot() - end.sent - self.behind, 0.0)
         return msgspec.structs.replace(end, ago=end.ago + on_its_way)
 
+    def copied_folder(self, name: str, start: str, last_contact: float) -> str:
+        """Why the agent of ``start`` is refused for good; empty while the connected one may have ended.
 
-def difference(expected: Node, stated: Node) -> str:
+        A connection can outlive its agent by a while. One that has spoken since ``start`` asked has not.
+        """
+        known, since = self.refused
+        if known != start:
+            self.refused = start, time.monotonic()
+        elif last_contact > since:
+            where, _ = self.writer.get_extra_info("peername")[:2]
+            reason = (
+                f"an agent with the same identity runs for node {name!r} at {where}: its folder was "
+                "copied. Delete the copy, and name another node"
+            )
+            sys.stderr.write(f"warning: a second agent is refused: {reason}\n")
+            return reason
+        return ""
+
+
+def refusal(
+    hello: wire.Hello,
+    expected: Node | None,
+    connection: AgentConnection | None,
+    last_contact: float,
+) -> str:
+    """Why an agent is refused, whatever its key; empty if it is not.
+
+    expected: its node by the cluster. connection, last_contact: of the agent that is connected for it.
+    """
+    if expected is None:
+        return f"the cluster has no node {hello.node.name!r}"
+    if differs := _difference(expected, hello.node):
+        return f"node {expected.name!r} is to have {differs}"
+    if connection is not None and connection.identity != hello.identity:
+        return f"another agent is connected for node {expected.name!r}"
+    if connection is not None and connection.start != hello.start:
+        return connection.copied_folder(expected.name, hello.start, last_contact)
+    return ""
+
+
+def _difference(expected: Node, stated: Node) -> str:
     """A node's hardware by the configuration and by its agent; empty where they agree.
 
     A configuration that names no type agrees with any, and an agent that names no labels.

@@ -8,7 +8,6 @@ receives the present state.
 import asyncio
 import contextlib
 import ssl
-import sys
 import threading
 import time
 from collections import deque
@@ -19,7 +18,7 @@ from types import MappingProxyType
 from volvelle.live.agent import wire
 from volvelle.live.agent.node_key import prove_verifier, transcript_of
 from volvelle.live.messages import AttemptKey, JournalPosition, NodeLost, Order, Report
-from volvelle.live.nodes.agent_connection import AgentConnection, difference
+from volvelle.live.nodes.agent_connection import AgentConnection, refusal
 from volvelle.live.nodes.attempt_coordinator import AttemptCoordinator
 from volvelle.live.nodes.current_agents import CurrentAgents
 from volvelle.live.nodes.log_fetcher import LogFetcher
@@ -221,11 +220,6 @@ class AgentsServer:
                 if connection is not None and connection.verifier == used[name]:
                     connection.writer.transport.abort()
 
-    def _add_node(self, node: Node) -> None:
-        self._nodes[node.name] = node
-        self._last_contact[node.name] = time.monotonic()
-        self._coordinator.add_node(node)
-
     def _remove_node(self, name: str) -> None:
         for known in (self._nodes, self._last_contact):
             known.pop(name, None)
@@ -238,7 +232,9 @@ class AgentsServer:
         while self._orders:
             match self._orders.popleft():
                 case Node() as node:
-                    self._add_node(node)
+                    self._nodes[node.name] = node
+                    self._last_contact[node.name] = time.monotonic()
+                    self._coordinator.add_node(node)
                 case order:
                     self._coordinator.order(order)
 
@@ -299,7 +295,7 @@ class AgentsServer:
             return None
         transcript = transcript_of(nonce, hello.nonce, hello.node.name, hello.channel)
         proven = await asyncio.to_thread(check_key, self._keys, hello, *transcript)
-        permanent = self._refusal_reason(hello) if proven.verifier else proven.refusal
+        permanent = self._refusal(hello) if proven.verifier else proven.refusal
         reason = permanent or self._wait_reason(hello)
         if not reason and proven.joins:
             joined = await asyncio.to_thread(self._keys.join, hello.node.name, proven.verifier)
@@ -312,37 +308,10 @@ class AgentsServer:
         writer.write(wire.frame(wire.Welcome(proof, self._lease_seconds)))
         return hello, proven.verifier
 
-    def _refusal_reason(self, hello: wire.Hello) -> str:
-        """Why this agent is refused, whatever its key; empty if it is not."""
-        expected = self._nodes.get(hello.node.name)
-        if expected is None:
-            return f"the cluster has no node {hello.node.name!r}"
-        if differs := difference(expected, hello.node):
-            return f"node {expected.name!r} is to have {differs}"
-        connection = self._connections.get(expected.name)
-        if connection is not None and connection.identity != hello.identity:
-            return f"another agent is connected for node {expected.name!r}"
-        if connection is not None and connection.start != hello.start:
-            return self._copied_folder(expected.name, connection, hello.start)
-        return ""
-
-    def _copied_folder(self, name: str, connection: AgentConnection, start: str) -> str:
-        """Why the agent of ``start`` is refused for good; empty while the connected one may have ended.
-
-        A connection can outlive its agent by a while. One that has spoken since ``start`` asked has not.
-        """
-        known, since = connection.refused
-        if known != start:
-            connection.refused = start, time.monotonic()
-        elif self._last_contact[name] > since:
-            where, _ = connection.writer.get_extra_info("peername")[:2]
-            reason = (
-                f"an agent with the same identity runs for node {name!r} at {where}: its folder was "
-                "copied. Delete the copy, and name another node"
-            )
-            sys.stderr.write(f"warning: a second agent is refused: {reason}\n")
-            return reason
-        return ""
+    def _refusal(self, hello: wire.Hello) -> str:
+        name = hello.node.name
+        known, contact = self._connections.get(name), self._last_contact.get(name, 0.0)
+        return refusal(hello, self._nodes.get(name), known, contact)
 
     def _wait_reason(self, hello: wire.Hello) -> str:
         """Why this agent has to wait; empty if it does not. Raises OSError if that cannot be read."""

@@ -36,7 +36,7 @@ class LogFetcher:
         send: Callable[[str, wire.ToAgent], None],
     ) -> None:
         self._loop, self._send = loop, send
-        never = f"has not been here since the server began, at {_format_time(time.time())}"
+        never = f"not connected since the server began, at {_format_time(time.time())}"
         self._absences = dict.fromkeys(nodes, never)
         """The message to readers about nodes that are not connected."""
         self._connected: set[str] = set()
@@ -80,7 +80,7 @@ class LogFetcher:
         """The agent of a node cannot be asked any more; its pending requests fail."""
         if node in self._connected:
             self._connected.discard(node)
-            self._absences[node] = f"is disconnected since {_format_time(time.time())}"
+            self._absences[node] = f"disconnected since {_format_time(time.time())}"
         for pending_node, answer in self._pending.values():
             if pending_node == node and not answer.done():
                 answer.set_exception(self._unreachable(node))
@@ -92,8 +92,8 @@ class LogFetcher:
             pending.set_result(answer)
 
     def _unreachable(self, node: str) -> NodeUnreachableError:
-        absence = self._absences.get(node, "is not a node of the cluster any more")
-        return NodeUnreachableError(f"node {node} {absence}; its logs are there")
+        absence = self._absences.get(node, "not a node of the cluster any more")
+        return NodeUnreachableError(f"node {node} is {absence}; its logs are there")
 
     # ------------------------------------------------------------------ requests
 

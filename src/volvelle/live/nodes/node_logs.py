@@ -25,7 +25,7 @@ class NodeLogs(Protocol):
         ...
 
     def absence(self, node: str) -> str:
-        """Why its agent cannot be asked, as ``is disconnected since ...``; empty: it can, or is not known."""
+        """Why its agent cannot be asked, as ``disconnected since ...``; empty: it can, or is not known."""
         ...
 
     def read_log(self, node: str, attempt: str, offset: int) -> Future[bytes]:

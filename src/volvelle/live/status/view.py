@@ -123,6 +123,8 @@ class JobStatusView:
     """Random; numbers are given again by a store that was set back, identities never are."""
     started: Moment | None = None
     first_started: Moment | None = None
+    waited_for: str = ""
+    """Why it waited, as last found before its first start."""
     ended: Moment | None = None
     grants: tuple[tuple[str, tuple[int, ...]], ...] = ()
     attempt: int = 0
@@ -199,7 +201,7 @@ class NodeStatusView:
     free: int
     jobs: tuple[int, ...]
     away: str = ""
-    """Why the agent of a node that is not down cannot be reached; empty if it can."""
+    """Why the agent of a node that is not down is out of reach, as ``disconnected since ...``; or empty."""
 
 
 @dataclass(frozen=True, kw_only=True)

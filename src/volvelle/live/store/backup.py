@@ -5,6 +5,7 @@ import sqlite3
 from contextlib import closing
 from pathlib import Path
 
+from volvelle.client.durable_files import fsync
 from volvelle.live.store.backends import Sqlite
 from volvelle.live.store.database import backend_of
 from volvelle.live.store.schema import VERSION
@@ -46,7 +47,7 @@ def restore(backup: Path, url: str) -> Path | None:
             connection.execute("insert into writer values (0, ?)", (RESTORED,))
         aside = _put_aside(backend.path)
         restored.replace(backend.path)
-        _sync(backend.path.parent)
+        fsync(backend.path.parent)
         return aside
     finally:
         backend.unlock()
@@ -94,9 +95,9 @@ def copy_database(source: Path, target: Path) -> None:
         with closing(sqlite3.connect(source)) as store, closing(sqlite3.connect(partial)) as copy:
             store.backup(copy, pages=_PAGES_AT_A_TIME)
             copy.execute("pragma journal_mode=delete")  # one file
-        _sync(partial)
+        fsync(partial)
         partial.replace(target)
-        _sync(target.parent)
+        fsync(target.parent)
     except (OSError, sqlite3.Error) as error:
         partial.unlink(missing_ok=True)
         raise Problem(
@@ -117,11 +118,3 @@ def _put_aside(store: Path) -> Path | None:
             log.replace(aside.with_name(aside.name + suffix))
     store.replace(aside)
     return aside
-
-
-def _sync(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

@@ -50,7 +50,8 @@ from volvelle.systems.anticipatory.coming import (
     read_model,
 )
 from volvelle.systems.anticipatory.harm_control import HarmControl
-from volvelle.systems.anticipatory.lending import decide, kind_of, kinds_of
+from volvelle.systems.anticipatory.kinds import kind_of, kinds_of
+from volvelle.systems.anticipatory.lending import decide
 from volvelle.systems.anticipatory.memory import (
     ASK_AT,
     BEHIND,
@@ -125,6 +126,11 @@ class Anticipatory(Policy):
     def resizes(self) -> bool:
         """Jobs are gangs here."""
         return False
+
+    @property
+    def stops_jobs(self) -> bool:
+        """As the parameter ``preempt`` says."""
+        return self.preempt
 
     @property
     def chooses_nodes(self) -> bool:

@@ -39,7 +39,7 @@ _QUOTA, _RESERVED = float(Reason.QUOTA), float(Reason.RESERVED)
 class NodeLender:
     """One decision. home_nodes: GPUs that each pool owns of each node, (pools + 1, nodes); the last: none.
 
-    kinds: of the jobs (`volvelle.systems.anticipatory.lending`).
+    kinds: of the jobs (`volvelle.systems.anticipatory.kinds`).
     """
 
     view: View

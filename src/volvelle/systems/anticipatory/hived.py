@@ -49,6 +49,11 @@ class HivedNonpreemptive(Policy):
         """Jobs are gangs here."""
         return False
 
+    @property
+    def stops_jobs(self) -> bool:
+        """Running jobs go on."""
+        return False
+
     def kernel(self, *, named: bool) -> Kernel | None:
         """Keep running jobs, then start dedicated jobs, then opportunistic ones."""
         return Kernel(decide, np.zeros(0), rates=False)
@@ -100,7 +105,7 @@ def serve_roles(
             elif pool >= 0 and (lends[pool] == 0.0 or need > left[pool] + SAME_AMOUNT):
                 given[TARGET_REASON, row] = _QUOTA
                 continue
-            chosen = gang_type(matrix, row, free)
+            chosen = gang_type(need, matrix[TYPES, row], free)
             if chosen >= 0:
                 given[TARGET, row], given[TARGET_TYPE, row] = need, chosen
                 free[chosen] -= need
@@ -111,7 +116,7 @@ def serve_roles(
                 given[TARGET_REASON, row] = _GPUS_SHORT
                 _keep_back(matrix, row, free)
             else:
-                fits = gang_type(matrix, row, idle) >= 0
+                fits = gang_type(need, matrix[TYPES, row], idle) >= 0
                 given[TARGET_REASON, row] = _RESERVED if fits else _GPUS_SHORT
                 continue
             matrix[ROLE, row] = role

@@ -1,8 +1,7 @@
 """Figures 7 and 8 of anticipatory scheduling: which jobs start, and whether as dedicated ones or borrowers.
 
-A **kind** of jobs has one pool, one number of GPUs of the same types, one quantum within which its jobs are
-believed to end, and may be stopped or not. Jobs of a kind are served in order of submission, so that only the
-first of each kind that waits matters.
+Jobs of a kind (`kinds`) are served in order of submission, so that only the first of each kind that waits
+matters.
 """
 
 from typing import Any, NamedTuple
@@ -10,41 +9,27 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from volvelle.core.columns import (
-    ATTAINED,
-    CHECKPOINT,
     COUNT,
-    FULL_RATE,
-    GPUS,
     HELD,
-    MOST,
     NUMBER,
-    PINNED,
-    POOL,
-    PREEMPTIBLE,
-    RESTORE,
-    SCALE,
     STARTED,
-    SUBMIT,
-    TIME_LIMIT,
-    TOTAL,
     TYPE,
-    TYPES,
 )
-from volvelle.core.compiled import compiled, kernel
+from volvelle.core.compiled import kernel
 from volvelle.core.fill import ClusterNow
 from volvelle.core.groups import Changes, Grouped, change
 from volvelle.core.state import INFINITY, Reason
 from volvelle.model.arrays import Bools, Floats, Ints
 from volvelle.model.tolerances import SAME_AMOUNT
 from volvelle.systems.anticipatory.coming import forecast
+from volvelle.systems.anticipatory.gangs import gang_type
+from volvelle.systems.anticipatory.kinds import note_departures
 from volvelle.systems.anticipatory.memory import (
     ASK_AT,
     BEHIND,
     BORROWED,
-    BOUNDED,
     DEDICATED,
     FIRST,
-    HERE,
     KIND_GPUS,
     KIND_MOST,
     KIND_NEXT,
@@ -54,23 +39,16 @@ from volvelle.systems.anticipatory.memory import (
     KIND_WITHIN,
     LEVEL,
     NO_ROLE,
-    NOTED,
-    POOLS,
     PREEMPT,
     ROLE,
-    ROOM,
     USED,
     Tables,
-    past_of,
     tables,
 )
-from volvelle.systems.anticipatory.past import arrive, end
-from volvelle.systems.anticipatory.watch import open_for, watch, within
+from volvelle.systems.anticipatory.watch import open_for, watch
 
 _QUOTA = float(Reason.QUOTA)
-_NOTED, _ROLE = NOTED - COUNT, ROLE - COUNT  # among own columns
-_DEAR = 0.1
-"""A stop and a restart are dear if they take more than this share of a job's time."""
+_ROLE = ROLE - COUNT  # among own columns
 
 
 class Ledger(NamedTuple):
@@ -98,81 +76,6 @@ class Ledger(NamedTuple):
 
 
 @kernel
-def kind_of(columns: Any, own: int, row: int, curve: int, rates: Any, words: Floats) -> int:
-    """The kind of a job that enters, as a group; its arrival is noted."""
-    known = tables(words)
-    if len(known.quanta) == 0:  # another policy may have had the columns
-        columns[own + _NOTED][row] = 0.0
-        return 0
-    pool, gpus = int(columns[POOL][row]), float(columns[GPUS][row])
-    if pool >= 0 and columns[own + _NOTED][row] == 0.0:
-        past = past_of(words)
-        if past.arrivals[pool] == words[ROOM]:
-            words[BEHIND] = 1.0
-            return 0
-        columns[own + _NOTED][row] = 1.0
-        known.by_pool[HERE, pool] += 1.0
-        arrive(past, pool, columns[SUBMIT][row], gpus)
-    seconds = columns[TOTAL][row] * columns[SCALE][row] / columns[FULL_RATE][row]
-    until, stops = seconds, 0.0
-    if words[BOUNDED] > 0.0:
-        until, limit = INFINITY, columns[TIME_LIMIT][row]
-        if limit > 0.0:
-            until = max(limit - columns[ATTAINED][row], 0.0)
-    if words[PREEMPT] > 0.0 and columns[PREEMPTIBLE][row] > 0.0 and columns[PINNED][row] == 0.0:
-        cost = columns[CHECKPOINT][row] + columns[RESTORE][row]
-        stops = 1.0 if cost <= _DEAR * seconds else 0.0
-    most, types, ends = columns[MOST][row], columns[TYPES][row], within(until, known.quanta)
-    kinds, kind = known.kinds, int(known.by_pool[FIRST, pool])
-    while kind >= 0:
-        if (
-            kinds[kind, KIND_GPUS] == gpus
-            and kinds[kind, KIND_WITHIN] == ends
-            and kinds[kind, KIND_TYPES] == types
-            and kinds[kind, KIND_MOST] == most
-            and kinds[kind, KIND_STOPS] == stops
-        ):
-            return kind
-        kind = int(kinds[kind, KIND_NEXT])
-    kind = int(words[USED])
-    if kind == len(kinds):
-        words[BEHIND] = 1.0
-        return 0
-    kinds[kind, KIND_POOL], kinds[kind, KIND_GPUS], kinds[kind, KIND_MOST] = pool, gpus, most
-    kinds[kind, KIND_TYPES], kinds[kind, KIND_WITHIN], kinds[kind, KIND_STOPS] = types, ends, stops
-    kinds[kind, KIND_NEXT], known.by_pool[FIRST, pool] = known.by_pool[FIRST, pool], kind
-    words[USED] = kind + 1.0
-    return kind
-
-
-@compiled
-def kinds_of(matrix: Floats, now: float, words: Floats) -> Ints:
-    """The kind of every job, (jobs); arrivals and departures are noted."""
-    found, rates = np.empty(matrix.shape[1], np.int64), np.zeros((0, 0, 0))
-    here = np.zeros(int(words[POOLS]) + 1)
-    for row in range(len(found)):
-        found[row] = kind_of(matrix, COUNT, row, -1, rates, words)
-        here[int(matrix[POOL, row])] += 1.0
-    if words[BEHIND] == 0.0:
-        _note_departures(words, tables(words), here, now)
-    return found
-
-
-@kernel
-def _note_departures(words: Floats, known: Tables, here: Floats, now: float) -> None:
-    """Note how many jobs left each pool since the last decision. here: jobs by pool."""
-    past = past_of(words)
-    for pool in range(len(here) - 1):
-        gone = int(known.by_pool[HERE, pool] - here[pool])
-        if gone > 0 and past.ends[pool] + gone > words[ROOM]:
-            words[BEHIND] = 1.0
-            continue
-        if gone > 0:
-            end(past, pool, now, gone)
-        known.by_pool[HERE, pool] = here[pool]
-
-
-@kernel
 def decide(jobs: Grouped, cluster: ClusterNow, words: Floats, out: Changes) -> float:
     """Figures 7 and 8 (`volvelle.core.policy.Kernel`): stop and start jobs; when predictions are due.
 
@@ -186,7 +89,7 @@ def decide(jobs: Grouped, cluster: ClusterNow, words: Floats, out: Changes) -> f
     for kind in range(used):
         waiting[kind] = int(demand[kind] / kinds[kind, KIND_MOST] + 0.5)
         here[int(kinds[kind, KIND_POOL])] += waiting[kind]
-    _note_departures(words, known, here, cluster.now)
+    note_departures(words, known, here, cluster.now)
     if words[BEHIND] > 0.0 or (cluster.now >= words[ASK_AT] and not forecast(words, cluster.now)):
         return -INFINITY
     preempt = words[PREEMPT] > 0.0
@@ -306,10 +209,10 @@ def _dedicate(jobs: Grouped, known: Tables, ledger: Ledger, preempt: bool, out: 
             continue
         if own[best] + gpus > owns[best] + SAME_AMOUNT:
             continue
-        gpu_type = _type_for(kinds, kind, free)
+        gpu_type = gang_type(kinds[kind, KIND_GPUS], kinds[kind, KIND_TYPES], free)
         if gpu_type < 0 and preempt:
             _stop(jobs, known, ledger, kind, out)
-            gpu_type = _type_for(kinds, kind, free)
+            gpu_type = gang_type(kinds[kind, KIND_GPUS], kinds[kind, KIND_TYPES], free)
         if gpu_type < 0 or gpus > left[best] + SAME_AMOUNT:  # its GPUs are lent
             continue
         _start(jobs, known, ledger, kind, gpu_type, DEDICATED, out)
@@ -367,11 +270,11 @@ def _spare(
                     number = numbers[head[one]]
                     if best >= 0 and ratio == least and number > oldest:
                         continue
-                    if _type_for(kinds, one, free) >= 0:
+                    if gang_type(kinds[one, KIND_GPUS], kinds[one, KIND_TYPES], free) >= 0:
                         best, least, oldest = one, ratio, number
             if best < 0:
                 break
-            gpu_type = _type_for(kinds, best, free)
+            gpu_type = gang_type(kinds[best, KIND_GPUS], kinds[best, KIND_TYPES], free)
             _start(jobs, known, ledger, best, gpu_type, BORROWED, out)
 
 
@@ -399,16 +302,6 @@ def _some_fit_in_their_pools(kinds: Floats, head: Ints, owns: Floats) -> bool:
         if head[kind] >= 0 and kinds[kind, KIND_GPUS] <= owned + SAME_AMOUNT:
             return True
     return False
-
-
-@kernel
-def _type_for(kinds: Floats, kind: int, free: Floats) -> int:
-    """The first GPU type that will do of which enough is free; -1 for none."""
-    gpus, wished = kinds[kind, KIND_GPUS], int(kinds[kind, KIND_TYPES])
-    for gpu_type in range(len(free)):
-        if (wished >> gpu_type) & 1 and free[gpu_type] + SAME_AMOUNT >= gpus:
-            return gpu_type
-    return -1
 
 
 @kernel

@@ -37,6 +37,7 @@ from volvelle.core.columns import (
     SCALE,
     START_GAP,
     TOTAL,
+    TYPES,
 )
 from volvelle.core.compiled import compiled, kernel
 from volvelle.core.events import ArrivalsAnnounced
@@ -109,6 +110,11 @@ class AnticipatoryVc(Policy, ForeseesArrivals):
     @property
     def resizes(self) -> bool:
         """Jobs are gangs here."""
+        return False
+
+    @property
+    def stops_jobs(self) -> bool:
+        """Running jobs go on."""
         return False
 
     @property
@@ -274,7 +280,7 @@ def start_early(
         count = _book(
             matrix, int(row), seconds[row], now, times, reserved, count, starts, ends, booked
         )
-        fitting[at] = gang_type(matrix, int(row), free) >= 0
+        fitting[at] = gang_type(matrix[GPUS, row], matrix[TYPES, row], free) >= 0
         given[TARGET_REASON, row] = _GPUS_SHORT
     tried = waits[fitting]
     order = tried[np.argsort(matrix[START][tried], kind="mergesort")]
@@ -288,7 +294,7 @@ def start_early(
     steps = write_running(until, idle, now, unheld, now + seconds[runs], matrix[HELD][runs], np.inf)
     for row in order:
         need, pool, start = matrix[GPUS, row], int(matrix[POOL, row]), matrix[START, row]
-        chosen = gang_type(matrix, row, free)
+        chosen = gang_type(need, matrix[TYPES, row], free)
         may = chosen >= 0 and (pool < 0 or need <= left[pool] + SAME_AMOUNT)
         if may and start > now:
             end = min(now + seconds[row], start)

@@ -16,7 +16,7 @@ from typing import ClassVar
 import numpy as np
 from pydantic import Field
 
-from volvelle.core.columns import GPUS, HELD, NUMBER, POOL
+from volvelle.core.columns import GPUS, HELD, NUMBER, POOL, TYPES
 from volvelle.core.compiled import compiled, kernel
 from volvelle.core.fill import (
     TARGET,
@@ -51,6 +51,11 @@ class _Queues(Policy):
     @property
     def resizes(self) -> bool:
         """Jobs are gangs here."""
+        return False
+
+    @property
+    def stops_jobs(self) -> bool:
+        """Running jobs go on."""
         return False
 
     def kernel(self, *, named: bool) -> Kernel | None:
@@ -157,7 +162,7 @@ def serve(
             given[TARGET_REASON, row] = _ORDER
             continue
         within = left[pool] if pool >= 0 else np.inf
-        chosen = gang_type(matrix, row, free) if need <= within + SAME_AMOUNT else -1
+        chosen = gang_type(need, matrix[TYPES, row], free) if need <= within + SAME_AMOUNT else -1
         if chosen < 0:
             given[TARGET_REASON, row] = _QUOTA if need > within + SAME_AMOUNT else _GPUS_SHORT
             blocked[queue] = strict
@@ -235,7 +240,7 @@ def serve_fairly(
         head[best] = following[row]
         need = matrix[GPUS, row]
         within = left[best] if best >= 0 else np.inf
-        chosen = gang_type(matrix, row, free) if need <= within + SAME_AMOUNT else -1
+        chosen = gang_type(need, matrix[TYPES, row], free) if need <= within + SAME_AMOUNT else -1
         if chosen >= 0:
             given[TARGET, row], given[TARGET_TYPE, row] = need, chosen
             free[chosen] -= need

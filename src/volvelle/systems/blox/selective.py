@@ -11,8 +11,7 @@ from pydantic import Field
 from volvelle.core.parts import KnownJob, Placement, take_in_turn
 from volvelle.core.resources import Resources
 from volvelle.model.arrays import IntColumn
-from volvelle.placement.basic import consolidate
-from volvelle.placement.strict import consolidate_or_wait
+from volvelle.placement.basic import consolidate, consolidate_or_wait
 
 
 class Selective(Placement):

@@ -26,8 +26,7 @@ from volvelle.core.facets import PlacesBatches
 from volvelle.core.parts import Gang, KnownJob, Placement, placements
 from volvelle.core.resources import Resources
 from volvelle.model.arrays import Floats, IntColumn, Ints
-from volvelle.placement.basic import consolidate
-from volvelle.placement.strict import largest_node
+from volvelle.placement.basic import consolidate, largest_node
 from volvelle.systems.chronus.round_up import packed, scatter
 
 

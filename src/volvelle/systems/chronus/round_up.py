@@ -22,8 +22,7 @@ from volvelle.core.parts import Gang, KnownJob, Placement, placements
 from volvelle.core.resources import Resources
 from volvelle.model.arrays import IntColumn
 from volvelle.model.job import JobSpec, Truth
-from volvelle.placement.basic import consolidate
-from volvelle.placement.strict import fewest_nodes, largest_node
+from volvelle.placement.basic import consolidate, fewest_nodes, largest_node
 from volvelle.systems.hived.cells import round_up
 
 

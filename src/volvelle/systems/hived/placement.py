@@ -26,7 +26,7 @@ from volvelle.core.lanes import Lane
 from volvelle.core.parts import Placement, placements
 from volvelle.core.resources import Resources
 from volvelle.model.arrays import BoolColumn, IntColumn
-from volvelle.placement.strict import largest_node
+from volvelle.placement.basic import largest_node
 from volvelle.systems.hived.cells import Cell, Cells, Grid, level_of
 
 

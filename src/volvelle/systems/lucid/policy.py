@@ -59,6 +59,11 @@ class Lucid(Policy):
         return False
 
     @property
+    def stops_jobs(self) -> bool:
+        """Running jobs go on."""
+        return False
+
+    @property
     def shares_gpus(self) -> bool:
         """Two jobs may run on the same GPUs."""
         return True

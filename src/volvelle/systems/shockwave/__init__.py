@@ -19,7 +19,7 @@ window is over, and (``reactive``) when a job changes its batch size.
 
 What the paper leaves open, and what is done here:
 
-- The order of a job's rounds within the window: who has least run time left comes first (`sequence`).
+- The order of a job's rounds within the window: who has least run time left comes first (`by_priority`).
 - The contention factor of a job is that of the jobs in the system, averaged over the time since it was
   submitted, over GPUs, and at least 1.
 - A job without progress has no logarithm: it counts as having a millionth. The logarithm is linear between

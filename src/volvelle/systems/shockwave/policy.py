@@ -10,17 +10,17 @@ from pydantic import Field, PrivateAttr
 from volvelle.core.policy import Allocation, SolverGaps, policies
 from volvelle.core.space import Dimension, Space
 from volvelle.core.view import View
-from volvelle.model.arrays import BoolColumn, IntColumn
+from volvelle.model.arrays import BoolColumn, FloatColumn, IntColumn
 from volvelle.model.cluster import Cluster
 from volvelle.model.job import Job, JobSpec, Truth
 from volvelle.model.problems import Problem
 from volvelle.model.validation import Seconds
+from volvelle.plan.packing import in_turn, wider_first
 from volvelle.plan.plan import Plan, Window
 from volvelle.plan.policy import PlanPolicy
 from volvelle.systems.shockwave.gangs import choose_gangs
 from volvelle.systems.shockwave.rounds import RoundJobs, share_rounds
 from volvelle.systems.shockwave.run_times import Courses, gangs_of, room, run_times, speeds
-from volvelle.systems.shockwave.sequence import by_priority
 from volvelle.systems.shockwave.typed_rounds import share_typed_rounds
 from volvelle.systems.shockwave.welfare import (
     OWN_COLUMNS,
@@ -179,3 +179,24 @@ class Shockwave(PlanPolicy):
             (jobs.number, -jobs.remaining_seconds, ~jobs.running & planned, ~planned)
         )
         return order
+
+
+def by_priority(
+    plan: Plan, gpus: FloatColumn, priority: FloatColumn, ran_on: IntColumn, capacity: FloatColumn
+) -> Plan:
+    """``plan`` with the rounds of the largest priority first, as far as gangs fit; all columns by its rows.
+
+    A plan that is made anew at every arrival is rarely followed to its end, and rounds at its end may be put
+    off for ever: so of all plans with as many rounds for each job this one is taken. (The artifact solves
+    another integer program for that, which minimises priority times mean round; the paper does not speak of
+    it.)
+
+    ran_on: types held right before the window, -1 for none. capacity: GPUs by type (one number where the
+    plan names no types). A job that could not have all its rounds later goes first. Where gangs do not fit
+    so, some have fewer rounds: to keep the plan's own order would put jobs off again.
+    """
+    ties = wider_first(gpus)
+    order = ties[np.lexsort((ran_on[ties] < 0, -priority[ties]))]
+    counts = plan.rounds_by_type(len(capacity))
+    held = in_turn(order, gpus, counts, plan.window.slots, capacity, ran_on)
+    return Plan.of_cells(plan.window, plan.number, gpus, held)

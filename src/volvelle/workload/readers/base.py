@@ -168,7 +168,9 @@ def _unsuited(gpus: float, duration: float) -> Broken | Unfit | None:
         return Unfit("no GPUs", "gpus", f"{gpus:g}")
     if gpus > MOST_GPUS:
         return Broken("impossibly large gpus", "gpus", gpus)
-    return Unfit("never ran", "duration", f"{duration:g}") if duration <= 0 else None
+    if duration < 0:
+        return Unfit("never ran", "duration", f"{duration:g}")
+    return None if duration else Unfit("took 0 s", "duration", f"{duration:g}")
 
 
 def required_text(row: Row, column: str) -> str:

@@ -129,12 +129,12 @@ class Columns:
             column, lambda text: absent if text.lower() in ABSENT else read(text), absent
         )
 
-    def optional_numbers(self, column: str, most: float = MOST) -> list[float | None]:
-        """The cells as numbers from 0 to ``most``; None where they are absent."""
+    def optional_numbers(self, column: str) -> list[float | None]:
+        """The cells as numbers from 0 on; None where they are absent."""
 
         def read(cell: str) -> float | None:
             absent = cell.strip().lower() in ABSENT
-            return None if absent else read_number(cell, column, most=most)
+            return None if absent else read_number(cell, column, most=MOST)
 
         return self._made(self._column(column), read, None)
 

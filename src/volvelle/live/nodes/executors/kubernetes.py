@@ -53,7 +53,7 @@ from volvelle.live.nodes.executors.kubernetes_jobs import (
 from volvelle.live.nodes.executors.kubernetes_known import KnownAttempts
 from volvelle.live.nodes.executors.kubernetes_lease import WriterLease
 from volvelle.live.nodes.executors.kubernetes_logs import PodKeys, PodLogs
-from volvelle.live.nodes.executors.kubernetes_nodes import NodeStates, node_of
+from volvelle.live.nodes.executors.kubernetes_nodes import NodeStates, list_nodes
 from volvelle.live.nodes.executors.kubernetes_template import read_template
 from volvelle.live.nodes.node_logs import NodeLogs
 from volvelle.model.cluster import Cluster, Level
@@ -113,23 +113,10 @@ class OnKubernetes(DialIn):
     def discover_cluster(self) -> Cluster:
         """The nodes with GPUs. Raises `Problem`."""
         api = self._connect()
-        with mistakes("list nodes"):
-            selector = {"labelSelector": self.nodes} if self.nodes else {}
-            listed, _ = api.listed("api/v1/nodes", **selector)
+        levels = [name for name in self.levels.split("+") if name]
+        nodes = list_nodes(api, self.nodes, self.resource, levels)
         api.close()
-        levels = tuple(Level(name) for name in self.levels.split("+") if name)
-        names = [level.name for level in levels]
-        try:
-            found = [node_of(each, self.resource, names) for each in listed]
-        except (ValueError, LookupError) as error:
-            raise Problem(f"a Node of the Kubernetes cluster cannot be read: {error}") from None
-        nodes = tuple(sorted((node for node in found if node.gpus), key=lambda node: node.name))
-        if not nodes:
-            raise Problem(
-                f"no node of the Kubernetes cluster has {self.resource}",
-                mend="install the device plugin, or name another resource or other nodes",
-            )
-        return Cluster(nodes, levels=levels)
+        return Cluster(nodes, levels=tuple(map(Level, levels)))
 
     def joining_command(self, cluster: Cluster, token: Path) -> str:
         """None: pods bring their agents."""

@@ -1,8 +1,8 @@
 """The nodes of a Kubernetes cluster: how they are reported, and when one is lost for certain."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from volvelle.kubernetes_api import Object
+from volvelle.kubernetes_api import KubernetesApi, Object, mistakes
 from volvelle.live.messages import (
     AttemptKey,
     JournalPosition,
@@ -13,6 +13,7 @@ from volvelle.live.messages import (
 )
 from volvelle.live.nodes.executor import ExecutorContext
 from volvelle.model.node import Node
+from volvelle.model.problems import Problem
 
 _OUT_OF_SERVICE = "node.kubernetes.io/out-of-service"
 
@@ -50,7 +51,7 @@ class NodeStates:
         """Report what has changed; ``found``: all nodes of the API by name."""
         for name, thing in found.items():
             if name not in self._known:
-                node = node_of(thing, self._resource, self._levels)
+                node = _node_of(thing, self._resource, self._levels)
                 if node.gpus:
                     self._known[name] = node
         for name, node in self._known.items():
@@ -83,7 +84,27 @@ class NodeStates:
             )
 
 
-def node_of(thing: Object, resource: str, levels: Iterable[str] = ()) -> Node:
+def list_nodes(
+    api: KubernetesApi, labels: str, resource: str, levels: Sequence[str]
+) -> tuple[Node, ...]:
+    """The nodes with GPUs, by name. ``labels``: a selector; empty: all nodes. Raises `Problem`."""
+    with mistakes("list nodes"):
+        selector = {"labelSelector": labels} if labels else {}
+        listed, _ = api.listed("api/v1/nodes", **selector)
+    try:
+        found = [_node_of(each, resource, levels) for each in listed]
+    except (ValueError, LookupError) as error:
+        raise Problem(f"a Node of the Kubernetes cluster cannot be read: {error}") from None
+    nodes = tuple(sorted((node for node in found if node.gpus), key=lambda node: node.name))
+    if not nodes:
+        raise Problem(
+            f"no node of the Kubernetes cluster has {resource}",
+            mend="install the device plugin, or name another resource or other nodes",
+        )
+    return nodes
+
+
+def _node_of(thing: Object, resource: str, levels: Iterable[str]) -> Node:
     """A node with what it says of itself. levels: labels whose values are its domains."""
     labels, amounts = thing["metadata"].get("labels", {}), thing["status"].get("capacity", {})
     return Node(

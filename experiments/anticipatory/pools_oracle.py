@@ -2,7 +2,7 @@
 
 All jobs are known beforehand. Each job starts between its submission and its **cut-off**, its start in the
 isolated reference, so that none is later than there; the sum of all waits, plus ``beta`` times how far pools
-exceed their share, is least. A library function for small workloads, not a policy.
+exceed their share, is least. For small workloads.
 
 Windows are sized by duration, as appendix A says: the starts that a job may have are its submission, every
 window of it from then on, and its cut-off. GPUs are counted exactly at every possible start, where use can

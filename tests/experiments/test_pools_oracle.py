@@ -7,12 +7,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
+from pools_oracle import OracleJobs, best_schedule
 
 from volvelle.metrics.baseline import against
 from volvelle.model.cluster import Cluster, Node, Pool
 from volvelle.model.job import Job
 from volvelle.model.problems import Problem
-from volvelle.systems.anticipatory.oracle import OracleJobs, best_schedule
 from volvelle.testing.scenario import Scenario, happen, linear_job
 
 pytest.importorskip("highspy")
