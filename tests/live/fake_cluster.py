@@ -6,7 +6,6 @@ outlives the executors: it has the nodes and what runs on them.
 """
 
 import tempfile
-import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass, field
@@ -411,10 +410,3 @@ def _disable_fsync(store: Store) -> None:
 def sleeping(seconds: float, gpus: int = 1, **more: Any) -> JobRequest:
     given = {"estimate": seconds, **more}
     return JobRequest(command=("sleep", str(seconds)), gpus=gpus, **given)
-
-
-def wait_for(condition: Callable[[], bool], seconds: float = 20.0) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, "the condition was not met in time"
-        time.sleep(0.01)

@@ -6,7 +6,8 @@ from typing import Any
 
 import msgspec
 import pytest
-from fake_cluster import ControllerHarness, FakeCluster, FakeExecutor, header_of, sleeping, wait_for
+from fake_cluster import ControllerHarness, FakeCluster, FakeExecutor, header_of, sleeping
+from waiting import until
 
 from volvelle.core.events import Recomposed
 from volvelle.core.fork import Fork
@@ -422,7 +423,7 @@ def test_a_controller_in_its_threads_answers_forecasts_and_stops(tmp_path: Path)
         def promised() -> bool:
             return all(job.first_p50 is not None for job in controller.status.jobs.values())
 
-        wait_for(promised)
+        until(promised)
         last = controller.status.jobs[2]
         assert last.predicted_p50 is not None
         assert last.predicted_p50 - last.submitted == pytest.approx(100.0, abs=1.0)
@@ -439,7 +440,7 @@ def test_a_controller_in_its_threads_answers_forecasts_and_stops(tmp_path: Path)
         assert [change.number for one in changes for change in one.changes][:1] == [0]
         assert controller.metrics.accepted == 3
         assert controller.metrics.commit.count > 0
-        wait_for(lambda: controller.store.jobs.find(2).first_p50 is not None)  # type: ignore[union-attr]
+        until(lambda: controller.store.jobs.find(2).first_p50 is not None)  # type: ignore[union-attr]
     finally:
         controller.stop()
     assert not controller.health.ready

@@ -6,7 +6,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
-from fake_cluster import ControllerHarness, sleeping, wait_for
+from fake_cluster import ControllerHarness, sleeping
+from waiting import until
 
 from volvelle.cli import formatting
 from volvelle.live.control.requests import Submit
@@ -40,7 +41,7 @@ def foretell(harness: ControllerHarness, request: JobRequest) -> JobForecast:
             harness.deliver()
             return asked.done()
 
-        wait_for(answered)
+        until(answered)
         return asked.result()
 
 

@@ -12,17 +12,11 @@ from pathlib import Path
 
 import pytest
 from api_fixtures import open_api
-from fake_cluster import (
-    ControllerHarness,
-    FakeCluster,
-    FakeExecutor,
-    header_of,
-    sleeping,
-    wait_for,
-)
+from fake_cluster import ControllerHarness, FakeCluster, FakeExecutor, header_of, sleeping
 from httpx import ASGITransport, AsyncClient, Response
 from starlette.types import Scope
 from systems_here import of
+from waiting import until
 
 from volvelle.core.policy import policies
 from volvelle.live.control.controller import Controller
@@ -64,7 +58,7 @@ def test_a_damaged_store_ends_the_controller_instead_of_being_tried_for_ever(
     answer = controller.request(Submit("ada", sleeping(5)))
     with pytest.raises(Problem, match="the controller is stopping"):
         answer.result(timeout=10)
-    wait_for(lambda: "no such table: jobs" in controller.health.failure)
+    until(lambda: "no such table: jobs" in controller.health.failure)
 
 
 def test_a_forecast_that_fails_is_said_and_the_next_one_is_made(
@@ -73,11 +67,11 @@ def test_a_forecast_that_fails_is_said_and_the_next_one_is_made(
     monkeypatch.setattr(forecaster, "_MIN_PAUSE_SECONDS", 0.01)
     monkeypatch.setattr(forecaster, "forecast_jobs", lambda *_: 1 / 0)
     controller.request(Submit("ada", sleeping(5))).result(timeout=10)
-    wait_for(lambda: "there are no forecasts: ZeroDivisionError" in str(controller.health.problems))
+    until(lambda: "there are no forecasts: ZeroDivisionError" in str(controller.health.problems))
     assert controller.health.ready
     monkeypatch.setattr(forecaster, "forecast_jobs", forecast_jobs)
     controller.request(Submit("ada", sleeping(5))).result(timeout=10)
-    wait_for(lambda: "forecasts" not in str(controller.health.problems))
+    until(lambda: "forecasts" not in str(controller.health.problems))
 
 
 @pytest.mark.parametrize("days", [400, -400])

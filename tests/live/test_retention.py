@@ -8,7 +8,8 @@ from unittest.mock import patch
 
 import numpy as np
 import pytest
-from fake_cluster import ControllerHarness, sleeping, wait_for
+from fake_cluster import ControllerHarness, sleeping
+from waiting import until
 
 from volvelle.core.journal import read_journal, replay
 from volvelle.live.config import ServeConfig
@@ -213,7 +214,7 @@ def test_a_server_forgets_by_itself_and_says_where_it_cannot(tmp_path: Path) -> 
     jobs, controller = count(harness, "jobs"), harness.controller
     controller._loop._retention = Retention(controller.store, 60.0)
     harness.step(1.0)
-    wait_for(lambda: count(harness, "jobs") < jobs)
+    until(lambda: count(harness, "jobs") < jobs)
     assert not controller.health.problems
     connection = sqlite3.connect(harness.folder / "store.db")
     with connection:
@@ -224,7 +225,7 @@ def test_a_server_forgets_by_itself_and_says_where_it_cannot(tmp_path: Path) -> 
     harness.step(400.0)
     controller._loop._retention = Retention(controller.store, 60.0)
     harness.step(1.0)
-    wait_for(lambda: bool(controller.health.problems))
+    until(lambda: bool(controller.health.problems))
     assert "the store cannot forget old jobs" in controller.health.problems[0]
 
 

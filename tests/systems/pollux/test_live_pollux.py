@@ -5,8 +5,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from fake_cluster import ControllerHarness, OpenFakeExecutor, wait_for
+from fake_cluster import ControllerHarness, OpenFakeExecutor
 from test_controller import submit
+from waiting import until
 
 from volvelle.client.control_block import ControlBlock
 from volvelle.client.lease import Lease, ProcessContext
@@ -180,7 +181,7 @@ def test_nobody_waits_while_a_model_of_steps_is_fitted(
     assert began.wait(60.0)
     assert not results
     goes_on.set()
-    wait_for(lambda: len(results) == 2)
+    until(lambda: len(results) == 2)
     assert [(fit.number, fit.seen) for fit in results] == [(fit.number, fit.seen) for fit in wanted]
     fitter.close()
 
