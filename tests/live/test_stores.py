@@ -387,7 +387,6 @@ def test_a_store_whose_file_was_removed_or_replaced_acknowledges_nothing(
     tmp_path: Path, another: bool
 ) -> None:
     harness = ControllerHarness.at(tmp_path)
-    harness.deliver()
     for file in tmp_path.glob("store.db*"):
         file.unlink()
     if another:

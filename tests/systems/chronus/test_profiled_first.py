@@ -42,9 +42,7 @@ def cluster(nodes: int = 1, of: str = "3x2", **more: Any) -> Cluster:
 
 
 def harness_at(folder: Path, on: Cluster, **parts: str) -> ControllerHarness:
-    harness = ControllerHarness.at(folder, on, estimator="profiled", **parts)
-    harness.deliver()
-    return harness
+    return ControllerHarness.at(folder, on, estimator="profiled", **parts)
 
 
 def execute(harness: ControllerHarness, request: ControlRequest) -> Any:
