@@ -26,6 +26,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from forked import forked
+
 from volvelle.live.config import ServeConfig
 from volvelle.live.http.submission import read_job
 from volvelle.model.cluster import read_cluster
@@ -193,7 +195,7 @@ class Background:
 def _of_command(
     page: Path, command: Command, folder: Path, background: Background
 ) -> Difference | None:
-    text = command.text
+    text, forks = command.text, command.text.startswith("volvelle ")
     if setting_up := _SETTING_UP.match(text):  # .ci/run runs these lines as they stand
         text = setting_up[1]
         if "pytest" in text:
@@ -201,7 +203,7 @@ def _of_command(
     if text.endswith(" &"):
         run = background.start(text.removesuffix(" &"), folder, len(command.printed))
     else:
-        run = _run(["bash", "-euo", "pipefail", "-c", text], folder)
+        run = _run(["bash", "-euo", "pipefail", "-c", text], folder, forks=forks)
     lines = _FIRST_TABLE.sub("", run.stdout).splitlines()
     printed = [line.rstrip() for line in lines if not _PROGRESS.search(line)]
     fails = any(line.startswith("error:") for line in command.printed)
@@ -220,11 +222,16 @@ def _environment() -> dict[str, str]:
     return {**os.environ, **own, "COLUMNS": "100", "LC_ALL": "C.UTF-8"}
 
 
-def _run(command: list[str], folder: Path) -> subprocess.CompletedProcess[str]:
+def _run(
+    command: list[str], folder: Path, *, forks: bool = False
+) -> subprocess.CompletedProcess[str]:
+    environment = _environment()
+    if forks:
+        environment["PATH"] = f"{forked().folder}:{environment['PATH']}"
     return subprocess.run(
         command,
         cwd=folder,
-        env=_environment(),
+        env=environment,
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import strategies as st
 
+from volvelle.cli.output import remark_on_passed_over
 from volvelle.core.events import NodeChanged
 from volvelle.live.control.composition_checks import check_recomposition
 from volvelle.live.control.requests import Recompose
@@ -16,11 +17,12 @@ from volvelle.model.cluster import NodeState, parse_cluster
 from volvelle.model.overheads import Overheads
 from volvelle.model.problems import Problem
 from volvelle.report.gantt import bars_of
+from volvelle.simulate.run_directory import RunRecord
 from volvelle.simulate.synthesis import Synthesis
 from volvelle.testing.audit import audited
 from volvelle.testing.promises import on_random
 from volvelle.testing.scenario import Run, Scenario, happen, linear_job
-from volvelle.testing.strategies import EVERYTHING, scenarios
+from volvelle.testing.strategies import WITH_PARTS, scenarios
 
 
 def held(run: Run, until: float = math.inf) -> dict[int, list[int]]:
@@ -88,20 +90,28 @@ def test_an_elastic_job_has_the_gpus_that_can_be_named_beside_parts(placement: s
     assert run.outcomes.first_start.tolist() == [0.0, 1.0, 1.0, 101.0]
 
 
+def test_parts_that_find_no_gpu_wait_in_the_order_of_the_policy() -> None:
+    """Of four parts of 0.6 three are served by count, two by name; the shortest is next."""
+    seconds = [100.0, 100.0, 10.0, 10.0]
+    jobs = [linear_job(n, 5.0 * (n // 2), 0.6, seconds[n]) for n in range(4)]
+    scenario = Scenario.of(parse_cluster("2x1"), jobs, policy="srtf", placement="first-free")
+    assert audited(scenario).outcomes.finish.tolist() == [100.0, 120.0, 15.0, 25.0]
+
+
 def test_runs_with_parts_are_sound_and_the_same_by_machine_code() -> None:
     def check(scenario: Scenario, placement: str) -> None:
         scenario = scenario.under("srtf", placement)
         assert happen(scenario, compiled=True).journal_bytes == audited(scenario).journal_bytes
 
     by_name = st.sampled_from(["first-free", "consolidated"])
-    every = scenarios(replace(EVERYTHING, parts=True))
+    every = scenarios(WITH_PARTS)
     on_random(20, check, scenario=every, placement=by_name)
 
 
 @pytest.mark.parametrize("placement", ["none", "first-free"])
 @pytest.mark.parametrize("policy", ["slurm", "kueue"])
 def test_policies_of_whole_gpus_reject_parts_and_are_not_switched_to_where_one_runs(
-    policy: str, placement: str
+    policy: str, placement: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     jobs = [linear_job(0, 0.0, 0.5, 500.0), linear_job(1, 0.0, 1.0, 50.0)]
     scenario = Scenario.of(parse_cluster("1x2"), jobs, placement=placement)
@@ -114,6 +124,9 @@ def test_policies_of_whole_gpus_reject_parts_and_are_not_switched_to_where_one_r
     setting = replace(scenario.setting, synthesis=among)
     run = happen(replace(scenario, setting=setting))
     assert {choice.policy for choice in run.outcomes.choices} == {"srtf"}
+    remark_on_passed_over([(RunRecord.of("", {}, setting), run.outcomes)])
+    assert f"note: {policy} is passed over while" in (said := capsys.readouterr().err)
+    assert f"job 'job-0' {why}" in said
 
     scheduler = scenario.under(placement="first-free", estimator="declared").scheduler()
     scheduler.handle(0.0, run.journal.entries[0].events)

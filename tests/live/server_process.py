@@ -11,7 +11,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from forked import ForkedProcess, forked
 from waiting import until
+
+from volvelle.live.http.client import ApiClient
 
 DIAL_IN = """
 cluster = "{cluster}"
@@ -26,7 +29,7 @@ _PROGRAM = (sys.executable, "-m", "volvelle.cli.main")
 
 def volvelle(folder: Path, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [*_PROGRAM, *arguments],
+        [forked().folder / "volvelle", *arguments],
         cwd=folder, capture_output=True, text=True, timeout=60, check=False,
         env={**os.environ, **environment},
     )  # fmt: skip
@@ -37,7 +40,7 @@ class ServerProcess:
     """A server in ``folder``, and the agents that connect to it."""
 
     folder: Path
-    process: subprocess.Popen[bytes] | None = None
+    process: ForkedProcess | None = None
     agents: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
 
     @property
@@ -54,8 +57,8 @@ class ServerProcess:
         """Start the server; returns once it accepts requests."""
         (self.folder / "cluster.toml").write_text(config)
         with (self.folder / "log").open("a") as log:
-            command = [*_PROGRAM, "serve", "--config", "cluster.toml"]
-            process = subprocess.Popen(command, cwd=self.folder, stdout=log, stderr=log)
+            serve = ("serve", "--config", "cluster.toml")
+            process = forked().start(self.folder, *serve, output=log)
         self.process = process
         file = self.folder / "volvelle-serve" / "server.json"
         until(lambda: file.exists() or process.poll() is not None)
@@ -99,8 +102,11 @@ class ServerProcess:
 
     def job(self, number: int) -> dict[str, object]:
         """An unfinished job as `volvelle queue` lists it; empty for any other."""
-        jobs = json.loads(self.volvelle("queue", "-o", "json"))
-        return next((job for job in jobs if job["number"] == number), {})
+        return next((job for job in self.jobs() if job["number"] == number), {})
+
+    def jobs(self) -> list[dict[str, object]]:
+        """All unfinished jobs; no command, as waiting tests ask without pause."""
+        return list(ApiClient.find({}, self.folder).pages("/v1/jobs", "jobs"))
 
     def kill_all(self) -> None:
         """Kill the server, the agents and all processes that they started."""

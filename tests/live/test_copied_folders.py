@@ -32,7 +32,7 @@ def test_of_two_agents_with_one_identity_the_second_is_refused_and_jobs_run_once
         assert said in (tmp_path / "node-0.log").read_text()
         assert said in server.output
         assert first.poll() is None
-        until(lambda: server.volvelle("queue", "-o", "json").strip() == "[]")
+        until(lambda: not server.jobs())
         assert sorted((tmp_path / "ran").read_text().split()) == ["0", "1", "2", "3"]
 
 

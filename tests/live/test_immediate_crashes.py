@@ -31,7 +31,7 @@ def test_immediate_crashes_twice_alike_are_not_tried_again_unless_asked_for(
         server.volvelle(*submit, "--", "sh", "-c", scripts[0])
         server.volvelle(*submit, "--retries", "3", "--", "sh", "-c", scripts[1])
         server.volvelle(*submit, "--", "sh", "-c", scripts[2])
-        until(lambda: server.volvelle("queue", "-o", "json").strip() == "[]")
+        until(lambda: not server.jobs())
         tries = [len(file.read_text().splitlines()) for file in ran]
         assert tries == [2, 4, 4]
         reasons = server.volvelle("why", "0"), server.volvelle("why", "1")

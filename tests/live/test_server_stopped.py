@@ -40,7 +40,7 @@ def test_what_ended_while_the_server_was_stopped_is_dated_by_its_node(tmp_path: 
         until(lambda: len(list(tmp_path.glob("ticks-*-2"))) == 2)
         for number in ("0", "1"):
             server.volvelle("cancel", number)
-        until(lambda: server.volvelle("queue", "-o", "json").strip() == "[]")
+        until(lambda: not server.jobs())
         token = (tmp_path / "volvelle-serve" / "token").read_text().strip()
         client = ApiClient(server.url, token)
         holdings = client.get("/v1/holdings")["holdings"]

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from volvelle.core.composition import WrittenComposition
     from volvelle.metrics.outcomes import Outcomes
     from volvelle.report.table import Table
+    from volvelle.simulate.run_directory import RunRecord
 
 WIDE = 240
 """Columns of a line where the output is not a terminal's."""
@@ -113,6 +114,22 @@ def remark_on_idle_policies(runs: "Iterable[tuple[WrittenComposition, Outcomes]]
                 f"note: no job waited under {written}, which may never have been asked: "
                 "give it more jobs, or fewer GPUs, to see it decide"
             )
+
+
+def remark_on_passed_over(runs: "Iterable[tuple[RunRecord, Outcomes]]") -> None:
+    """Say which policies a synthesizer may not choose while a job is there that they could never serve."""
+    from volvelle.core.policy import policies
+    from volvelle.core.scheduler import Scheduler
+
+    for record, outcomes in runs:
+        if record.synthesis is None:
+            continue
+        scheduler = Scheduler(record.cluster, record.composition.build())
+        for written in dict.fromkeys(record.synthesis.policies):
+            if why := scheduler.obstacle_to(policies.make(written), outcomes.specs):
+                remark(
+                    f"note: {written} is passed over while a job is there that it cannot serve: {why}."
+                )
 
 
 def rejections(outcomes: "Outcomes") -> tuple[tuple[int, str], ...]:

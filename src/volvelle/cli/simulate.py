@@ -81,6 +81,7 @@ def _simulate(
         progress,
         refuse_all_rejected,
         remark_on_idle_policies,
+        remark_on_passed_over,
         remark_on_placements,
         remark_on_rejections,
     )
@@ -112,6 +113,7 @@ def _simulate(
     refuse_all_rejected(next(iter(sources.values())).workload.name, [simulation.outcomes])
     _print(run.summary, simulation, record, directory, output, experiment.metrics)
     remark_on_rejections("", simulation.outcomes)
+    remark_on_passed_over([(record, simulation.outcomes)])
     remark_on_idle_policies([(composition, simulation.outcomes)])
     if output is Form.TABLE:
         print(f"Report: {page}")

@@ -1,7 +1,7 @@
 """The state of a scheduler: the tables of the forward loop, its rules, and what it owns beside them."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Self
 
@@ -382,13 +382,17 @@ class SchedulerState(ABC):
             divides=policy.divides,
         )
 
-    def obstacle_to(self, policy: Policy) -> str:
-        """The first job here that ``policy`` could never serve, and why; empty where it could serve all."""
+    def obstacle_to(self, policy: Policy, specs: Iterable[JobSpec] | None = None) -> str:
+        """The first job that ``policy`` could never serve, and why; empty where it could serve all.
+
+        specs: the jobs that are meant, of those that this scheduler could serve; by default those here.
+        """
         if policy.label == self.composition.policy.label:
             return ""
         eligibility = self._eligibility(policy)
-        specs = [known.spec for known in self.known.values()]
-        specs += [event.spec for event in self.admissions.waiting]
+        if specs is None:
+            specs = [known.spec for known in self.known.values()]
+            specs += [event.spec for event in self.admissions.waiting]
         for spec in specs:
             why = eligibility.obstacle(spec)
             if why and not self.obstacle(spec):

@@ -19,7 +19,7 @@ from volvelle.testing.machine_code import check_machine_code, small_setting
 from volvelle.testing.promises import Promises, on_random
 from volvelle.testing.resources import partly_taken
 from volvelle.testing.scenario import Scenario, happen
-from volvelle.testing.strategies import EVERYTHING, scenarios
+from volvelle.testing.strategies import EVERYTHING, WITH_PARTS, scenarios
 
 placement_promises: Promises[Placement] = Promises(placements.make)
 
@@ -44,7 +44,7 @@ def gpus_are_distinct_of_the_type_and_on_nodes_that_take_jobs(placement: str) ->
         audited(scenario.under(policy, placement))
 
     under = st.sampled_from(["srtf", "fifo-skip", "las:round=30"])
-    features = replace(EVERYTHING, levels=True, uneven=True, parts=True)
+    features = replace(WITH_PARTS, levels=True, uneven=True)
     on_random(24, check, scenario=scenarios(features), policy=under)
 
 

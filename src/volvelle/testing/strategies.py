@@ -67,6 +67,8 @@ class Features:
 
 
 EVERYTHING = Features()
+WITH_PARTS = Features(parts=True)
+"""The same with parts of GPUs, which every policy serves or rejects."""
 GANGS = Features(
     types=False,
     pools=False,
@@ -244,7 +246,7 @@ def jobs(draw: st.DrawFn, cluster: Cluster, features: Features, number: int, sub
     if features.impossible and draw(st.integers(0, 7)) == 0:
         gpus = cluster.gpus + 1.0
         least = most = None
-    if features.parts and draw(st.booleans()):
+    if features.parts and draw(st.integers(0, 2)) == 0:
         gpus, least, most = draw(st.sampled_from([0.5, 0.3, 0.7, 1 / 3])), None, None
     throughput = draw(throughputs(cluster, features.elastic))
     alone = throughput.rate(gpus, (types or cluster.gpu_types)[0])

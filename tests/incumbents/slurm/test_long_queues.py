@@ -1,5 +1,6 @@
 """Forecasts of long queues: the first are played out, the rest are told by the work before them."""
 
+import math
 from dataclasses import replace
 
 import pytest
@@ -9,6 +10,7 @@ from volvelle.incumbents.attach.follow import Follower
 from volvelle.incumbents.attach.incumbent import Expected
 from volvelle.incumbents.slurm.attach import incumbent
 from volvelle.incumbents.slurm.forecast import foresee
+from volvelle.incumbents.slurm.queue import Queue
 from volvelle.incumbents.slurm.site import Config, Job, Node, Partition, Site, Snapshot
 
 NOW = 100_000.0
@@ -91,3 +93,16 @@ def test_of_a_long_queue_a_part_is_followed_and_the_rest_is_told_alike(
     again = follower.tell()
     assert len(again) == 200
     assert all(one.start <= one.start_p90 and one.end <= one.end_p90 for one in again)
+
+
+def test_rows_are_given_in_the_same_order_by_a_queue_that_is_read_from_a_snapshot() -> None:
+    queue, turn = Queue(), (0, 0, 0)
+    for number in range(6):
+        queue.add(number, 2, turn, math.nan)
+    queue.drop(3)
+    queue.drop(1)
+    read = replace(queue, rows=queue.rows.copy())  # what is derived is derived anew
+    for each in (queue, read):
+        for number in range(6, 9):
+            each.add(number, 2, turn, math.nan)
+    assert read.rows == queue.rows

@@ -12,6 +12,7 @@ from volvelle.core.forward.classes import (
     count_left,
     first_waiting,
     nobody_waits,
+    note_first_keys,
     set_left,
     type_for,
 )
@@ -23,6 +24,7 @@ from volvelle.core.forward.running import (
     put_back,
     sort_ranked,
 )
+from volvelle.core.forward.shared_gpus import parts_are_named
 from volvelle.core.forward.waiting import wait, wait_no_more
 from volvelle.core.groups import sort_by_number
 from volvelle.core.state import *
@@ -33,7 +35,7 @@ _NO_POOL = -2
 
 @kernel
 def decide_by_order(s: State, rules: Rules, now: float, settled: bool) -> bool:
-    """Serve jobs in order; where all have what they can use, they are placed by submission.
+    """Serve jobs in order. Where all have what they can use, and find it, they are placed by submission.
 
     settled: whether a job that waits waits for others of its pool, as far as nothing has happened in this
     since the last decision. Returns whether that is so from now on.
@@ -51,7 +53,7 @@ def decide_by_order(s: State, rules: Rules, now: float, settled: bool) -> bool:
     if pool == EVERY_POOL or s.count[OVERDRAWN] > 0 or s.pools.left[pool] > s.types.free[0]:
         pool, settled = EVERY_POOL, _settles(s, rules)
     _serve_in_order(s, rules, now, pool)
-    if s.count[CHANGED] > 1 and _all_are_served(s):
+    if s.count[CHANGED] > 1 and _all_are_served(s) and not parts_are_named(s, rules):
         sort_by_number(s.jobs.number, s.changed, s.count[CHANGED])
     return settled
 
@@ -236,6 +238,29 @@ def _find_concerned(s: State, rules: Rules, pool: int, now: float) -> None:
         jobs.key[ranked[i]] = bound[i]
     sort_ranked(s, 1)
     put_back(s, from_key)
+    if (
+        from_key > -INFINITY
+        and len(s.types.capacity) > 1
+        and len(s.pools.quota) == 0
+        and not rules.strict
+    ):
+        _leave_out_other_types(s)
+
+
+@kernel
+def _leave_out_other_types(s: State) -> None:
+    """Leave out of `State.ranked` gangs that come before all that wait for GPUs of their type."""
+    for gpu_type in range(len(s.types.free)):
+        if s.types.free[gpu_type] < -SAME_AMOUNT:
+            return
+    note_first_keys(s)
+    many = 0
+    for i in range(s.count[RANKED]):
+        row = s.ranked[i]
+        if s.bound[i] >= s.types.first_key[int(s.jobs.type[row])]:
+            s.ranked[many], s.bound[many] = row, s.bound[i]
+            many += 1
+    s.count[RANKED] = many
 
 
 @kernel
@@ -349,6 +374,28 @@ def change(s: State, row: int) -> None:
     """Note that the decision changes what the job in ``row`` holds."""
     s.changed[s.count[CHANGED]] = row
     s.count[CHANGED] += 1
+
+
+@kernel
+def serve_the_last(s: State) -> bool:
+    """Let the last job that waits start where there are GPUs for all gangs; whether that is so.
+
+    It is what a policy decides that serves all where it can (`volvelle.core.policy.Kernel`).
+    """
+    jobs, count = s.jobs, s.count
+    if count[WAITING] > 1 or count[ELASTIC] > 0 or count[PINNED] > 0:
+        return False
+    alike = len(s.types.capacity) == 1 and len(s.pools.quota) == 0
+    if not alike or s.clock[DEMAND] > s.types.capacity[0]:
+        return False
+    if count[WAITING] == 1:
+        row = count[YOUNGEST]
+        while jobs.held[row] > 0.0:
+            row = jobs.older[row]
+        jobs.target[row], jobs.target_type[row], jobs.reason[row] = jobs.gpus[row], 0.0, 0.0
+        change(s, row)
+    s.clock[NAMED_WAKE] = INFINITY
+    return True
 
 
 @kernel

@@ -18,6 +18,17 @@ def part_of(s: State, row: int) -> int:
 
 
 @kernel
+def parts_are_named(s: State, rules: Rules) -> bool:
+    """Whether a job holds a part of a GPU by name, or gets one by the decision."""
+    if rules.places == COUNTED:
+        return False
+    named = s.count[SHARED_GPUS] > 0
+    for i in range(s.count[CHANGED]):
+        named = named or s.jobs.gpus[s.changed[i]] < 1.0
+    return bool(named)
+
+
+@kernel
 def take_part(s: State, row: int, slot: int) -> None:
     """Let the job in ``row`` hold its part of ``slot``, which is free or has room."""
     slots = s.slots

@@ -9,7 +9,7 @@ import math
 
 from volvelle.core.compiled import kernel
 from volvelle.core.forward.decide import keeps
-from volvelle.core.forward.shared_gpus import WHOLE, part_of
+from volvelle.core.forward.shared_gpus import WHOLE, part_of, parts_are_named
 from volvelle.core.state import *
 
 _PLACEMENT = int(Reason.PLACEMENT)
@@ -31,10 +31,7 @@ def cut_to_names(s: State, rules: Rules) -> bool:
     Jobs that would go on with as much as they hold are no longer among those that change.
     """
     jobs, count = s.jobs, s.count
-    parts = count[SHARED_GPUS] > 0
-    for i in range(count[CHANGED]):
-        parts = parts or jobs.gpus[s.changed[i]] < 1.0
-    if not parts:
+    if not parts_are_named(s, rules):
         return True
     as_given = True
     for gpu_type in range(len(s.types.capacity)):
@@ -57,10 +54,10 @@ def _cut_type(s: State, rules: Rules, gpu_type: int) -> bool:
     """As `cut_to_names`, for the GPUs of one type."""
     jobs, kind, as_given = s.jobs, float(gpu_type), True
     whole = _count_released(s, gpu_type)
+    shared = _list_shared(s, gpu_type)
     reserved = 0
     for i in range(s.count[CHANGED]):
         reserved += _fewest_kept(s, rules, s.changed[i], kind)
-    shared = s.count[SHARED_GPUS]
     for i in range(s.count[CHANGED]):
         row = s.changed[i]
         if jobs.target_type[row] != kind or jobs.target[row] == 0.0:
@@ -68,10 +65,11 @@ def _cut_type(s: State, rules: Rules, gpu_type: int) -> bool:
         reserved -= _fewest_kept(s, rules, row, kind)
         room = whole - reserved
         if jobs.gpus[row] < 1.0:
-            if _joins(s, row, gpu_type, shared):
+            if _joins(s, row, shared):
                 continue
             if room >= 1:
-                shared = _begin(s, row, shared)
+                s.slots.old[shared] = part_of(s, row)
+                shared += 1
                 whole -= 1
                 continue
         elif math.ceil(jobs.target[row]) <= room:
@@ -103,11 +101,29 @@ def _count_released(s: State, gpu_type: int) -> int:
             if slots.owner[slot] == SHARED:
                 slots.foreseen[slot] -= part_of(s, row)
                 left = slots.foreseen[slot] == 0
-            node = slots.node[slot]
-            if left and s.nodes.type[node] == gpu_type and s.nodes.up[node] == 1:
+            if left and _is_offered(s, slot, gpu_type):
                 whole += 1
             slot = slots.next[slot]
     return int(whole)
+
+
+@kernel
+def _is_offered(s: State, slot: int, gpu_type: int) -> bool:
+    """Whether a GPU is of a type, and its node takes jobs."""
+    node = s.slots.node[slot]
+    return bool(s.nodes.type[node] == gpu_type and s.nodes.up[node] == 1)
+
+
+@kernel
+def _list_shared(s: State, gpu_type: int) -> int:
+    """Write to `Slots.old` how much is held of each GPU of a type that stays shared; returns how many."""
+    slots, many = s.slots, 0
+    for i in range(s.count[SHARED_GPUS]):
+        slot = slots.sharing[i]
+        if slots.foreseen[slot] > 0 and _is_offered(s, slot, gpu_type):
+            slots.old[many] = slots.foreseen[slot]
+            many += 1
+    return many
 
 
 @kernel
@@ -120,33 +136,12 @@ def _fewest_kept(s: State, rules: Rules, row: int, kind: float) -> int:
 
 
 @kernel
-def _joins(s: State, row: int, gpu_type: int, shared: int) -> bool:
-    """Let the job in ``row`` join the fullest of ``shared`` GPUs that has room; whether one has."""
-    slots, part, best = s.slots, part_of(s, row), -1
+def _joins(s: State, row: int, shared: int) -> bool:
+    """Let the job in ``row`` join the fullest with room of the ``shared`` in `Slots.old`; whether one has."""
+    taken, part, best = s.slots.old, part_of(s, row), -1
     for i in range(shared):
-        slot = slots.sharing[i]
-        node, taken = slots.node[slot], slots.foreseen[slot]
-        if i < s.count[SHARED_GPUS] and (s.nodes.type[node] != gpu_type or s.nodes.up[node] != 1):
-            continue
-        if taken == 0 or taken + part > WHOLE:
-            continue
-        if best < 0 or taken > slots.foreseen[best]:
-            best = slot
+        if taken[i] + part <= WHOLE and (best < 0 or taken[i] > taken[best]):
+            best = i
     if best >= 0:
-        slots.foreseen[best] += part
+        taken[best] += part
     return best >= 0
-
-
-@kernel
-def _begin(s: State, row: int, shared: int) -> int:
-    """Let the job in ``row`` be the first on a GPU behind ``shared`` others; returns how many there are then.
-
-    Any GPU that is not shared yet stands for the one that will be named.
-    """
-    slots = s.slots
-    slot = slots.sharing[shared - 1] + 1 if shared > s.count[SHARED_GPUS] else 0
-    while slots.owner[slot] == SHARED:
-        slot += 1
-    slots.sharing[shared] = slot
-    slots.foreseen[slot] = part_of(s, row)
-    return shared + 1

@@ -4,6 +4,7 @@ import math
 from bisect import bisect_right
 from copy import copy
 from dataclasses import dataclass, field
+from heapq import heappop, heappush
 
 import numpy as np
 
@@ -58,6 +59,7 @@ class Queue:
         """Whether there was any job about whose start Python has to be asked."""
         used = {row for rows in self.rows.values() for row in rows}
         self._unused = [row for row in range(len(self.reasons)) if row not in used]
+        """A heap, so that which row is next follows from those in use, also after a snapshot."""
 
     def fork(self) -> "Queue":
         """A copy that goes its own way."""
@@ -75,7 +77,7 @@ class Queue:
                 column = getattr(self, name)
                 setattr(self, name, np.concatenate([column, np.zeros_like(column)]))
             self._unused += range(size, 2 * size)
-        rows = self.rows[number] = tuple(self._unused.pop() for _ in range(places))
+        rows = self.rows[number] = tuple(heappop(self._unused) for _ in range(places))
         for row in rows:
             self.reasons[row], self.then[row], self.fixed[row] = NO_REASON, turn, fixed
 
@@ -89,7 +91,8 @@ class Queue:
     def drop(self, number: int) -> tuple[int, ...]:
         """Forget the places of a job, which does not wait; their rows."""
         rows = self.rows.pop(number)
-        self._unused.extend(rows)
+        for row in rows:
+            heappush(self._unused, row)
         return rows
 
     def delay(self, number: int, eligible: float) -> None:
