@@ -27,7 +27,7 @@ from volvelle.live.control.requests import (
 from volvelle.live.job_request import JobRequest
 from volvelle.live.status.view import JobState
 from volvelle.metrics.recorder import outcomes_of
-from volvelle.model.cluster import NodeState
+from volvelle.model.cluster import NodeState, parse_cluster
 from volvelle.model.problems import Problem
 
 
@@ -38,9 +38,11 @@ def harness(tmp_path: Path) -> ControllerHarness:
 
 def test_nodes_that_never_joined_are_shown_as_down(tmp_path: Path) -> None:
     made = parse_cluster("2x1")
-    controller = open_controller(tmp_path, FakeCluster(made), header_of(made))
+    fake_cluster, header = FakeCluster(made, up={"node-0", "node-1"}), header_of(made)
+    controller = open_controller(tmp_path, fake_cluster, header)
     assert [node.state for node in controller.status.nodes] == ["down", "down"]
-    harness = ControllerHarness.at(tmp_path / "joined", "2x1")
+    harness = ControllerHarness(tmp_path, fake_cluster, header, controller)
+    harness.deliver()
     assert [node.state for node in harness.controller.status.nodes] == ["up", "up"]
 
 
