@@ -426,6 +426,7 @@ def test_a_body_that_is_too_large_is_refused_before_it_is_read(api: ApiFixture) 
         ({"command": []}, "key 'command'"),
         ({"command": "a 'b"}, "no closing quotation"),
         ({"command": "a", "gpus": 0}, "key 'gpus' is 0"),
+        ({"command": "a", "gpus": 0.5}, "ask for 1 of the type of the piece, as in a100-1g.10gb"),
         ({"command": "a", "retries": False}, "key 'retries' is False: a number is wanted"),
         ({"command": "a", "gpus": 4, "max_gpus": 2}, "gpus must be between"),
         ({"command": "a", "estimate": "soon"}, "cannot read 'soon' as a duration"),

@@ -72,7 +72,7 @@ def test_a_user_is_told_at_once_and_after_a_crash_it_still_holds(
     assert guarantee(harness, kept).step == 0
     assert foretold.guarantee is not None
     assert foretold.guarantee.finish_by is None
-    assert foretold.guarantee.reason == "keeps none of its deadlines"
+    assert foretold.guarantee.reason == "it would finish 1m 40s after its deadline"
     assert guarantee(harness, refused).earliest == pytest.approx(began + 630.0)
     assert guarantee(harness, later).finish_by == pytest.approx(began + 945.0)
     told = {number: guarantee(harness, number) for number in (kept, refused, later)}

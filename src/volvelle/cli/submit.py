@@ -21,6 +21,16 @@ _TIME, _RUN = "How long", "How it runs"
 _POLL_SECONDS = 0.5
 
 
+def _gpus(text: str) -> int:
+    from volvelle.model.units import refuse_part
+
+    try:
+        return int(refuse_part(text))
+    except ValueError as error:
+        part = "." in text
+        raise typer.BadParameter(str(error) if part else f"{text!r} is no number of GPUs") from None
+
+
 def option_of(field: "JobField", *, hidden: bool = False) -> Parameter:
     """The option for an attribute of a job, called as its key in a request."""
     from volvelle.model.job_schema import GPUS, SECONDS
@@ -31,7 +41,8 @@ def option_of(field: "JobField", *, hidden: bool = False) -> Parameter:
     kind: Any = {SECONDS: str, GPUS: int}.get(about.unit, field.type)
     option = typer.Option(
         *about.flag.split(),
-        metavar=about.metavar or ("TIME" if about.unit == SECONDS else None),
+        metavar=about.metavar or {SECONDS: "TIME", GPUS: "N"}.get(about.unit),
+        parser=_gpus if about.unit == GPUS else None,
         help=f"{said[0].upper()}{said[1:]}{'; repeatable' if several else ''}.",
         rich_help_panel=about.panel,
         hidden=hidden,

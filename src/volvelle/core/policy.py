@@ -89,6 +89,8 @@ class Kernel(NamedTuple):
     anew when the policy has replaced ``memory``.
     learn: called with ``memory`` when a job has ended, its GPU-seconds of service, the GPUs that it requested
     and its own columns, in place of `Policy.learn`, which does it where this returns False.
+    serves_all: whether it gives all gangs what they request where that is there, of one GPU type and without
+    pools, and neither remembers anything nor names a time then. It is not called there, unless several wait.
     """
 
     decide: Callable[[Any, ClusterNow, Any, Any], float]
@@ -98,6 +100,7 @@ class Kernel(NamedTuple):
     groups: int = 0
     yields: bool = False
     learn: Callable[[Any, float, float, Any], bool] | None = None
+    serves_all: bool = False
 
 
 @kernel

@@ -60,7 +60,7 @@ class EasyBackfill(Policy):
 
     def kernel(self, *, named: bool) -> Kernel:
         """Keep what runs, start the head jobs that fit, reserve, backfill."""
-        return Kernel(decide, np.zeros(0), rates=False)
+        return Kernel(decide, np.zeros(0), rates=False, serves_all=True)
 
 
 @policies.register
@@ -73,7 +73,7 @@ class ConservativeBackfill(EasyBackfill):
 
     def kernel(self, *, named: bool) -> Kernel:
         """Keep what runs, then start each job that waits, or reserve."""
-        return Kernel(decide_conservatively, np.zeros(0), rates=False)
+        return Kernel(decide_conservatively, np.zeros(0), rates=False, serves_all=True)
 
 
 @kernel

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from volvelle.core.fork import Fork
 from volvelle.core.journal import follow, read_journal, replay
-from volvelle.core.policy import Policy, policies
+from volvelle.core.policy import Kernel, Policy, policies
 from volvelle.core.pruning import Survey, pruned, says_nothing
 from volvelle.core.reasons import reasons_to_wait
 from volvelle.core.scheduler import Scheduler
@@ -277,6 +277,32 @@ def a_wide_job_is_served_while_narrow_jobs_keep_arriving(policy: str) -> None:
 
     drawn = {"cluster": clusters(GANGS), "seconds": st.integers(1, 6), "load": st.floats(1.0, 1.5)}
     on_random(7, check, **drawn)
+
+
+def _serves_all(policy: Policy) -> bool:
+    kernel = policy.kernel(named=False)
+    return kernel is not None and kernel.serves_all
+
+
+@policy_promises.promise(_serves_all)
+def a_kernel_that_serves_all_is_not_missed(policy: str) -> None:
+    """Journals are the same where the kernel is asked although there are GPUs for all."""
+    part = type(policies.make(policy))
+    kernel = part.kernel
+
+    def asked(self: Policy, *, named: bool) -> Kernel | None:
+        made = kernel(self, named=named)
+        return made and made._replace(serves_all=False)
+
+    def check(scenario: Scenario) -> None:
+        scenario = scenario.under(policy)
+        unasked = happen(scenario).journal_bytes
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(part, "kernel", asked)
+            assert happen(scenario).journal_bytes == unasked
+
+    alike = replace(EVERYTHING, types=False, pools=False)
+    on_random(7, check, scenario=scenarios(alike))
 
 
 @policy_promises.promise()

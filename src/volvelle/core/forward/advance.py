@@ -11,7 +11,7 @@ arrays and `advance` is called again; the phase says where it goes on.
 
 from volvelle.core.compiled import kernel
 from volvelle.core.forward.classes import count_left
-from volvelle.core.forward.decide import change, decide_by_order
+from volvelle.core.forward.decide import change, decide_by_order, serve_the_last
 from volvelle.core.forward.expected import next_expected, take_expected
 from volvelle.core.forward.gpus import keep_in_mind, place, release
 from volvelle.core.forward.jobs import (
@@ -108,7 +108,7 @@ def advance(s: State, rules: Rules, until: float, moments: int) -> int:  # noqa:
                 clock[DECIDED] = clock[NOW]
                 if rules.decides == ORDER:
                     settled = decide_by_order(s, rules, clock[NOW], settled)
-                else:
+                elif not rules.serves_all or not serve_the_last(s):
                     if not rules.grouped:
                         list_rows(s)
                     if rules.decides == ASKED or not _ask_kernel(s, rules):

@@ -37,6 +37,10 @@ def class_of(s: State, rules: Rules, row: int) -> int:
     classes.pool[k] = pool
     classes.next[k] = first
     classes.first[k] = -1
+    classes.only[k] = -1
+    for gpu_type in range(len(s.types.free)):
+        if int(types) >> gpu_type & 1:
+            classes.only[k] = gpu_type if classes.only[k] == -1 else -2
     s.count[CLASSES] = k + 1
     if pool >= 0:
         s.pools.classes[pool] = k
@@ -186,6 +190,36 @@ def first_waiting(s: State, pool: int, fitting: bool) -> int:
             return int(best)
         at += 2 * step
         k += 1
+
+
+@kernel
+def note_first_keys(s: State) -> None:
+    """Note of each GPU type the key of the first job that waits for it.
+
+    Types that jobs of one class may use count as one.
+    """
+    classes, keys, changed = s.classes, s.types.first_key, False
+    for gpu_type in range(len(keys)):
+        keys[gpu_type] = INFINITY
+    for k in range(s.count[CLASSES]):
+        if classes.only[k] < 0:
+            changed = True
+        elif classes.first[k] >= 0:
+            keys[classes.only[k]] = min(keys[classes.only[k]], s.jobs.key[classes.first[k]])
+    while changed:
+        changed = False
+        for k in range(s.count[CLASSES]):
+            if classes.only[k] < 0:
+                types, least = int(classes.types[k]), INFINITY
+                if classes.first[k] >= 0:
+                    least = s.jobs.key[classes.first[k]]
+                for gpu_type in range(len(keys)):
+                    if types >> gpu_type & 1:
+                        least = min(least, keys[gpu_type])
+                for gpu_type in range(len(keys)):
+                    if types >> gpu_type & 1 and keys[gpu_type] > least:
+                        keys[gpu_type] = least
+                        changed = True
 
 
 @kernel

@@ -12,6 +12,7 @@ from volvelle.core.forward.classes import (
     count_left,
     first_waiting,
     nobody_waits,
+    note_first_keys,
     set_left,
     type_for,
 )
@@ -237,6 +238,29 @@ def _find_concerned(s: State, rules: Rules, pool: int, now: float) -> None:
         jobs.key[ranked[i]] = bound[i]
     sort_ranked(s, 1)
     put_back(s, from_key)
+    if (
+        from_key > -INFINITY
+        and len(s.types.capacity) > 1
+        and len(s.pools.quota) == 0
+        and not rules.strict
+    ):
+        _leave_out_other_types(s)
+
+
+@kernel
+def _leave_out_other_types(s: State) -> None:
+    """Leave out of `State.ranked` gangs that come before all that wait for GPUs of their type."""
+    for gpu_type in range(len(s.types.free)):
+        if s.types.free[gpu_type] < -SAME_AMOUNT:
+            return
+    note_first_keys(s)
+    many = 0
+    for i in range(s.count[RANKED]):
+        row = s.ranked[i]
+        if s.bound[i] >= s.types.first_key[int(s.jobs.type[row])]:
+            s.ranked[many], s.bound[many] = row, s.bound[i]
+            many += 1
+    s.count[RANKED] = many
 
 
 @kernel
@@ -350,6 +374,28 @@ def change(s: State, row: int) -> None:
     """Note that the decision changes what the job in ``row`` holds."""
     s.changed[s.count[CHANGED]] = row
     s.count[CHANGED] += 1
+
+
+@kernel
+def serve_the_last(s: State) -> bool:
+    """Let the last job that waits start where there are GPUs for all gangs; whether that is so.
+
+    It is what a policy decides that serves all where it can (`volvelle.core.policy.Kernel`).
+    """
+    jobs, count = s.jobs, s.count
+    if count[WAITING] > 1 or count[ELASTIC] > 0 or count[PINNED] > 0:
+        return False
+    alike = len(s.types.capacity) == 1 and len(s.pools.quota) == 0
+    if not alike or s.clock[DEMAND] > s.types.capacity[0]:
+        return False
+    if count[WAITING] == 1:
+        row = count[YOUNGEST]
+        while jobs.held[row] > 0.0:
+            row = jobs.older[row]
+        jobs.target[row], jobs.target_type[row], jobs.reason[row] = jobs.gpus[row], 0.0, 0.0
+        change(s, row)
+    s.clock[NAMED_WAKE] = INFINITY
+    return True
 
 
 @kernel

@@ -104,7 +104,8 @@ COLUMNS: Final = len(Jobs.float_columns)
 class Classes(StateTable):
     """Jobs that need the same.
 
-    first: the row of the first of them that waits. next: another class of the same pool.
+    first: the row of the first of them that waits. next: another class of the same pool. only: the one GPU
+    type of ``types``, negative where these are several.
     """
 
     least: Floats
@@ -113,6 +114,7 @@ class Classes(StateTable):
     pool: Floats
     first: Ints
     next: Ints
+    only: Ints
 
 
 class Tournament(StateTable):
@@ -182,13 +184,15 @@ class Releases(StateTable):
 class Types(StateTable):
     """GPUs by type: that take jobs, that jobs hold, and that are left during a decision.
 
-    offered: free by name, on nodes that take jobs. sizes: of its nodes, as bits. tree, leaves: where its tree
-    of `FreeNodes` begins, and places of leaves in it.
+    first_key: of jobs that wait (`volvelle.core.forward.classes.note_first_keys`). offered: free by name, on
+    nodes that take jobs. sizes: of its nodes, as bits. tree, leaves: where its tree of `FreeNodes` begins,
+    and places of leaves in it.
     """
 
     capacity: Floats
     used: Floats
     free: Floats
+    first_key: Floats
     offered: Ints
     sizes: Ints
     tree: Ints

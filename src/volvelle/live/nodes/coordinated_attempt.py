@@ -57,15 +57,17 @@ def attempt_end(key: AttemptKey, outcome: Outcome, reason: str) -> AttemptEnded:
 def combine_ends(key: AttemptKey, ends: list[TaskEnded]) -> AttemptEnded:
     """The end of an attempt from the ends of its tasks, in the order of their reports.
 
-    Of several failures the first gives the reason: the others may follow from it.
+    Of several failures the first gives the reason: the others may follow from it. After a stop the exit code
+    is that of the leading node, which saves.
     """
     worst = max(ends, key=lambda end: _SEVERITY.index(end.outcome))
+    leading = min(ends, key=lambda end: end.task.rank)
     several = len(worst.task.nodes) > 1
     prefix = f"{worst.task.nodes[worst.task.rank]}: " if several and worst.reason else ""
     return AttemptEnded(
         *key,
         outcome=worst.outcome,
-        exit_code=worst.exit_code,
+        exit_code=(leading if worst.outcome is Outcome.STOPPED else worst).exit_code,
         reason=prefix + worst.reason,
         permanent=worst.permanent,
         node_failed=worst.node_failed,

@@ -70,7 +70,7 @@ class AfsL(Policy):
 
     def kernel(self, *, named: bool) -> Kernel:
         """The shortest first where there are too many; else growth, GPU by GPU."""
-        return Kernel(decide_by_length, np.array([float(self.ties == "later")]))
+        return Kernel(decide_by_length, np.array([float(self.ties == "later")]), serves_all=True)
 
 
 @policies.register

@@ -118,4 +118,4 @@ class Tiresias(OrderPolicy):
 
     def kernel(self, *, named: bool) -> Kernel:
         """The same as a function of arrays."""
-        return Kernel(decide, self._memory, rates=False)
+        return Kernel(decide, self._memory, rates=False, serves_all=True)
