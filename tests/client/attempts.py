@@ -48,6 +48,7 @@ class Attempts:
             "VOLVELLE_CHECKPOINT": str(self.checkpoint),
             "VOLVELLE_NODES": "1",
             "VOLVELLE_NODE_RANK": "0",
+            "TMPDIR": str(self.folder),  # in which torchrun leaves a folder
         }
         with (self.folder / "output").open("ab") as output:
             process = subprocess.Popen(

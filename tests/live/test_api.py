@@ -57,6 +57,17 @@ def test_a_held_job_is_told_no_times_and_only_a_held_one_is_released(api: ApiFix
     until(lambda: dana.get("/v1/jobs/1").json()["predicted_p50"] is not None)
 
 
+def test_a_stop_that_may_lose_work_is_said_once_at_submission_and_by_every_dry_run(
+    api: ApiFixture,
+) -> None:
+    api.client("root").put("/v1/policy", json={"policy": "srsf"})
+    dana = api.client("dana")
+    told = [len(dana.post("/v1/jobs", json=TRAIN).json()["notices"]) for _ in range(2)]
+    assert told == [1, 0]
+    assert len(dana.post("/v1/forecast", json=TRAIN).json()["notices"]) == 1
+    assert len(dana.get("/v1/jobs/1/why").json()["notices"]) == 1
+
+
 def test_the_same_key_submits_once_for_each_user(api: ApiFixture) -> None:
     dana, lee = api.client("dana"), api.client("lee")
     key = {"Idempotency-Key": "tuesday"}
