@@ -166,7 +166,7 @@ def submit(
         typer.Option(
             "--after",
             metavar="JOB",
-            help="Wait for its success: 12, 12-20; 12:any end; 12-20:each of an array.",
+            help="Wait for its success: 12, NAME, 12-20; 12:any end; 12-20:each of an array.",
             rich_help_panel=_TIME,
         ),
     ] = None,
@@ -219,7 +219,7 @@ def submit(
         "environment": _variables("--env", environment or []) or None,
         "secrets": _variables("--secret", secret or []) or None,
         "checkpoint": saving or None,
-        "after": after or None,
+        "after": _numbered(after or []) or None,
         "notify": notify or None,
         **_array(array),
         **_keys(declared),
@@ -275,6 +275,20 @@ def _deadline(when: str | None, *, soft: bool, accept_later: bool) -> dict[str, 
         raise Problem(f"--deadline: {error}", usage=True) from None
     kind = "soft" if soft else "strict"
     return {"kind": kind, "within": within, "accept_later": accept_later}
+
+
+def _numbered(after: list[str]) -> list[str]:
+    """Dependencies with the number of a job in place of its name. Raises `Problem`."""
+    from volvelle.live.http.client import ApiClient
+    from volvelle.live.http.named_jobs import number_of
+
+    numbered = []
+    for one in after:
+        job, colon, words = one.partition(":")
+        if not job.replace("-", "").isdigit():
+            job = str(number_of(ApiClient.find(), job))
+        numbered.append(f"{job}{colon}{words}")
+    return numbered
 
 
 def _directory(directory: Path, workdir: Path | None) -> str:
