@@ -39,7 +39,7 @@ def rules_of(
         decides=decides,
         grouped=decides == KERNEL and kernel is not None and kernel.group is not None,
         yields=decides == KERNEL and kernel is not None and kernel.yields,
-        serves_all=kernel is not None and kernel.serves_all,
+        serves_all=kernel is not None and kernel.serves_all and not policy.divides,
         preemptive=bool(getattr(policy.decider, "preemptive", True)),
         strict=bool(getattr(policy.decider, "strict", False)),
         elastic=bool(getattr(policy.decider, "elastic", True)),
