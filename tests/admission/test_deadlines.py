@@ -149,8 +149,8 @@ def test_a_job_that_would_break_a_promise_waits_and_its_user_is_told() -> None:
     run = happen(Scenario.of(parse_cluster("1x4"), tight).under("srtf", admission="deadlines"))
     assert promises(run) == [
         (0.0, Promise(1, 71.0, 0)),
-        (20.0, Promise(3, reason="would break guarantees to other jobs")),
-        (70.0, Promise(3, earliest=70.0 + 30.0 * 1.05, reason="keeps none of its deadlines")),
+        (20.0, Promise(3, reason="at once it would break the guarantee of job 1: it waits")),
+        (70.0, Promise(3, None, -1, 70.0 + 30.0 * 1.05, "it would finish 40s after its deadline")),
     ]
 
 
@@ -188,14 +188,16 @@ def test_what_is_offered_later_can_be_accepted_and_best_effort_refused() -> None
         return happen(Scenario.of(cluster, [first, job]).under("fifo", admission=admission))
 
     [(_, offer)] = promises(told(late))
-    assert offer == Promise(1, earliest=150.0 * 1.05, reason="keeps none of its deadlines")
+    assert offer == Promise(
+        1, earliest=150.0 * 1.05, reason="it would finish 1m 30s after its deadline"
+    )
     [(_, taken)] = promises(told(due_in(late, 60.0, accept_later=True)))
     assert taken.finish_by == pytest.approx(157.5)
     [(_, wider)] = promises(told(due_in(late, 60.0, accept_later=True), "deadlines:margin=0.1"))
     assert wider.finish_by == pytest.approx(165.0)
     run = told(late, "deadlines:otherwise=reject")
     [rejection] = [one for entry in run.journal.entries for one in entry.decision.rejected]
-    assert (rejection.number, rejection.reason) == (1, "keeps none of its deadlines")
+    assert (rejection.number, rejection.reason) == (1, "it would finish 1m 30s after its deadline")
 
 
 def test_the_margin_grows_with_a_broken_promise_and_shrinks_with_a_kept_one() -> None:

@@ -7,6 +7,7 @@ import pytest
 from command_line import Volvelle, run_apart
 from systems_here import needs
 
+from volvelle.core.registry import forgotten_files
 from volvelle.metrics.catalogue import measure
 from volvelle.simulate.run_directory import read_outcomes, read_record
 
@@ -136,6 +137,23 @@ def test_resume_keeps_equal_finished_runs(volvelle: Volvelle, trace: Path) -> No
     assert "cmp has results of an earlier command" in volvelle(*common, "-p", "fifo").err
     volvelle(*common, "-p", "fifo", "--resume", "--overheads", "start=5")
     assert Path("cmp/runs/fifo/run.json").stat().st_mtime_ns != before
+
+
+def test_a_policy_that_failed_is_made_once_it_is_mended(volvelle: Volvelle, trace: Path) -> None:
+    own = Path("own.py")
+    order = "from volvelle import policy\n\n@policy.order('own')\ndef own(jobs, now):\n"
+    own.write_text(f"{order}    return jobs.gpu\n")
+    common = ("compare", trace, "-p", "fifo", "-p", "own.py", "-m", "jct:mean", "--out", "cmp")
+    with forgotten_files():
+        assert "did you mean 'gpus'?" in volvelle(*common, "-c", "1x8").err
+    before = Path("cmp/runs/fifo/run.json").stat().st_mtime_ns
+    own.write_text(f"{order}    return jobs.gpus\n")
+    other = volvelle(*common, "-c", "2x8")
+    assert "Make the rest with --resume (own)" in other.err
+    ran = volvelle(*common, "-c", "1x8")
+    assert ran.status == 0, ran.err
+    assert "note: makes what cmp lacks, own, and keeps the rest" in ran.err
+    assert Path("cmp/runs/fifo/run.json").stat().st_mtime_ns == before
 
 
 def test_without_a_folder_the_last_comparison_is_resumed(volvelle: Volvelle, trace: Path) -> None:

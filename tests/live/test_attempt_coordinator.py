@@ -29,10 +29,24 @@ from volvelle.live.messages import (
     UnknownEnded,
 )
 from volvelle.live.nodes.attempt_coordinator import AttemptCoordinator
+from volvelle.live.nodes.coordinated_attempt import combine_ends
 from volvelle.model.node import Node
 
 NAMES = ("a", "b", "c")
 JOB = 1
+
+
+def test_after_a_stop_the_exit_code_of_the_leading_node_counts_whoever_reports_first() -> None:
+    leading, other = (NodeTask(JOB, 1, rank, ("a", "b")) for rank in (0, 1))
+    saved = TaskEnded(task=leading, outcome=Outcome.STOPPED, exit_code=75)
+    died = TaskEnded(task=other, outcome=Outcome.STOPPED, exit_code=-15)
+    for ends in ([saved, died], [died, saved]):
+        assert combine_ends(AttemptKey(JOB, 1, ""), ends).in_order
+    finished = TaskEnded(task=leading, outcome=Outcome.FINISHED, exit_code=0)
+    assert combine_ends(AttemptKey(JOB, 1, ""), [died, finished]).in_order
+    other_saved = TaskEnded(task=other, outcome=Outcome.STOPPED, exit_code=75)
+    killed = TaskEnded(task=leading, outcome=Outcome.STOPPED, exit_code=-9)
+    assert not combine_ends(AttemptKey(JOB, 1, ""), [other_saved, killed]).in_order
 
 
 class FakeAgent:

@@ -88,13 +88,13 @@ def test_submit_wait_exits_with_the_outcome_of_the_job(server: Path) -> None:
 
 def test_submit_says_how_many_jobs_were_rejected_at_once_and_fails(tmp_path: Path) -> None:
     strict = CONFIG.replace("[listen]", 'admission = "deadlines:otherwise=reject"\n[listen]', 1)
-    due = ("submit", "--gpus", "4", "--estimate", "1h", "--deadline", "1h10m")
+    due = ("submit", "--no-preempt", "--gpus", "4", "--estimate", "1h", "--deadline", "1h10m")
     with server_process(tmp_path, strict):
         some = volvelle(tmp_path, *due, "--array", "4", "--", "sleep", "60")
-        assert some.stderr == "3 of 4 rejected: keeps none of its deadlines\n"
+        assert some.stderr == "3 of 4 rejected: it would finish 50m 00s after its deadline\n"
         assert (some.stdout.splitlines()[0].split("  ")[0], some.returncode) == ("job 0", 1)
         one = volvelle(tmp_path, *due, "--", "sleep", "60")
-        assert "rejected after 0s: keeps none of its deadlines" in one.stdout
+        assert "rejected after 0s: it would finish " in one.stdout
         as_numbers = volvelle(tmp_path, *due, "-o", "csv", "--", "sleep", "60")
         assert (as_numbers.stdout, as_numbers.stderr) == ("number\n5\n", "")
         assert (one.returncode, as_numbers.returncode) == (1, 1)
@@ -150,6 +150,8 @@ def test_a_waiting_job_is_changed_and_a_running_one_put_back(
     assert "--gpus cannot change once a job is submitted, only --retries" in wider.stderr
     assert f"Cancel it (volvelle cancel {first}), and submit it anew" in wider.stderr
     until(lambda: volvelle(server, "requeue", first).returncode == 0, "the job put back")
+    unknown = volvelle(server, "submit", "--after", "rset:any", "--", "true")
+    assert "there is no job 'rset' (did you mean 'rest'?)" in unknown.stderr
     several = volvelle(server, "cancel", "rest")
     assert several.returncode == 2
     assert f"2 jobs are called 'rest': {first} (" in several.stderr
@@ -255,26 +257,45 @@ def test_live_answers_are_frames_with_the_types_of_the_api(
     assert volvelle(server, "cancel", str(number)).returncode == 0
 
 
-def test_a_command_right_after_serve_waits_until_it_listens(tmp_path: Path) -> None:
+@pytest.fixture
+def listening() -> Iterator[str]:
+    """The URL of what accepts connections, and never answers."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        yield f"http://127.0.0.1:{server.getsockname()[1]}"
+
+
+def test_a_command_right_after_serve_waits_until_it_listens(tmp_path: Path, listening: str) -> None:
     folder = ServeFolder(tmp_path / "volvelle-serve")
     with folder.starting():
-        Timer(0.2, folder.write_address, [ServerAddress("http://127.0.0.1:1")]).start()
+        Timer(0.2, folder.write_address, [ServerAddress(listening)]).start()
         found = ApiClient.find({"VOLVELLE_TOKEN": "x"}, tmp_path)
-    assert found.url == "http://127.0.0.1:1"
+    assert found.url == listening
     assert not folder.starts
     other = ServeFolder(tmp_path / "b" / "volvelle-serve")
     with other.starting(), pytest.raises(Problem, match=r"or not running\. Try again in a moment"):
         other.read_address()
     assert not (tmp_path / "b" / "volvelle-serve").exists()
     around = {"VOLVELLE_SERVER": str(tmp_path), "VOLVELLE_TOKEN": "x"}
-    assert ApiClient.find(around).url == "http://127.0.0.1:1"  # the folder that it is in
+    assert ApiClient.find(around).url == listening  # the folder that it is in
 
 
-def test_a_command_pasted_with_serve_waits_for_its_process(tmp_path: Path) -> None:
+def test_a_command_pasted_with_serve_waits_for_its_process(tmp_path: Path, listening: str) -> None:
     folder = ServeFolder(tmp_path / "volvelle-serve")
     folder.prepare()
-    Timer(0.3, folder.write_address, [ServerAddress("http://127.0.0.1:1")]).start()
-    assert ApiClient.find({"VOLVELLE_TOKEN": "x"}, tmp_path).url == "http://127.0.0.1:1"
+    Timer(0.3, folder.write_address, [ServerAddress(listening)]).start()
+    assert ApiClient.find({"VOLVELLE_TOKEN": "x"}, tmp_path).url == listening
+
+
+def test_a_command_right_after_a_killed_server_is_started_again_waits_for_it(
+    tmp_path: Path, listening: str
+) -> None:
+    folder = ServeFolder(tmp_path / "volvelle-serve")
+    folder.prepare()
+    with socket.socket() as gone:
+        gone.bind(("127.0.0.1", 0))
+        folder.write_address(ServerAddress(f"http://127.0.0.1:{gone.getsockname()[1]}"))
+        Timer(0.3, folder.write_address, [ServerAddress(listening)]).start()
+        assert ApiClient.find({"VOLVELLE_TOKEN": "x"}, tmp_path).url == listening
 
 
 def test_the_next_line_of_the_banner_of_a_demo_works_its_users_submit_and_all_of_it_ends(

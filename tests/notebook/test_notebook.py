@@ -416,6 +416,13 @@ def test_a_policy_of_ones_own_is_given_as_it_is_defined(trace: Path) -> None:
         vv.simulate(trace, "1x8", policy=lambda jobs, now: jobs.gpus)
 
 
+def test_a_file_that_was_edited_is_loaded_again(trace: Path, tmp_path: Path) -> None:
+    own, text = tmp_path / "own.py", "from volvelle import policy\n\n@policy.order({!r})\n"
+    for name in ("own-first", "own-edited"):
+        own.write_text(f"{text.format(name)}def own(jobs, now):\n    return jobs.gpus\n")
+        assert vv.simulate(trace, "1x8", policy=str(own)).record.name == name
+
+
 def test_a_function_s_further_arguments_are_the_policy_s_parameters(
     trace: Path, recwarn: pytest.WarningsRecorder
 ) -> None:

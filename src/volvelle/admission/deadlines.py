@@ -36,6 +36,7 @@ from volvelle.core.parts import Admission, Fate, Verdict, admissions
 from volvelle.core.promises import LEAST_SLACK, Margin, keeps, over_share
 from volvelle.core.view import View
 from volvelle.model.arrays import FloatColumn
+from volvelle.model.units import format_duration
 
 _MARGIN_STEP, _SLACK_STEP = 1.0, 2.0
 """How much a broken guarantee adds to the margin, and one later than all deadlines to the slack of such.
@@ -54,11 +55,12 @@ class Otherwise(StrEnum):
 
 @admissions.register
 class Deadlines(Admission):
-    """Guarantee the deadlines that a look ahead says are kept; hold back what would break a guarantee."""
+    """Guarantee the first deadline that a job is forecast to keep; later jobs wait rather than break it."""
 
     name: ClassVar[str] = "deadlines"
 
     looks_past: ClassVar[int] = 16
+    holds_back: ClassVar[str] = "at once it would break a guarantee that an earlier job has"
 
     margin: Annotated[float, Field(ge=0, lt=10)] = Field(
         0.0, description="share by which jobs may take longer than believed, to begin with"
@@ -107,8 +109,10 @@ class Deadlines(Admission):
             return Verdict(Fate.ADMIT)
         finishes = ahead.admitting(job).until({job.number, *promised}).completed
         at_risk = _late(promised, finishes, view.now, self._margin)
-        if at_risk and _delayed(at_risk, finishes, ahead.promised_ends):
-            return Verdict(Fate.WAIT, self._nothing(job, "would break guarantees to other jobs"))
+        if at_risk and (delayed := _delayed(at_risk, finishes, ahead.promised_ends)):
+            more = f" and {len(delayed) - 1} more" if len(delayed) > 1 else ""
+            reason = f"at once it would break the guarantee of job {delayed[0]}{more}: it waits"
+            return Verdict(Fate.WAIT, self._nothing(job, reason))
         given = self._promise(job, view.now, finishes.get(job.number, math.inf) - view.now)
         if given is not None and given.finish_by is not None:
             specs = [view.spec(number) for number in promised]
@@ -130,7 +134,18 @@ class Deadlines(Admission):
         later = now + takes * (1.0 + max(self._slack.now, self._margin))
         if job.spec.accept_later and later < math.inf:
             return Promise(job.number, later, reason="accepted later than its deadlines")
-        return self._nothing(job, "keeps none of its deadlines", later)
+        due = job.spec.submit_time + job.spec.rewards[-1].deadline_seconds
+        if keeps(now + takes, due):
+            reason = (
+                "its deadline is kept as forecast, but not if jobs take "
+                f"{self._margin:.0%} longer, the margin of guarantees here"
+            )
+        elif takes == math.inf:
+            reason = "it is not forecast to finish"
+        else:
+            late = format_duration(math.ceil(now + takes - due))
+            reason = f"it would finish {late} after its {'last ' if job.spec.rewards[1:] else ''}deadline"
+        return self._nothing(job, reason, later)
 
     @staticmethod
     def _nothing(job: JobSubmitted, reason: str, finish: float = math.inf) -> Promise | None:
@@ -153,10 +168,11 @@ def _late(
 
 def _delayed(
     at_risk: dict[int, float], finishes: dict[int, float], without: Mapping[int, float]
-) -> bool:
-    """Whether a job at risk ends later than ``without`` the newcomer, and keeps its guarantee without it."""
-    return any(
-        keeps(alone := without.get(number, math.inf), finish_by)
-        and not keeps(finishes.get(number, math.inf), alone)
+) -> list[int]:
+    """Jobs at risk that end later than ``without`` the newcomer, and keep their guarantees without it."""
+    return [
+        number
         for number, finish_by in at_risk.items()
-    )
+        if keeps(alone := without.get(number, math.inf), finish_by)
+        and not keeps(finishes.get(number, math.inf), alone)
+    ]

@@ -10,12 +10,12 @@ from volvelle.cli import options
 from volvelle.cli.options import Form
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from volvelle.model.cluster import Cluster
     from volvelle.notebook.results import Comparison
     from volvelle.simulate.compare import ComparedRun
-    from volvelle.simulate.experiment import Experiment, WorkloadKey
+    from volvelle.simulate.experiment import Experiment, PlannedRun, WorkloadKey
     from volvelle.simulate.sources import Source
     from volvelle.workload.workload import Workload
 
@@ -59,7 +59,7 @@ def compare(
 
     volvelle compare --generate gavel:jobs=2000 --cluster 32x4 -p fifo -p las --jobs-per-hour 1:5
     """
-    from volvelle.cli.results import OF_COMPARISON, free_folder, own_folder
+    from volvelle.cli.results import OF_COMPARISON, free_folder, own_folder, unfinished
 
     if demo:
         given |= {key: value for key, value in _demo(given).items() if not given[key]}
@@ -67,14 +67,16 @@ def compare(
     directory = experiment.out or own_folder(
         DEFAULT_OUT, *OF_COMPARISON, force=force, resume=resume
     )
-    if not resume:
-        free_folder(directory, *OF_COMPARISON, force=force, scratch=demo and directory == DEMO_OUT)
+    scratch = demo and directory == DEMO_OUT
+    may_go_on = not (resume or force or scratch) and bool(unfinished(directory))
+    if not (resume or may_go_on):
+        free_folder(directory, *OF_COMPARISON, force=force, scratch=scratch)
     _compare(
         experiment,
         directory,
         output,
         workers=workers,
-        resume=resume,
+        resume=None if may_go_on else resume,
         demo=demo,
         price=price,
         png=png,
@@ -125,7 +127,7 @@ def _compare(
     output: Form,
     *,
     workers: int | None,
-    resume: bool,
+    resume: bool | None,
     demo: bool,
     price: float | None,
     png: bool,
@@ -140,6 +142,8 @@ def _compare(
     sources = read_workloads(experiment, cluster)
     experiment = _with_chosen(experiment, next(iter(sources.values())).workload)
     runs = planned_runs(experiment, cluster, sources)
+    if resume is None:
+        _check_equal(runs, sources, directory)
     remark_on_record(sources[runs[0].workload].workload, cluster)
     remark_on_placements(run.setting.composition for run in runs if not run.is_recorded)
     began = time.monotonic()
@@ -152,7 +156,7 @@ def _compare(
             reference=experiment.reference,
             price=price,
             workers=workers,
-            resume=resume,
+            resume=resume is not False,
             progress=update,
             so_far=quick.tell if output is Form.TABLE else None,
         )
@@ -169,6 +173,21 @@ def _compare(
             print("Next: volvelle compare your.csv --cluster 16x8", end="")
             print("      (reads Slurm sacct, SWF, Philly, Helios, PAI, plain CSV ...)")
     _print_unfinished(comparison.made, directory)
+
+
+def _check_equal(
+    runs: "Sequence[PlannedRun]", sources: "Mapping[WorkloadKey, Source]", directory: Path
+) -> None:
+    """Say that the command goes on with what failed before. Raises `Problem` where results would be lost."""
+    from volvelle.cli.output import remark
+    from volvelle.cli.results import OF_COMPARISON, free_folder, unfinished
+    from volvelle.simulate.compare import holds_only
+
+    if not holds_only(runs, sources, directory):
+        free_folder(directory, *OF_COMPARISON, force=False)
+    remark(
+        f"note: makes what {directory} lacks, {', '.join(unfinished(directory))}, and keeps the rest"
+    )
 
 
 class _QuickFirst:

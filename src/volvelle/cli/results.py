@@ -16,8 +16,7 @@ def free_folder(folder: Path, *results: str, force: bool, scratch: bool = False)
     """
     if not force and any(next(folder.glob(pattern), None) for pattern in results):
         if not scratch:
-            made = {path.parent.name for path in folder.glob("runs/*/outcomes.*")}
-            left = sorted({path.parent.name for path in folder.glob("runs/*/run.json")} - made)
+            left = unfinished(folder)
             rest = f"make the rest with --resume ({', '.join(left)}), " if left else ""
             raise Problem(
                 f"{folder} has results of an earlier command",
@@ -27,6 +26,13 @@ def free_folder(folder: Path, *results: str, force: bool, scratch: bool = False)
 
         remark(f"note: replaces the earlier results in {folder}")
     return folder
+
+
+def unfinished(folder: Path) -> list[str]:
+    """The runs of a comparison in ``folder`` that failed or were interrupted, if others finished."""
+    made = {path.parent.name for path in folder.glob("runs/*/outcomes.*")}
+    begun = {path.parent.name for path in folder.glob("runs/*/run.json")}
+    return sorted(begun - made) if made else []
 
 
 def own_folder(default: Path, *results: str, force: bool = False, resume: bool = False) -> Path:

@@ -56,6 +56,8 @@ class Admission(JobPart):
     one_of: ClassVar[tuple[str, ...]] = ("judge", "limit")
     looks_past: ClassVar[int] = 0
     """How many jobs that wait do not block those behind them; where any, new jobs are judged at once."""
+    holds_back: ClassVar[str] = ""
+    """Why a job is not admitted yet, as a clause for its user; empty: there is no one reason."""
 
     def limit(self, capacity: float) -> float | None:
         """The GPUs that admitted jobs may request together of ``capacity``, where that is all it goes by.

@@ -15,7 +15,7 @@ import importlib.util
 import math
 import pkgutil
 import sys
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
 from functools import cache
 from importlib.metadata import entry_points
@@ -269,11 +269,28 @@ def forgotten_files() -> Iterator[None]:
     try:
         yield
     finally:
-        new = _files_loaded() - before
-        for name in new:
-            del sys.modules[name]
-        for catalogue in _catalogues:
-            catalogue.forget(new)
+        _forget(_files_loaded() - before)
+
+
+def forget_changed_files() -> None:
+    """Forget single files that were written since they were loaded, and their parts."""
+    _forget(name for name in _files_loaded() if _last_written(_file_of(name)) != _loaded.get(name))
+
+
+def _forget(files: Iterable[str]) -> None:
+    names = set(files)
+    for name in names:
+        del sys.modules[name]
+    for catalogue in _catalogues:
+        catalogue.forget(names)
+
+
+_loaded: dict[str, int] = {}
+"""When files that are loaded were last written, by the names of their modules."""
+
+
+def _last_written(path: Path | None) -> int:
+    return path.stat().st_mtime_ns if path and path.is_file() else 0
 
 
 def _files_loaded() -> set[str]:
@@ -291,7 +308,7 @@ def load_file(path: Path) -> ModuleType:
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
-    sys.modules[module_name] = module
+    sys.modules[module_name], _loaded[module_name] = module, _last_written(path)
     try:
         spec.loader.exec_module(module)
     except Problem:

@@ -17,7 +17,7 @@ from pydantic import (
 
 from volvelle.live.strict_model import StrictModel
 from volvelle.model.job import Reward, wrong_steps
-from volvelle.model.units import DAY, parse_duration
+from volvelle.model.units import DAY, parse_duration, refuse_part
 
 
 def _split(value: object) -> object:
@@ -37,6 +37,7 @@ _MAX_SECONDS = 10 * 366 * DAY
 _MAX_GPUS = 1_000_000
 
 _SECONDS = Field(gt=0, le=_MAX_SECONDS)
+_GPUS = Field(ge=1, le=_MAX_GPUS)
 _DURATION = Field(pattern=r"^[1-9][0-9]{0,2}(\.[0-9])?\s?(s|sec|m|min|h|d)$")
 
 _SIGNALS: list[JsonValue] = [*sorted(signal.Signals.__members__)]
@@ -61,7 +62,11 @@ Seconds = Annotated[
 ]
 """As `PositiveDuration`, or none at all."""
 Amount = Annotated[float, Field(ge=0, allow_inf_nan=False)]
-Gpus = Annotated[int, Field(ge=1, le=_MAX_GPUS)]
+Gpus = Annotated[
+    int,
+    _GPUS,
+    BeforeValidator(refuse_part, json_schema_input_type=Annotated[int, _GPUS]),
+]
 Text = Annotated[str, Field(pattern=r"^[^\x00]*$")]
 """Text that can be passed to a process: without NUL."""
 _Arguments = Annotated[
@@ -178,7 +183,7 @@ def _read_after(value: object) -> object:
         return value
     match, words = _AFTER.fullmatch(value), set(value.split(":")[1:])
     if match is None or not words <= {"success", "any", "each"} or words >= {"success", "any"}:
-        raise ValueError("name a job, as in 12, 12:any, 12-20, 12-20:each")
+        raise ValueError("say the number of a job, as in 12, 12:any, 12-20, 12-20:each")
     found: dict[str, object] = {"job": int(match["job"]), "each": "each" in words}
     if match["last"]:
         found["count"] = int(match["last"]) - int(match["job"]) + 1

@@ -117,6 +117,12 @@ class ServeFolder:
         while self.starts and time.monotonic() < end:
             time.sleep(0.05)
 
+    def wait_for_another(self, address: ServerAddress, seconds: float) -> None:
+        """Wait until a server is on its way to listen, or listens elsewhere, or the time is over."""
+        end = time.monotonic() + seconds
+        while not self.starts and self.read_address() == address and time.monotonic() < end:
+            time.sleep(0.05)
+
     def prepare(self) -> None:
         """Create it, for its owner only. Raises `Problem` if it cannot be created or written."""
         try:

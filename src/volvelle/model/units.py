@@ -1,10 +1,12 @@
-"""Durations as people write them; inside the house every time is a float in seconds."""
+"""Durations and numbers of GPUs as people write them; inside the house every time is a float in seconds."""
 
 import math
+from contextlib import suppress
+from typing import Any
 
 from volvelle.durations import DAY, HOUR, MINUTE, parse_duration
 
-__all__ = ["DAY", "HOUR", "MINUTE", "format_duration", "parse_duration"]
+__all__ = ["DAY", "HOUR", "MINUTE", "format_duration", "parse_duration", "refuse_part"]
 
 
 def format_duration(seconds: float) -> str:
@@ -25,3 +27,16 @@ def format_duration(seconds: float) -> str:
         return f"{sign}{minutes // 60}h {minutes % 60:02d}m"
     hours = round(seconds / HOUR)
     return f"{sign}{hours // 24}d {hours % 24:02d}h"
+
+
+def refuse_part(gpus: Any) -> Any:
+    """``gpus`` of a job on a server, as they are written. Raises ValueError for a part of a GPU."""
+    part = False
+    with suppress(TypeError, ValueError):
+        part = float(gpus) % 1.0 > 0.0
+    if part:
+        raise ValueError(
+            "a server gives whole GPUs; where they are cut (MIG), ask for 1 of the type of the piece, "
+            "as in a100-1g.10gb"
+        )
+    return gpus

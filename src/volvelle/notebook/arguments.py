@@ -8,6 +8,7 @@ from typing import ParamSpec, TypeVar, get_args, get_type_hints
 
 from pydantic import TypeAdapter, ValidationError
 
+from volvelle.core.registry import forget_changed_files
 from volvelle.model.problems import Problem
 from volvelle.model.validation import in_our_words
 
@@ -25,7 +26,8 @@ _OPTION = re.compile(r"--([a-z][a-z-]*)(?: ('[^']*'|[^\s']+?)(?=[.,;:)]?(?:\s|$)
 def in_python(function: Callable[Given, Result]) -> Callable[Given, Result]:
     """The function, with numbers and texts checked by their annotations before it is called.
 
-    A `Problem`, also of the call itself, names arguments in place of a command's options.
+    A `Problem`, also of the call itself, names arguments in place of a command's options. Files with parts
+    that were edited since the last call are loaded again.
     """
     signature = inspect.signature(function)
     kinds = {
@@ -52,6 +54,7 @@ def in_python(function: Callable[Given, Result]) -> Callable[Given, Result]:
                 raise Problem(
                     f"{name}: {given[name]!r}: {message[0].lower()}{message[1:]}"
                 ) from None
+        forget_changed_files()
         try:
             return function(*bound.args, **bound.kwargs)
         except Problem as problem:

@@ -188,8 +188,10 @@ def _side_by_side(
         star += note(
             "They are too many to be drawn one by one: volvelle report FOLDER/runs/NAME draws one."
         )
-    if any(column.key.partition(":")[0] == "rho" for column in tables[0].columns):
-        star += note(f"rho: {metrics.get('rho').description}")
+    shown = {column.key.partition(":")[0] for each in tables for column in each.columns}
+    explained = [metrics.get(name) for name in ("jct", "rho") if name in shown]
+    if explained:
+        star += note(" ".join(f"{one.title}: {one.description}" for one in explained))
     html = "".join(to_html(each.against(baseline)) for each in tables)
     return html + star + _unfinished_note(summaries)
 

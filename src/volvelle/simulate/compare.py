@@ -121,6 +121,15 @@ def compare(
     return [results[index] for index in range(len(runs))]
 
 
+def holds_only(
+    runs: Sequence[PlannedRun], sources: Mapping[WorkloadKey, Source], directory: Path
+) -> bool:
+    """Whether all finished runs in ``directory`` are among ``runs``, with the same configuration."""
+    stage = Stage(runs, sources, _directories(runs, directory), [], None, ())
+    made = {stage.directories[index] for index in range(len(runs)) if _is_made(stage, index)}
+    return {path.parent for path in directory.glob("runs/*/outcomes.*")} <= made
+
+
 def comparison_runs(directory: Path) -> list[Path]:
     """The run directories of a comparison, in its order. Raises `Problem`."""
     path = directory / COMPARISON

@@ -7,6 +7,7 @@ else by such a folder named ``volvelle-serve`` in the current folder or above it
 import http.client
 import json
 import os
+import socket
 import ssl
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -65,6 +66,10 @@ class ApiClient:
                 )
             folder.wait_for_start(_START_SECONDS)
             address = folder.read_address()
+            if not _listens(address):  # its server was killed, and may be started again just now
+                folder.wait_for_another(address, _APPEAR_SECONDS)
+                folder.wait_for_start(_START_SECONDS)
+                address = folder.read_address()
         parts = urlsplit(address.url)
         if parts.scheme not in ("http", "https") or not parts.hostname:
             raise Problem(
@@ -224,6 +229,18 @@ class ApiClient:
         return http.client.HTTPSConnection(
             parts.hostname, parts.port, timeout=timeout, context=context
         )
+
+
+def _listens(address: ServerAddress) -> bool:
+    """Whether anything accepts connections there."""
+    parts = urlsplit(address.url)
+    try:
+        with socket.create_connection((parts.hostname or "", parts.port or 0), TIMEOUT_SECONDS):
+            return True
+    except ConnectionRefusedError:
+        return False
+    except (OSError, ValueError):
+        return True  # the request says what is wrong
 
 
 def _trust_only(certificate: Path) -> ssl.SSLContext:

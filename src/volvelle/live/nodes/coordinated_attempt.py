@@ -11,6 +11,22 @@ _SEVERITY = (Outcome.FINISHED, Outcome.STOPPED, Outcome.FAILED, Outcome.LOST)
 UNHEARD_OF = "no node knows of it"
 
 
+class LatestAttempts:
+    """The latest of the attempts that are noted, of each line: a job under one start of a server."""
+
+    def __init__(self) -> None:
+        self._latest: dict[tuple[int, str], int] = {}
+
+    def note(self, key: AttemptKey) -> None:
+        """Count an attempt, and with it those before it."""
+        line = key.number, key.identity
+        self._latest[line] = max(key.attempt, self._latest.get(line, 0))
+
+    def reaches(self, key: AttemptKey) -> bool:
+        """Whether an attempt counts: it, or a later one of its line."""
+        return key.attempt <= self._latest.get((key.number, key.identity), 0)
+
+
 @dataclass
 class CoordinatedAttempt:
     """An attempt: its orders, and what was sent to its nodes.
@@ -57,15 +73,17 @@ def attempt_end(key: AttemptKey, outcome: Outcome, reason: str) -> AttemptEnded:
 def combine_ends(key: AttemptKey, ends: list[TaskEnded]) -> AttemptEnded:
     """The end of an attempt from the ends of its tasks, in the order of their reports.
 
-    Of several failures the first gives the reason: the others may follow from it.
+    Of several failures the first gives the reason: the others may follow from it. After a stop the exit code
+    is that of the leading node, which saves.
     """
     worst = max(ends, key=lambda end: _SEVERITY.index(end.outcome))
+    leading = min(ends, key=lambda end: end.task.rank)
     several = len(worst.task.nodes) > 1
     prefix = f"{worst.task.nodes[worst.task.rank]}: " if several and worst.reason else ""
     return AttemptEnded(
         *key,
         outcome=worst.outcome,
-        exit_code=worst.exit_code,
+        exit_code=(leading if worst.outcome is Outcome.STOPPED else worst).exit_code,
         reason=prefix + worst.reason,
         permanent=worst.permanent,
         node_failed=worst.node_failed,

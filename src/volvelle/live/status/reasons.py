@@ -84,7 +84,9 @@ class _Labels(NamedTuple):
 
 
 def _admission_reasons(scheduler: Scheduler) -> dict[int, str]:
-    text = f"admission {scheduler.composition.admission.name!r} does not admit it yet"
+    admission = scheduler.composition.admission
+    why = f": {admission.holds_back}" if admission.holds_back else ""
+    text = f"admission {admission.name!r} does not admit it yet{why}"
     return {
         event.number: f"{text}; {_jobs(place)} before it in the admission queue" if place else text
         for place, event in enumerate(scheduler.admissions.waiting)

@@ -42,6 +42,8 @@ class Cycle:
         self.policy, self.memory, self.look, self.view = policy, memory, look, look.view
         self.kept = Guarantees(policy, memory, look)
         self.told, self.counted = self.kept.told, self.kept.counted
+        self._refusal = ""
+        """Why the last job that was to be guaranteed something was not."""
 
     @property
     def book(self) -> Reservations:
@@ -108,15 +110,26 @@ class Cycle:
         look, book = self.look, self.book
         work = float(look.least_seconds[at] * look.matrix[GPUS, at])
         if look.matrix[CHECKPOINT, at] > self.memory.wait:
+            self._refusal = (
+                "guarantees made before leave no time for a checkpoint as long as its own"
+            )
             return False
         if work >= self._too_large:
             look.matrix[SEEN, at] = TOO_LARGE
             return False
         now, rate = self.view.now, self.memory.recent.rate_of_smaller(work, self.view.now)
         row = self.kept.enter(at)
+        self._refusal = "guarantees to jobs of its pool need all of its GPUs"
         if self._pool_has_room(row):
+            self._refusal = "GPUs are kept for guarantees made before and for smaller jobs to come"
             for finish_by, step in steps:
                 room = book.has_room(look.slot, now, finish_by, work, rate)
+                if room:
+                    more = f" and {margin:.0%} more" if (margin := self.memory.margin.now) else ""
+                    self._refusal = (
+                        f"whole leases for its estimate{more}, beside those of guarantees made before, end "
+                        "after its deadline"
+                    )
                 if room and self.kept.reserve(at, row, finish_by):
                     look.matrix[ROW, at] = row + 1.0
                     self.told.append(Promise(look.number(at), finish_by, step))
@@ -145,8 +158,7 @@ class Cycle:
         if spec.accept_later and earliest < np.inf and self._promise(at, [(earliest, -1)]):
             return
         able = earliest if earliest < np.inf else None
-        reason = "none of its deadlines can be guaranteed"
-        self.told.append(Promise(number, earliest=able, reason=reason))
+        self.told.append(Promise(number, earliest=able, reason=self._refusal))
 
     @property
     def _too_large(self) -> float:

@@ -213,7 +213,7 @@ def _note_zones(columns: Columns, zones: set[bool], ledger: Ledger) -> None:
             continue
         zones.add(text[-1:] in "Zz" or "+" in text or "-" in text[10:])
         if len(zones) > 1:
-            reason = "times with and without a time zone: those without are taken for UTC"
+            reason = "times with and without a time zone: those without are UTC, unless you write their zone"
             ledger.taken(reason, line, "submit_time", text)
             return
 
