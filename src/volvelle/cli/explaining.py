@@ -95,7 +95,8 @@ def _first_start(job: formatting.Job, now: datetime) -> str:
 def _stops(job: formatting.Job) -> str:
     """``, was stopped for others 2 times, failed once``; empty where it never was."""
     stopped = f", was stopped for others {_times(job['preemptions'])}" if job["preemptions"] else ""
-    return stopped + (f", failed {_times(job['failures'])}" if job["failures"] else "")
+    fell = job["failures"] and job["state"] != "failed"  # else its end says it
+    return stopped + (f", failed {_times(job['failures'])}" if fell else "")
 
 
 def _times(count: int) -> str:
