@@ -249,7 +249,8 @@ class Slots(StateTable):
 
     The owner of a GPU of which jobs hold parts is `SHARED`. free_at: when it is free in fact. old: slots
     given up in a decision. shared: billionths of it that jobs hold. sharing: a list of those that are shared.
-    foreseen: billionths of it that jobs will hold, while a decision is cut to what can be named.
+    foreseen: billionths of it that jobs will hold, while a decision is cut to what can be named; ``old`` is a
+    list of these then.
     """
 
     free_at: Floats
