@@ -1,4 +1,4 @@
-"""Commands of ``volvelle`` as forks of one process that has imported what they need.
+"""Commands of ``volvelle``, and Python programs, as forks of one process that has imported what they need.
 
 A command by itself imports for a third of a second, a server for a whole one, which is most of what they take
 where jobs are few. A fork has folder, umask, variables, standard streams and arguments of its caller.
@@ -6,6 +6,7 @@ where jobs are few. A fork has folder, umask, variables, standard streams and ar
 
 import atexit
 import os
+import runpy
 import select
 import shutil
 import signal
@@ -27,20 +28,25 @@ _IMPORTED = (
 )  # fmt: skip
 _MOST_BYTES = 1 << 18
 _PROGRAM = """#!{python} -IS
-import os, socket, sys
+import _signal, os, socket, sys
 call = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
 call.connect({calls!r})
 variables = [f"{{name}}={{value}}" for name, value in os.environ.items()]
 mask = os.umask(0o77)
-words = [os.getcwd(), str(mask), str(len(sys.argv)), "volvelle", *sys.argv[1:], *variables]
+words = [os.getcwd(), str(mask), str(len(sys.argv)), *sys.argv, *variables]
 socket.send_fds(call, [b"\\0".join(map(os.fsencode, words))], [0, 1, 2])
-call.recv(16)  # its process
+process = int(call.recv(16))
+for number in (_signal.SIGINT, _signal.SIGTERM):
+    _signal.signal(number, lambda number, _: os.kill(process, number))
 sys.exit(int(call.recv(16) or b"1") % 256)
 """
 
 
 class Forked:
-    """The process whose forks are commands. ``folder``: with the program ``volvelle``, for PATH."""
+    """The process whose forks are commands.
+
+    folder: has ``volvelle``, for PATH, and ``program``, which runs a file of Python.
+    """
 
     def __init__(self) -> None:
         self.folder = Path(tempfile.mkdtemp(prefix="volvelle-forked-"))
@@ -123,18 +129,22 @@ def _serve(folder: Path) -> None:
     with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as calls:
         calls.bind(str(folder / "calls"))
         calls.listen()
-        program = folder / "volvelle"
-        program.write_text(_PROGRAM.format(python=sys.executable, calls=calls.getsockname()))
-        program.chmod(0o755)
+        for name in ("volvelle", "program"):
+            program = folder / name
+            program.write_text(_PROGRAM.format(python=sys.executable, calls=calls.getsockname()))
+            program.chmod(0o755)
         print(flush=True)
-        while calls in select.select([calls, sys.stdin], [], [])[0]:
-            call, _ = calls.accept()
-            with call:
-                if os.fork() == 0:
-                    _answer(call)
+        ended = False
+        while not ended:
+            ended = sys.stdin in select.select([calls, sys.stdin], [], [])[0]
             with suppress(ChildProcessError):
                 while os.waitpid(-1, os.WNOHANG)[0]:
                     pass
+            if not ended:
+                call, _ = calls.accept()
+                with call:
+                    if os.fork() == 0:
+                        _answer(call)
 
 
 def _answer(call: socket.socket) -> None:
@@ -158,18 +168,32 @@ def _answer(call: socket.socket) -> None:
     for variable in variables:
         name, _, value = variable.partition("=")
         os.environ[name] = value
-    from volvelle.cli.main import main  # noqa: PLC0415 - as above
-
     status = 1
     try:
-        main()
+        _run()
     except SystemExit as end:
-        status = int(end.code or 0)
+        if isinstance(end.code, str):
+            print(end.code, file=sys.stderr)
+        status = end.code if isinstance(end.code, int) else int(bool(end.code))
     except BaseException:
         traceback.print_exc()
+    else:
+        status = 0
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(status)  # taking all that was imported apart takes longer than most commands
+
+
+def _run() -> None:
+    """Run what ``sys.argv`` says."""
+    if Path(sys.argv[0]).name == "volvelle":
+        from volvelle.cli.main import main  # noqa: PLC0415 - as above
+
+        main()
+    else:
+        del sys.argv[0]
+        sys.path.insert(0, str(Path(sys.argv[0]).parent))
+        runpy.run_path(sys.argv[0], run_name="__main__")
 
 
 if __name__ == "__main__":

@@ -171,7 +171,7 @@ class Background:
             going = subprocess.Popen(
                 ["bash", "-c", f"exec {text}"],
                 cwd=folder,
-                env=_environment(),
+                env=_environment(text),
                 stdin=subprocess.DEVNULL,
                 stdout=file,
                 stderr=subprocess.STDOUT,
@@ -195,7 +195,7 @@ class Background:
 def _of_command(
     page: Path, command: Command, folder: Path, background: Background
 ) -> Difference | None:
-    text, forks = command.text, command.text.startswith("volvelle ")
+    text = command.text
     if setting_up := _SETTING_UP.match(text):  # .ci/run runs these lines as they stand
         text = setting_up[1]
         if "pytest" in text:
@@ -203,7 +203,7 @@ def _of_command(
     if text.endswith(" &"):
         run = background.start(text.removesuffix(" &"), folder, len(command.printed))
     else:
-        run = _run(["bash", "-euo", "pipefail", "-c", text], folder, forks=forks)
+        run = _run(["bash", "-euo", "pipefail", "-c", text], folder)
     lines = _FIRST_TABLE.sub("", run.stdout).splitlines()
     printed = [line.rstrip() for line in lines if not _PROGRESS.search(line)]
     fails = any(line.startswith("error:") for line in command.printed)
@@ -217,21 +217,18 @@ def _of_command(
     return None
 
 
-def _environment() -> dict[str, str]:
-    own = {"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}", "NO_COLOR": "1"}
-    return {**os.environ, **own, "COLUMNS": "100", "LC_ALL": "C.UTF-8"}
+def _environment(text: str) -> dict[str, str]:
+    """The variables of a command. Where it is ours it is a fork, if no process is named in it."""
+    first = [str(forked().folder)] if text.startswith("volvelle ") else []
+    path = ":".join([*first, str(Path(sys.executable).parent), os.environ["PATH"]])
+    return {**os.environ, "PATH": path, "NO_COLOR": "1", "COLUMNS": "100", "LC_ALL": "C.UTF-8"}
 
 
-def _run(
-    command: list[str], folder: Path, *, forks: bool = False
-) -> subprocess.CompletedProcess[str]:
-    environment = _environment()
-    if forks:
-        environment["PATH"] = f"{forked().folder}:{environment['PATH']}"
+def _run(command: list[str], folder: Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         command,
         cwd=folder,
-        env=environment,
+        env=_environment(command[-1]),
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,

@@ -111,7 +111,12 @@ def workload(given: Options, mix: str | None, density: float = 1.0) -> Workload:
     thinned = Workload.of(named, mix or "MIX2").rebased()
     if mix is None:
         return thinned
-    return MIXES[mix].given_to(np.random.default_rng([given.seed, 2]), thinned)
+    drawn = MIXES[mix].draw(np.random.default_rng([given.seed, 2]), thinned.durations)
+    dated = [
+        _with(job, job_class=job_class, rewards=rewards)
+        for job, job_class, rewards in zip(thinned.jobs, *drawn, strict=True)
+    ]
+    return Workload(dated, thinned.name, thinned.report)
 
 
 def at_load(jobs: Workload, load: float, gpus: float) -> Workload:

@@ -3,9 +3,14 @@
 from datetime import UTC, datetime
 from typing import Any
 
+import pytest
+
 from volvelle.cli import formatting
 from volvelle.cli.explaining import course
+from volvelle.cli.options import Form
 from volvelle.cli.rows import Head, table
+from volvelle.cli.submitted import print_forecast
+from volvelle.live.job_request import JobRequest
 
 HEADS = [
     Head("job", lambda row: str(row["job"]), right=True),
@@ -99,3 +104,19 @@ def test_a_forecast_without_an_estimate_says_that_all_of_it_is_a_guess() -> None
     assert formatting.format_forecast(forecast, now).endswith("; P90 is a guess")
     said = formatting.format_forecast(forecast, now, estimated=False)
     assert said.endswith("; guesses without --estimate")
+
+
+def test_a_deadline_that_does_not_hold_says_by_how_much_and_which_would(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    request = JobRequest(command=("train",), estimate=3600.0, deadline=600.0)
+    now = datetime.now(UTC).timestamp()
+    forecast = {"start": now, "p50": now + 3600.0, "p90": now + 7200.0, "guessed": False}
+    forecast |= {"deadline_share": 0.02, "rejected": 0, "guaranteed": 0, "reason": ""}
+    print_forecast(forecast | {"guarantee": None}, request, Form.TABLE)
+    first, second = capsys.readouterr().out.splitlines()
+    assert first.endswith(": missed by 50m 00s (P50), kept in 2% of forecasts")
+    assert (
+        second
+        == "a deadline of 1h 00m is kept by half of the forecasts, one of 2h 00m by nine of ten"
+    )

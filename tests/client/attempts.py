@@ -4,8 +4,6 @@ import json
 import os
 import subprocess
 import sys
-import time
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -50,6 +48,7 @@ class Attempts:
             "VOLVELLE_CHECKPOINT": str(self.checkpoint),
             "VOLVELLE_NODES": "1",
             "VOLVELLE_NODE_RANK": "0",
+            "TMPDIR": str(self.folder),  # in which torchrun leaves a folder
         }
         with (self.folder / "output").open("ab") as output:
             process = subprocess.Popen(
@@ -94,11 +93,3 @@ class Attempts:
         """What the surviving history did in each iteration."""
         lines = [line.split() for line in self.done.read_text().splitlines()]
         return {int(iteration): tuple(rest) for iteration, *rest in lines}
-
-
-def wait_until(condition: Callable[[], bool], seconds: float = 20.0) -> None:
-    """Wait for ``condition``; fail if it takes too long."""
-    end = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < end, "the condition was not met in time"
-        time.sleep(0.002)

@@ -4,7 +4,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from attempts import HERE, Attempts, wait_until
+from attempts import HERE, Attempts
+from waiting import until
 
 from volvelle.client.control_block import (
     ITERATIONS,
@@ -39,7 +40,7 @@ def test_revoked_and_resumed_the_loss_curve_is_that_of_an_uninterrupted_run(
     straight = uninterrupted.start("0")
     process = interrupted.start("0.05")
     block = interrupted.block()
-    wait_until(lambda: block[ITERATIONS] > 45 or process.poll() is not None, seconds=120)
+    until(lambda: block[ITERATIONS] > 45 or process.poll() is not None, patience_seconds=120)
     block[REVOKED] = 1
     assert process.wait(60) == 0, interrupted.output()
     assert block[PREEMPTED] == 1

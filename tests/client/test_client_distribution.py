@@ -12,7 +12,8 @@ from pathlib import Path
 
 import pytest
 import yaml
-from attempts import Attempts, wait_until
+from attempts import Attempts
+from waiting import until
 
 import volvelle
 from volvelle.client.control_block import ITERATIONS, PREEMPTED, REVOKED, SAVED_ITERATIONS
@@ -89,7 +90,7 @@ def test_client_alone_holds_every_module_of_the_library(python: Path) -> None:
 def test_a_job_under_the_client_alone_is_preempted_and_resumes(job: Attempts) -> None:
     process = job.count(seconds=0.02, every="1h")
     block = job.block()
-    wait_until(lambda: block[ITERATIONS] >= 10 or process.poll() is not None)
+    until(lambda: block[ITERATIONS] >= 10 or process.poll() is not None)
     block[REVOKED] = 1
     assert process.wait(20) == 0, job.output()
     assert block[PREEMPTED] == 1

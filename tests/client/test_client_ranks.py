@@ -6,8 +6,8 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from attempts import wait_until
 from ranks_job import RanksJob, run_rank
+from waiting import until
 
 from volvelle.client.checkpoint import CheckpointFolder
 from volvelle.client.control_block import (
@@ -65,7 +65,7 @@ def test_all_ranks_exit_after_the_iteration_chosen_by_the_leading_rank(
     job = RanksJob((tmp_path / "run",), 3, tmp_path / "checkpoint", barrier_every=barrier_every)
     attempt = Attempt(job)
     (block,) = attempt.blocks
-    wait_until(lambda: block[ITERATIONS] >= 10)
+    until(lambda: block[ITERATIONS] >= 10)
     block[REVOKED] = 1
     assert attempt.succeeds()
     assert block[PREEMPTED] == 1
@@ -79,9 +79,9 @@ def test_the_leading_rank_waits_for_the_confirmation(tmp_path: Path) -> None:
     job = RanksJob((tmp_path / "first", tmp_path / "second"), 2, tmp_path / "checkpoint")
     attempt = Attempt(job)
     first, second = attempt.blocks
-    wait_until(lambda: first[ITERATIONS] >= 10)
+    until(lambda: first[ITERATIONS] >= 10)
     first[REVOKED] = 1
-    wait_until(lambda: first[EXIT_AT] > 0)
+    until(lambda: first[EXIT_AT] > 0)
     time.sleep(0.1)  # the time of an agent to inform the others
     assert first[ITERATIONS] == first[EXIT_AT] - 1
     second[EXIT_AT] = first[EXIT_AT]
@@ -99,7 +99,7 @@ def test_if_all_ranks_save_each_resumes_from_its_own_part(tmp_path: Path) -> Non
     )
     attempt = Attempt(replace(job, seconds=0.1))
     (block,) = attempt.blocks
-    wait_until(lambda: block[SAVED_ITERATIONS] >= 10)
+    until(lambda: block[SAVED_ITERATIONS] >= 10)
     block[REVOKED] = 1
     assert attempt.succeeds()
     assert 10 < block[SAVED_ITERATIONS] < job.iterations
@@ -115,7 +115,7 @@ def test_killed_while_all_ranks_save_all_parts_are_of_one_checkpoint(tmp_path: P
     for milestone in (3, 9, 20):
         attempt = Attempt(job)
         (block,) = attempt.blocks
-        wait_until(lambda: block[SAVED_ITERATIONS] >= milestone)  # noqa: B023
+        until(lambda: block[SAVED_ITERATIONS] >= milestone)  # noqa: B023
         attempt.kill()
         state = latest(job)
         assert (state / "part-0").read_text() == (state / "part-1").read_text()

@@ -8,8 +8,9 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from attempts import Attempts, wait_until
+from attempts import Attempts
 from counting_job import EPOCHS, NUMBERS
+from waiting import until
 
 from volvelle.client.control_block import (
     ATTACHED,
@@ -58,7 +59,7 @@ def test_a_revoked_job_exits_within_an_iteration_with_a_checkpoint(
 ) -> None:
     process = attempts.count(seconds=0.05, every="1h")
     block = attempts.block()
-    wait_until(lambda: block[ITERATIONS] >= 3)
+    until(lambda: block[ITERATIONS] >= 3)
     block[REVOKED] = 1
     at_hand = block[ITERATIONS] + 1
     assert process.wait() == 0
@@ -77,7 +78,7 @@ def test_a_job_revoked_repeatedly_computes_the_same_as_uninterrupted(
         process = attempts.count(seconds=0.002, every="1h")
         block = attempts.block()
         target = block[SAVED_ITERATIONS] + rng.randrange(1, 30)
-        wait_until(lambda: block[ITERATIONS] >= target or process.poll() is not None)  # noqa: B023
+        until(lambda: block[ITERATIONS] >= target or process.poll() is not None)  # noqa: B023
         block[REVOKED] = 1
         assert process.wait() == 0
     while attempts.block()[PREEMPTED]:
@@ -94,7 +95,7 @@ def test_killed_at_any_moment_every_iteration_is_once_in_the_surviving_history(
     for _ in range(8):
         process = attempts.count(seconds=0.002)
         block = attempts.block()
-        wait_until(lambda: block[ATTACHED] == 1 or process.poll() is not None)  # noqa: B023
+        until(lambda: block[ATTACHED] == 1 or process.poll() is not None)  # noqa: B023
         saved = block[SAVED_ITERATIONS]
         with pytest.raises(subprocess.TimeoutExpired):
             process.wait(rng.uniform(0.0, 0.08))
@@ -116,7 +117,7 @@ def test_without_a_scheduler_a_script_runs_and_resumes(
 ) -> None:
     command = [sys.executable, str(attempts.script), str(attempts.checkpoint), str(attempts.done)]
     process = subprocess.Popen([*command, "0.002", "5"])
-    wait_until(lambda: attempts.done.exists() and len(attempts.lines()) > 20)
+    until(lambda: attempts.done.exists() and len(attempts.lines()) > 20)
     process.kill()
     process.wait()
     assert subprocess.run([*command, "0", "5"], check=False).returncode == 0
@@ -193,7 +194,7 @@ def test_a_damaged_checkpoint_costs_the_way_from_the_one_before(
 ) -> None:
     process = attempts.count(seconds=0.002)
     block = attempts.block()
-    wait_until(lambda: block[SAVED_ITERATIONS] >= 21)
+    until(lambda: block[SAVED_ITERATIONS] >= 21)
     block[REVOKED] = 1
     assert process.wait() == 0
     latest = max(attempts.checkpoint.iterdir(), key=lambda path: int(path.name))

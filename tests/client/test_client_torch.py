@@ -4,7 +4,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from attempts import Attempts, wait_until
+from attempts import Attempts
+from waiting import until
 
 from volvelle.client.control_block import (
     EXIT_AT,
@@ -47,7 +48,7 @@ def revoked_once(job: Attempts) -> Attempts:
     """``job``, revoked in its second epoch and resumed."""
     process = job.start(str(EPOCHS), "0.05")
     block = job.block()
-    wait_until(lambda: block[ITERATIONS] > 50 or process.poll() is not None, seconds=90)
+    until(lambda: block[ITERATIONS] > 50 or process.poll() is not None, patience_seconds=90)
     block[REVOKED] = 1
     assert process.wait(60) == 0, job.output()
     assert block[PREEMPTED] == 1
@@ -89,7 +90,10 @@ def adaptive(folder: Path, revoke_after: int = 0) -> Attempts:
     process = job.start(str(ADAPTIVE_EPOCHS), "0.02" if revoke_after else "0")
     if revoke_after:
         block = job.block()
-        wait_until(lambda: block[ITERATIONS] > revoke_after or process.poll() is not None, 90)
+        until(
+            lambda: block[ITERATIONS] > revoke_after or process.poll() is not None,
+            patience_seconds=90,
+        )
         block[REVOKED] = 1
         assert process.wait(60) == 0, job.output()
         assert block[PREEMPTED] == 1

@@ -1,6 +1,8 @@
 """The policies that the documentation shows, as files."""
 
+import atexit
 import re
+import shutil
 import tempfile
 from functools import cache
 from pathlib import Path
@@ -19,6 +21,7 @@ def documented_policies() -> dict[str, str]:
     that build on a system that is not here.
     """
     folder = Path(tempfile.mkdtemp(prefix="volvelle-documented-"))
+    atexit.register(shutil.rmtree, folder)
     found = {}
     for name, text in BLOCK.findall(PAGE.read_text(encoding="utf-8")):
         if name == "sharing.py" or ("volvelle.systems" in text and not SYSTEMS.is_dir()):

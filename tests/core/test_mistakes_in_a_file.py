@@ -155,6 +155,8 @@ def test_an_admission_s_mistake_is_a_sentence(own: Path, old: str, new: str, sai
             r"line 10, in key: .* gave keys of None .is `return` missing..\. A",
         ),
         ("return jobs.gpus", "return ['a'] * 3", "line 10, in key: .* gave keys of type <U1"),
+        ("return jobs.gpus", "return [job for job in jobs]", "of all jobs: np.where.*no loop"),
+        ("return jobs.gpus", "return 1 if jobs.gpus > 3 else 0", "of all jobs: np.where.*no if"),
     ],
 )
 def test_an_order_s_mistake_is_a_sentence(

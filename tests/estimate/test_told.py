@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 
 from volvelle.estimate.corrections import SHARES, state_classes
 from volvelle.estimate.likeness import Observed
-from volvelle.estimate.told import Asking, ToldTimes
+from volvelle.estimate.tellings import Asking
+from volvelle.estimate.told import ToldTimes
 
 CALM = Observed(load=3.0, arrivals=1.0, service=100.0, width=1.0)
 BURST = Observed(load=300.0, arrivals=200.0, service=100.0, width=1.0)

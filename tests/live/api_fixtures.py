@@ -22,6 +22,9 @@ from volvelle.live.role import Role
 from volvelle.live.store import CycleBatch, Store, StoreFailed
 from volvelle.model.cluster import parse_cluster
 
+TRAIN = {"name": "bert", "command": ["python", "train.py"], "environment": {"KEY": "secret"}}
+"""A job that asks for a GPU."""
+
 
 class IdleExecutor(Executor):
     """An executor whose nodes join and never start anything."""

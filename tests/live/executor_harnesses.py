@@ -10,7 +10,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import TypeVar
+from typing import Self, TypeVar
 
 import msgspec
 import pytest
@@ -66,6 +66,17 @@ class ExecutorHarness(ABC):
         until(
             lambda: {r.node.name for r in self.since(NodeJoined, report_count)} == set(self.nodes)
         )
+
+    def __enter__(self) -> Self:
+        try:
+            self.open()
+        except BaseException:
+            self.kill_all()
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.kill_all()
 
     def begin(self) -> None:
         """Open the executor without waiting for nodes."""

@@ -6,7 +6,6 @@ outlives the executors: it has the nodes and what runs on them.
 """
 
 import tempfile
-import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass, field
@@ -21,6 +20,7 @@ from volvelle.core.composition import WrittenComposition
 from volvelle.core.journal import Header
 from volvelle.live.control.clock import Clock
 from volvelle.live.control.controller import Controller
+from volvelle.live.control.requests import ControlRequest, Submit
 from volvelle.live.control.secret_box import SecretBox
 from volvelle.live.job_request import JobRequest
 from volvelle.live.messages import (
@@ -335,7 +335,9 @@ class ControllerHarness:
         up = {node.name for node in made.nodes}
         fake_cluster = FakeCluster(made, up=up, kept=folder / "clock")
         header = header_of(made, policy, **parts)
-        return cls(folder, fake_cluster, header, open_controller(folder, fake_cluster, header))
+        harness = cls(folder, fake_cluster, header, open_controller(folder, fake_cluster, header))
+        harness.deliver()
+        return harness
 
     def crash(self, *, snapshot: bool = True) -> None:
         """Crash the controller and start another one. ``snapshot``: one was taken just before."""
@@ -358,6 +360,26 @@ class ControllerHarness:
             for report in reports:
                 self.controller.report(report)
             self.controller.step()
+
+    def execute(self, request: ControlRequest) -> Any:
+        """The answer to a request, once the controller has handled it."""
+        answer = self.controller.request(request)
+        self.deliver()
+        return answer.result(timeout=0.0)
+
+    def submit(self, request: JobRequest, key: str | None = None) -> int:
+        """The number of a job that ada submits, or of the first of its array."""
+        numbers: tuple[int, ...] = self.execute(Submit("ada", request, key))
+        return numbers[0]
+
+    def state(self, number: int) -> str:
+        """The state of a job, over or not."""
+        job = self.controller.status.jobs.get(number)
+        if job is not None:
+            return job.state.value
+        record = self.controller.store.jobs.find(number)
+        assert record is not None
+        return record.state or "unfinished"
 
     def step(self, seconds: float) -> None:
         self.fake_cluster.pass_time(seconds)
@@ -399,6 +421,19 @@ def open_controller(
     return controller
 
 
+def started_controller(tmp_path: Path, cluster: str = "1x2") -> Controller:
+    """A controller that runs in its own threads."""
+    made = parse_cluster(cluster)
+    fake_cluster = FakeCluster(made, up={node.name for node in made.nodes})
+    store = Store.open(str(tmp_path / "store.db"))
+    header = header_of(made)
+    controller = Controller(
+        store, header, FakeExecutor(fake_cluster=fake_cluster), ExecutorContext(made, tmp_path, "")
+    )
+    controller.start()
+    return controller
+
+
 def _disable_fsync(store: Store) -> None:
     """No waiting for the disk: here only the controller crashes, never the machine."""
     store._database.engine.dispose()
@@ -411,10 +446,3 @@ def _disable_fsync(store: Store) -> None:
 def sleeping(seconds: float, gpus: int = 1, **more: Any) -> JobRequest:
     given = {"estimate": seconds, **more}
     return JobRequest(command=("sleep", str(seconds)), gpus=gpus, **given)
-
-
-def wait_for(condition: Callable[[], bool], seconds: float = 20.0) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, "the condition was not met in time"
-        time.sleep(0.01)

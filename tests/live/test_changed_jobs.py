@@ -4,7 +4,6 @@ from pathlib import Path
 
 import pytest
 from fake_cluster import ControllerHarness, sleeping
-from test_controller import execute, state, submit
 
 from volvelle.core.events import JobChanged
 from volvelle.core.journal import Journal
@@ -22,24 +21,22 @@ from volvelle.workload.reading import read_trace
 
 @pytest.fixture
 def harness(tmp_path: Path) -> ControllerHarness:
-    made = ControllerHarness.at(tmp_path, policy="sjf", estimator="declared")
-    made.deliver()
-    return made
+    return ControllerHarness.at(tmp_path, policy="sjf", estimator="declared")
 
 
 def test_a_change_of_a_waiting_job_decides_also_through_a_restart(
     harness: ControllerHarness,
 ) -> None:
-    submit(harness, sleeping(5, 2))
-    first, second = submit(harness, sleeping(5, 2)), submit(harness, sleeping(5, 2))
-    execute(harness, Change(second, JobChange(estimate=2.0, priority=3), "dana"))
+    harness.submit(sleeping(5, 2))
+    first, second = harness.submit(sleeping(5, 2)), harness.submit(sleeping(5, 2))
+    harness.execute(Change(second, JobChange(estimate=2.0, priority=3), "dana"))
     harness.crash()
     harness.deliver()
     view = harness.controller.status.jobs[second]
     assert view.changed == {"estimate": (5.0, 2.0), "priority": (0, 3)}
     assert view.request["estimate"] == 2.0
     harness.step(6)
-    assert (state(harness, first), state(harness, second)) == ("waiting", "running")
+    assert (harness.state(first), harness.state(second)) == ("waiting", "running")
     harness.step(6)
     record = harness.controller.store.jobs.find(second)
     assert record is not None
@@ -48,9 +45,9 @@ def test_a_change_of_a_waiting_job_decides_also_through_a_restart(
 
 
 def test_a_change_is_in_a_snapshot(harness: ControllerHarness) -> None:
-    submit(harness, sleeping(50, 2))
-    number = submit(harness, sleeping(5, 2))
-    execute(harness, Change(number, JobChange(time_limit=60.0)))
+    harness.submit(sleeping(50, 2))
+    number = harness.submit(sleeping(5, 2))
+    harness.execute(Change(number, JobChange(time_limit=60.0)))
     harness.crash(snapshot=True)
     harness.deliver()
     assert harness.controller.status.jobs[number].request["time_limit"] == 60.0
@@ -58,51 +55,51 @@ def test_a_change_is_in_a_snapshot(harness: ControllerHarness) -> None:
 
 
 def test_a_change_that_was_repeated_is_one_event(harness: ControllerHarness) -> None:
-    submit(harness, sleeping(50, 2))
-    number = submit(harness, sleeping(5, 2))
+    harness.submit(sleeping(50, 2))
+    number = harness.submit(sleeping(5, 2))
     for _ in range(2):
-        execute(harness, Change(number, JobChange(priority=3)))
+        harness.execute(Change(number, JobChange(priority=3)))
     events = [event for one in harness.controller.store.entries() for event in one.entry.events]
     changes = [event.changes for event in events if isinstance(event, JobChanged)]
     assert changes == [{"priority": 3}]
 
 
 def test_what_cannot_be_changed_says_why(harness: ControllerHarness) -> None:
-    number = submit(harness, sleeping(50, 2))
+    number = harness.submit(sleeping(50, 2))
     with pytest.raises(Problem, match="job 0 has its GPUs: what it declares changes only while"):
-        execute(harness, Change(number, JobChange(priority=3)))
-    execute(harness, Change(number, JobChange(priority=0)))  # as it is
+        harness.execute(Change(number, JobChange(priority=3)))
+    harness.execute(Change(number, JobChange(priority=0)))  # as it is
     harness.step(4)
-    execute(harness, Hold(number))
+    harness.execute(Hold(number))
     harness.step(1)
     with pytest.raises(Problem, match="has run for 4s: a time limit of 3s is over already"):
-        execute(harness, Change(number, JobChange(time_limit=3.0)))
-    execute(harness, Change(number, JobChange(time_limit=9.0)))
-    execute(harness, Release(number))
+        harness.execute(Change(number, JobChange(time_limit=3.0)))
+    harness.execute(Change(number, JobChange(time_limit=9.0)))
+    harness.execute(Release(number))
     harness.step(6)
     record = harness.controller.store.jobs.find(number)
     assert record is not None
     assert record.reason == "its time limit of 9s is over"
     with pytest.raises(Problem, match="job 0 is over"):
-        execute(harness, Change(number, JobChange(priority=3)))
+        harness.execute(Change(number, JobChange(priority=3)))
 
 
 def test_a_requeued_job_goes_on_from_its_checkpoint_and_has_all_its_retries(
     harness: ControllerHarness,
 ) -> None:
-    number = submit(harness, sleeping(9, 2))
+    number = harness.submit(sleeping(9, 2))
     harness.step(3)
-    shorter = submit(harness, sleeping(2, 2))
-    execute(harness, Requeue(number, 1, "root"))
-    assert state(harness, number) == "stopping"
-    execute(harness, Requeue(number, 1))  # the same again
+    shorter = harness.submit(sleeping(2, 2))
+    harness.execute(Requeue(number, 1, "root"))
+    assert harness.state(number) == "stopping"
+    harness.execute(Requeue(number, 1))  # the same again
     harness.step(1)
-    assert (state(harness, number), state(harness, shorter)) == ("waiting", "running")
+    assert (harness.state(number), harness.state(shorter)) == ("waiting", "running")
     with pytest.raises(Problem, match="job 0 has no GPUs to give up"):
-        execute(harness, Requeue(number))
-    execute(harness, Requeue(number, 1))
+        harness.execute(Requeue(number))
+    harness.execute(Requeue(number, 1))
     with pytest.raises(Problem, match="job 0 has had 1 attempts"):
-        execute(harness, Requeue(number, 2))
+        harness.execute(Requeue(number, 2))
     harness.crash()
     harness.deliver()
     harness.step(3)
@@ -111,13 +108,13 @@ def test_a_requeued_job_goes_on_from_its_checkpoint_and_has_all_its_retries(
     job = harness.controller.status.jobs[number]
     assert (job.state, job.failures, job.preemptions) == (JobState.RUNNING, 0, 1)
     harness.step(7)
-    assert state(harness, number) == "finished"
+    assert harness.state(number) == "finished"
 
 
 def test_a_requeued_job_that_is_alone_starts_anew(harness: ControllerHarness) -> None:
-    number = submit(harness, sleeping(9, 2))
+    number = harness.submit(sleeping(9, 2))
     harness.step(2)
-    execute(harness, Requeue(number))
+    harness.execute(Requeue(number))
     harness.step(1)
     assert harness.fake_cluster.runs[number].start.attempt == 2
     assert not harness.controller._cycle.state.ledger.revoked
@@ -125,13 +122,12 @@ def test_a_requeued_job_that_is_alone_starts_anew(harness: ControllerHarness) ->
 
 def test_a_script_that_died_of_its_stop_begins_again_and_is_believed_to(tmp_path: Path) -> None:
     harness = ControllerHarness.at(tmp_path, policy="srsf", estimator="declared")
-    harness.deliver()
     plain = JobRequest(command=("plain", "20"), gpus=2, estimate=20.0)
-    number = submit(harness, plain)
+    number = harness.submit(plain)
     harness.step(8)
-    short = submit(harness, sleeping(2, 2))
+    short = harness.submit(sleeping(2, 2))
     harness.step(1)
-    assert (state(harness, number), state(harness, short)) == ("waiting", "running")
+    assert (harness.state(number), harness.state(short)) == ("waiting", "running")
     scheduler = harness.controller._cycle.state.scheduler
     assert estimated_work(scheduler, number, scheduler.now) == 0.0
     assert starts_over(scheduler, number)
@@ -144,12 +140,12 @@ def test_a_script_that_died_of_its_stop_begins_again_and_is_believed_to(tmp_path
     harness.deliver()
     harness.step(3)
     harness.step(4)
-    execute(harness, Requeue(number))  # alone: its GPUs are given to it again before it has ended
+    harness.execute(Requeue(number))  # alone: its GPUs are given to it again before it has ended
     harness.step(1)
     scheduler = harness.controller._cycle.state.scheduler
     assert harness.fake_cluster.runs[number].start.attempt == 3
     assert estimated_work(scheduler, number, scheduler.now) == 0.0
-    execute(harness, Hold(number))
+    harness.execute(Hold(number))
     harness.step(1)
     assert "it begins again" in harness.controller.status.jobs[number].reason
     assert starts_over(harness.controller._cycle.state.scheduler, number)
@@ -167,7 +163,7 @@ def test_a_plain_script_is_told_that_a_stop_may_lose_its_work_unless_it_is_known
     for saves in ({"preemptible": False}, {"checkpoint": {"path": "here"}}):
         assert begins_again(JobRequest(**plain, **saves), "dana", srsf) == ()
     harness.deliver()
-    execute(harness, Recompose("fifo", "accept-all"))
+    harness.execute(Recompose("fifo", "accept-all"))
     assert begins_again(JobRequest(**plain), "dana", srsf) == ()
 
 
@@ -179,9 +175,9 @@ def test_a_stop_right_after_the_start_says_nothing_of_what_a_script_saves() -> N
 def test_yesterday_under_another_policy_goes_by_the_last_declaration(
     harness: ControllerHarness, tmp_path: Path
 ) -> None:
-    first, second = submit(harness, sleeping(5, 2)), submit(harness, sleeping(5, 2))
-    execute(harness, Change(second, JobChange(priority=4)))
-    execute(harness, Requeue(first))
+    first, second = harness.submit(sleeping(5, 2)), harness.submit(sleeping(5, 2))
+    harness.execute(Change(second, JobChange(priority=4)))
+    harness.execute(Requeue(first))
     for _ in range(3):
         harness.step(10)
     journal = tmp_path / "journal.jsonl"

@@ -15,12 +15,8 @@ BATCHES = 300
 
 @pytest.fixture
 def harness(tmp_path: Path) -> Iterator[ExecutorHarness]:
-    harness = LocalHarness(tmp_path)
-    try:
-        harness.open()
+    with LocalHarness(tmp_path) as harness:
         yield harness
-    finally:
-        harness.kill_all()
 
 
 def start(harness: ExecutorHarness, attempt: int, nodes: int, saved: int = 0) -> Start:

@@ -17,7 +17,6 @@ from volvelle.model.units import DAY
 def harness(tmp_path: Path) -> ControllerHarness:
     """Two jobs on one GPU, the first at work for ten seconds."""
     made = ControllerHarness.at(tmp_path, "1x1")
-    made.deliver()
     for _ in range(2):
         made.controller.request(Submit("ada", sleeping(5000)))
     made.step(10)

@@ -26,12 +26,8 @@ def harness(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[LocalHa
     engine.write_text(ENGINE.format(seen=seen))
     engine.chmod(0o755)
     monkeypatch.setenv("PATH", f"{engine.parent}:/usr/bin:/bin")
-    harness = LocalHarness(tmp_path / "cluster")
-    try:
-        harness.open()
+    with LocalHarness(tmp_path / "cluster") as harness:
         yield harness
-    finally:
-        harness.kill_all()
 
 
 def test_a_job_runs_in_its_container_with_its_folders_and_variables(

@@ -24,12 +24,8 @@ TRAPPED = "trap '{}' TERM; echo ready; while :; do sleep 0.02; done"
 
 @pytest.fixture
 def harness(tmp_path: Path) -> Iterator[LocalHarness]:
-    harness = LocalHarness(tmp_path)
-    try:
-        harness.open()
+    with LocalHarness(tmp_path) as harness:
         yield harness
-    finally:
-        harness.kill_all()
 
 
 def test_only_a_job_that_is_done_counts_as_finished(harness: LocalHarness) -> None:
@@ -153,7 +149,6 @@ def test_a_job_takes_as_long_as_it_ran_though_the_server_was_down(
     tmp_path: Path, ago: float | None, took: float
 ) -> None:
     harness = ControllerHarness.at(tmp_path)
-    harness.deliver()
     (number,) = submit(harness)
     fake_cluster = harness.fake_cluster
     fake_cluster.pass_time(5.0)
@@ -189,7 +184,6 @@ def test_a_job_that_asks_to_be_run_again_is_unless_it_gets_nowhere(
     tmp_path: Path, ran: float, state: str
 ) -> None:
     harness = ControllerHarness.at(tmp_path)
-    harness.deliver()
     (number,) = submit(harness)
     run = harness.fake_cluster.runs.pop(number)
     harness.fake_cluster.now += ran

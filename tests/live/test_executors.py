@@ -25,12 +25,8 @@ from volvelle.live.nodes.node_logs import CHUNK_BYTES
 
 @pytest.fixture(params=sorted(executors.all()))
 def harness(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[ExecutorHarness]:
-    harness = HARNESSES[request.param](tmp_path)
-    try:
-        harness.open()
+    with HARNESSES[request.param](tmp_path) as harness:
         yield harness
-    finally:
-        harness.kill_all()
 
 
 def test_a_job_runs_reports_progress_and_finishes(harness: ExecutorHarness) -> None:

@@ -10,7 +10,6 @@ import httpx
 import pytest
 from fake_cluster import ControllerHarness, sleeping
 from server_process import DIAL_IN, server_process
-from test_controller import state, submit
 from waiting import until
 
 from volvelle.live.agent import launch, node_condition, supervisor
@@ -24,8 +23,7 @@ FULL = "the disk of /var is full"
 
 def test_a_start_that_fails_on_the_nodes_account_costs_no_retry(tmp_path: Path) -> None:
     harness = ControllerHarness.at(tmp_path, "2x1")
-    harness.deliver()
-    number = submit(harness, sleeping(5, retries=0))
+    number = harness.submit(sleeping(5, retries=0))
     for _ in range(3):
         harness.step(0.1)
         run = harness.fake_cluster.runs.pop(number)
@@ -35,39 +33,37 @@ def test_a_start_that_fails_on_the_nodes_account_costs_no_retry(tmp_path: Path) 
         harness.step(0.1)
         harness.fake_cluster.outbox.append(NodeCondition(bad, ""))
     harness.step(0.1)
-    assert state(harness, number) == "running"
+    assert harness.state(number) == "running"
     harness.step(6)
-    assert state(harness, number) == "finished"
+    assert harness.state(number) == "finished"
 
 
 def test_a_node_that_can_start_nothing_is_set_aside_and_comes_back(tmp_path: Path) -> None:
     harness = ControllerHarness.at(tmp_path, "2x1")
-    harness.deliver()
     report = harness.controller.report
     report(NodeCondition("node-0", FULL))
     harness.deliver()
-    numbers = [submit(harness, sleeping(5)) for _ in range(2)]
-    assert [state(harness, number) for number in numbers] == ["running", "waiting"]
+    numbers = [harness.submit(sleeping(5)) for _ in range(2)]
+    assert [harness.state(number) for number in numbers] == ["running", "waiting"]
     (problem,) = harness.controller.health.problems
     assert problem == f"node 'node-0' takes no new jobs: {FULL}"
     harness.controller.request(SetNodeState("node-0", NodeState.UP))
     harness.deliver()
-    assert state(harness, numbers[1]) == "waiting"
+    assert harness.state(numbers[1]) == "waiting"
     report(NodeCondition("node-0", ""))
     harness.deliver()
-    assert state(harness, numbers[1]) == "running"
+    assert harness.state(numbers[1]) == "running"
     assert harness.controller.health.problems == ()
 
 
 def test_a_drained_node_whose_disk_is_free_again_stays_drained(tmp_path: Path) -> None:
     harness = ControllerHarness.at(tmp_path, "1x1")
-    harness.deliver()
     harness.controller.report(NodeCondition("node-0", FULL))
     harness.controller.request(SetNodeState("node-0", NodeState.DRAINING))
     harness.deliver()
     harness.controller.report(NodeCondition("node-0", ""))
     harness.deliver()
-    assert state(harness, submit(harness, sleeping(5))) == "waiting"
+    assert harness.state(harness.submit(sleeping(5))) == "waiting"
 
 
 def test_a_disk_is_full_while_little_is_free_and_for_a_while_after(

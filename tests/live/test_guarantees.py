@@ -6,10 +6,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
-from fake_cluster import ControllerHarness, sleeping, wait_for
+from fake_cluster import ControllerHarness, sleeping
+from waiting import until
 
 from volvelle.cli import formatting
-from volvelle.live.control.requests import Submit
 from volvelle.live.forecasts.calibration import PastForecast
 from volvelle.live.forecasts.forecast_update import forecast_jobs
 from volvelle.live.forecasts.job_forecast import JobForecast
@@ -20,15 +20,7 @@ from volvelle.live.status.view import NO_GUARANTEES, Guarantee, JobStatusView
 
 @pytest.fixture
 def harness(tmp_path: Path) -> ControllerHarness:
-    harness = ControllerHarness.at(tmp_path, "1x2", "srtf", admission="deadlines")
-    harness.deliver()
-    return harness
-
-
-def submit(harness: ControllerHarness, request: JobRequest) -> int:
-    answer = harness.controller.request(Submit("ada", request))
-    harness.deliver()
-    return int(answer.result(timeout=0.0)[0])
+    return ControllerHarness.at(tmp_path, "1x2", "srtf", admission="deadlines")
 
 
 def foretell(harness: ControllerHarness, request: JobRequest) -> JobForecast:
@@ -40,7 +32,7 @@ def foretell(harness: ControllerHarness, request: JobRequest) -> JobForecast:
             harness.deliver()
             return asked.done()
 
-        wait_for(answered)
+        until(answered)
         return asked.result()
 
 
@@ -62,11 +54,11 @@ def guarantee(harness: ControllerHarness, number: int) -> Guarantee:
 def test_a_user_is_told_at_once_and_after_a_crash_it_still_holds(
     harness: ControllerHarness,
 ) -> None:
-    submit(harness, sleeping(100.0, gpus=2))
-    kept = submit(harness, due(200.0, 400.0))
+    harness.submit(sleeping(100.0, gpus=2))
+    kept = harness.submit(due(200.0, 400.0))
     foretold = foretell(harness, due(300.0, 500.0))
-    refused = submit(harness, due(300.0, 500.0))
-    later = submit(harness, due(300.0, 500.0, accept_later=True))
+    refused = harness.submit(due(300.0, 500.0))
+    later = harness.submit(due(300.0, 500.0, accept_later=True))
     began = shown(harness, kept).submitted
     assert guarantee(harness, kept).finish_by == pytest.approx(began + 400.0)
     assert guarantee(harness, kept).step == 0
@@ -98,7 +90,7 @@ def test_p50_is_no_later_than_a_guarantee_that_the_forecast_keeps(
     assert plain.p50 is not None
     assert told.p50 == finish_by < plain.p50
     assert told.p90 == plain.p90
-    number = submit(harness, request)
+    number = harness.submit(request)
     fork = harness.controller._cycle.state.scheduler.fork()
     times = forecast_jobs(fork, fork.now, calibration, fork.now).times[number]
     assert times.p50 is not None
@@ -108,7 +100,7 @@ def test_p50_is_no_later_than_a_guarantee_that_the_forecast_keeps(
 def test_a_dry_run_is_not_told_the_guarantee_of_a_job_that_is_over(
     harness: ControllerHarness,
 ) -> None:
-    submit(harness, due(20.0, 400.0))
+    harness.submit(due(20.0, 400.0))
     for _ in range(4):
         harness.step(10.0)
     assert not harness.controller.status.jobs
@@ -116,8 +108,8 @@ def test_a_dry_run_is_not_told_the_guarantee_of_a_job_that_is_over(
 
 
 def test_a_guarantee_is_revoked_when_it_becomes_impossible(harness: ControllerHarness) -> None:
-    late = submit(harness, sleeping(300.0, gpus=2, estimate=100.0))
-    number = submit(harness, due(200.0, 350.0))
+    late = harness.submit(sleeping(300.0, gpus=2, estimate=100.0))
+    number = harness.submit(due(200.0, 350.0))
     assert guarantee(harness, number).finish_by is not None
     began = shown(harness, number).submitted
     for _ in range(14):
@@ -139,10 +131,9 @@ def test_a_guarantee_is_revoked_when_it_becomes_impossible(harness: ControllerHa
 
 def test_a_server_that_promises_nothing_says_so_at_once_and_what_was_missed(tmp_path: Path) -> None:
     harness = ControllerHarness.at(tmp_path, "1x2", "fifo")
-    harness.deliver()
     foretold = foretell(harness, due(30.0, 10.0))
-    number = submit(harness, due(30.0, 10.0))
-    waiting = submit(harness, sleeping(5.0, gpus=2))
+    number = harness.submit(due(30.0, 10.0))
+    waiting = harness.submit(sleeping(5.0, gpus=2))
     view = shown(harness, number)
     assert foretold.guarantee == view.guarantee == NO_GUARANTEES
     assert (view.due, shown(harness, waiting).due) == (view.submitted + 10.0, None)

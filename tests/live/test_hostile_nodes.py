@@ -38,9 +38,7 @@ HOSTILE = "node-1"
 
 @pytest.fixture
 def harness(tmp_path: Path) -> ControllerHarness:
-    harness = ControllerHarness.at(tmp_path, "2x2")
-    harness.deliver()
-    return harness
+    return ControllerHarness.at(tmp_path, "2x2")
 
 
 def resolved(answer: T) -> Future[T]:
@@ -177,7 +175,6 @@ def test_no_progress_that_fits_into_a_control_block_ends_the_server(
     tmp_path: Path, policy: str, parts: dict[str, str]
 ) -> None:
     harness = ControllerHarness.at(tmp_path, "2x2", policy, **parts)
-    harness.deliver()
     number = submit(harness, name="trained")
     draws = random.Random(1)
     for _ in range(DRAWS):

@@ -23,12 +23,8 @@ LEASE_SECONDS = 2.0
 @pytest.fixture
 def harness(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[DialInHarness]:
     monkeypatch.setattr(agents_server, "_LEASE_MARGIN_SECONDS", 2.0)
-    harness = DialInHarness(tmp_path, LEASE_SECONDS)
-    try:
-        harness.open()
+    with DialInHarness(tmp_path, LEASE_SECONDS) as harness:
         yield harness
-    finally:
-        harness.kill_all()
 
 
 def test_a_disconnected_node_stops_its_jobs_at_their_checkpoints(harness: DialInHarness) -> None:

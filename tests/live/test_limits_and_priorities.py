@@ -3,7 +3,6 @@
 from pathlib import Path
 
 from fake_cluster import ControllerHarness, sleeping
-from test_controller import state, submit
 
 from volvelle.live.control.controller import Controller
 from volvelle.live.control.state import ControllerState
@@ -20,8 +19,7 @@ def reason(controller: Controller, number: int) -> str | None:
 
 def test_a_job_is_ended_when_its_time_limit_is_over_also_through_a_restart(tmp_path: Path) -> None:
     harness = ControllerHarness.at(tmp_path)
-    harness.deliver()
-    number = submit(harness, sleeping(50, time_limit=6.0))
+    number = harness.submit(sleeping(50, time_limit=6.0))
     harness.step(3)
     cycle_state: ControllerState = harness.controller._cycle.state
     fork = cycle_state.scheduler.fork()
@@ -31,10 +29,10 @@ def test_a_job_is_ended_when_its_time_limit_is_over_also_through_a_restart(tmp_p
     harness.crash()
     harness.deliver()
     harness.step(2)
-    assert state(harness, number) == "running"
+    assert harness.state(number) == "running"
     harness.step(2)
     harness.step(1)
-    assert state(harness, number) == "failed"
+    assert harness.state(number) == "failed"
     assert reason(harness.controller, number) == "its time limit of 6s is over"
     harness.step(40)
     assert not harness.fake_cluster.runs
@@ -42,21 +40,19 @@ def test_a_job_is_ended_when_its_time_limit_is_over_also_through_a_restart(tmp_p
 
 def test_a_higher_priority_goes_first_also_through_a_restart(tmp_path: Path) -> None:
     harness = ControllerHarness.at(tmp_path)
-    harness.deliver()
-    submit(harness, sleeping(5, 2))
-    later, sooner = submit(harness, sleeping(5, 2)), submit(harness, sleeping(5, 2, priority=3))
+    harness.submit(sleeping(5, 2))
+    later, sooner = harness.submit(sleeping(5, 2)), harness.submit(sleeping(5, 2, priority=3))
     harness.crash()
     harness.deliver()
     harness.step(6)
-    assert (state(harness, later), state(harness, sooner)) == ("waiting", "running")
+    assert (harness.state(later), harness.state(sooner)) == ("waiting", "running")
 
 
 def test_what_is_not_there_is_not_tried_again(tmp_path: Path) -> None:
     harness = ControllerHarness.at(tmp_path)
-    harness.deliver()
-    number = submit(harness, JobRequest(command=("fail", "1", "127"), retries=5))
+    number = harness.submit(JobRequest(command=("fail", "1", "127"), retries=5))
     harness.step(2)
-    assert state(harness, number) == "failed"
+    assert harness.state(number) == "failed"
     assert (
         reason(harness.controller, number) == "failed: it ended with exit code 127; not tried again"
     )

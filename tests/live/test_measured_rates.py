@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 from fake_cluster import ControllerHarness
 from systems_here import needs
-from test_controller import submit
 
 from volvelle.cli.formatting import format_measured
 from volvelle.core.fork import Fork
@@ -122,8 +121,7 @@ def test_only_what_is_news_is_kept_and_names_are_limited(monkeypatch: pytest.Mon
 
 def test_reports_of_a_job_are_measured_and_outlive_the_server(tmp_path: Path) -> None:
     harness = ControllerHarness.at(tmp_path, "1x2:V100,1x2:A100", estimator="measured")
-    harness.deliver()
-    first = submit(harness, request(gpu_types=["A100"], gpus=2))
+    first = harness.submit(request(gpu_types=["A100"], gpus=2))
     harness.step(1)
     tell(harness, first, 1, 0.5)
     assert not harness.controller.measured_rates("ada", "bert"), "of one iteration nothing is known"
@@ -137,9 +135,9 @@ def test_reports_of_a_job_are_measured_and_outlive_the_server(tmp_path: Path) ->
         harness.crash(snapshot=snapshot)
         harness.deliver()
         assert harness.controller.measured_rates("ada", "bert") == (kept,)
-    second = submit(harness, request(gpu_types=["A100"], gpus=1))
+    second = harness.submit(request(gpu_types=["A100"], gpus=1))
     assert spec(harness, second).estimate_seconds == 1000.0
-    anyone = submit(harness, JobRequest(command=("sleep", "9"), gpu_types=("A100",)))
+    anyone = harness.submit(JobRequest(command=("sleep", "9"), gpu_types=("A100",)))
     assert spec(harness, anyone).estimate_seconds is None
 
 
@@ -148,8 +146,7 @@ def test_a_first_iteration_does_not_outweigh_what_was_declared(
     slow: float, enough: int, seconds: float, tmp_path: Path
 ) -> None:
     harness = ControllerHarness.at(tmp_path, estimator="measured")
-    harness.deliver()
-    number = submit(harness, request(estimate="10m"))
+    number = harness.submit(request(estimate="10m"))
     harness.step(1)
 
     def left() -> float:
@@ -166,8 +163,7 @@ def test_a_first_iteration_does_not_outweigh_what_was_declared(
 
 def test_epochs_count_where_a_script_tells_them(tmp_path: Path) -> None:
     harness = ControllerHarness.at(tmp_path)
-    harness.deliver()
-    number = submit(harness, request())
+    number = harness.submit(request())
     harness.step(1)
     tell(harness, number, 5, 0.1, epochs=0.05, total_epochs=10)
     tell(harness, number, 105, 0.1, epochs=1.05, total_epochs=10)
@@ -180,14 +176,13 @@ def test_epochs_count_where_a_script_tells_them(tmp_path: Path) -> None:
 def test_gavel_takes_the_next_job_of_a_name_that_was_measured(tmp_path: Path) -> None:
     cluster = "1x2:V100,1x2:A100"
     harness = ControllerHarness.at(tmp_path, cluster, "gavel-fifo:round=10", estimator="measured")
-    harness.deliver()
     for kind, seconds in (("V100", 1.0), ("A100", 0.25)):
-        number = submit(harness, request(30, gpu_types=[kind]))
+        number = harness.submit(request(30, gpu_types=[kind]))
         harness.step(10)
         tell(harness, number, 0, seconds)
         tell(harness, number, 10, seconds)
         harness.step(40)
-    number = submit(harness, request())
+    number = harness.submit(request())
     harness.step(10)
     (grant,) = harness.fake_cluster.runs[number].start.grants
     assert harness.controller._cycle.state.scheduler.resources.nodes[1].name == grant.node

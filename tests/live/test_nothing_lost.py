@@ -234,7 +234,6 @@ def test_nothing_is_lost_and_nothing_happens_twice(
 
 def test_an_order_to_a_node_reported_lost_is_not_sent(tmp_path: Path) -> None:
     harness = ControllerHarness.at(tmp_path, "1x1")
-    harness.deliver()
     answer = harness.controller.request(Submit("ada", sleeping(5)))
     append = harness.controller.store.append
 
@@ -255,7 +254,6 @@ def test_an_attempt_started_while_its_node_is_lost_occupies_gpus_until_its_end_i
     tmp_path: Path,
 ) -> None:
     harness = ControllerHarness.at(tmp_path, "1x1")
-    harness.deliver()
     executor = harness.controller._loop.executor
     assert executor is not None
     send = executor.send

@@ -15,7 +15,6 @@ import pytest
 from api_fixtures import ApiFixture, api  # noqa: F401 - a fixture
 from fake_cluster import ControllerHarness, sleeping
 from pydantic import ValidationError
-from test_controller import submit
 from waiting import until
 
 from volvelle.live.config import ServeConfig
@@ -61,10 +60,10 @@ def test_ends_preemptions_and_lost_nodes_are_told_once_also_through_a_restart(
     operators = {"target": "https://ops.example.org/", "events": ["failed", "node-lost"]}
     harness = noticed(tmp_path, "2x2", "srsf", to=[operators])
     store = harness.controller.store
-    long, doomed = submit(harness, sleeping(50, 4, notify=[HOOK])), 1
+    long, doomed = harness.submit(sleeping(50, 4, notify=[HOOK])), 1
     harness.step(2)
-    assert submit(harness, JobRequest(command=("fail", "2", "127"), notify=[HOOK])) == doomed
-    submit(harness, sleeping(9))  # nobody asked to be told of it
+    assert harness.submit(JobRequest(command=("fail", "2", "127"), notify=[HOOK])) == doomed
+    harness.submit(sleeping(9))  # nobody asked to be told of it
     harness.step(1)
     assert told(store) == [("preempted", "ada", long)]
     harness.crash()
@@ -80,7 +79,7 @@ def test_ends_preemptions_and_lost_nodes_are_told_once_also_through_a_restart(
     harness.fake_cluster.lose("node-1")
     harness.deliver()
     assert told(store)[3:] == [("node-lost", "", "node-1"), ("node-lost", "ada", long)]
-    cancelled = submit(harness, sleeping(50, notify=[HOOK]))
+    cancelled = harness.submit(sleeping(50, notify=[HOOK]))
     harness.controller.request(Cancel(cancelled))
     harness.fake_cluster.join("node-1")
     for _ in range(12):
@@ -92,9 +91,9 @@ def test_ends_preemptions_and_lost_nodes_are_told_once_also_through_a_restart(
 def test_a_deadline_at_risk_is_told_once(tmp_path: Path) -> None:
     harness = noticed(tmp_path, "1x2")
     late = {"kind": "soft", "within": 30}
-    submit(harness, sleeping(20, 2))
-    number = submit(harness, sleeping(20, 2, deadline=late, notify=[HOOK]))
-    submit(harness, sleeping(1, 2, deadline={"kind": "soft", "within": 90}, notify=[HOOK]))
+    harness.submit(sleeping(20, 2))
+    number = harness.submit(sleeping(20, 2, deadline=late, notify=[HOOK]))
+    harness.submit(sleeping(1, 2, deadline={"kind": "soft", "within": 90}, notify=[HOOK]))
 
     def forecast() -> None:
         fork = harness.controller._cycle.state.scheduler.fork()
@@ -108,7 +107,7 @@ def test_a_deadline_at_risk_is_told_once(tmp_path: Path) -> None:
     job = json.loads(one.body)["job"]
     assert job["predicted_p50"] > job["due"] == job["submitted"] + 30
     harness.controller.store.outbox.settle([one.id], 1e6, "deadline-at-risk")
-    submit(harness, sleeping(9, 2, priority=5))
+    harness.submit(sleeping(9, 2, priority=5))
     forecast()
     assert harness.controller.status.jobs[number].predicted_p50 > job["predicted_p50"]
     assert not told(harness.controller.store), "it is told once"
@@ -123,7 +122,7 @@ def test_a_deadline_at_risk_is_told_once(tmp_path: Path) -> None:
 def test_who_floods_is_dropped_and_others_are_not(tmp_path: Path) -> None:
     harness = noticed(tmp_path, "1x2", waiting_of_a_user=1, to=[{"target": "https://ops.de/"}])
     for _ in range(2):
-        submit(harness, sleeping(1, notify=[HOOK]))
+        harness.submit(sleeping(1, notify=[HOOK]))
     harness.step(2)
     accounts = [account for _, account, _ in told(harness.controller.store)]
     assert sorted(accounts) == ["", "", "ada"]

@@ -12,17 +12,11 @@ from pathlib import Path
 
 import pytest
 from api_fixtures import open_api
-from fake_cluster import (
-    ControllerHarness,
-    FakeCluster,
-    FakeExecutor,
-    header_of,
-    sleeping,
-    wait_for,
-)
+from fake_cluster import ControllerHarness, FakeCluster, FakeExecutor, header_of, sleeping
 from httpx import ASGITransport, AsyncClient, Response
 from starlette.types import Scope
 from systems_here import of
+from waiting import until
 
 from volvelle.core.policy import policies
 from volvelle.live.control.controller import Controller
@@ -64,7 +58,7 @@ def test_a_damaged_store_ends_the_controller_instead_of_being_tried_for_ever(
     answer = controller.request(Submit("ada", sleeping(5)))
     with pytest.raises(Problem, match="the controller is stopping"):
         answer.result(timeout=10)
-    wait_for(lambda: "no such table: jobs" in controller.health.failure)
+    until(lambda: "no such table: jobs" in controller.health.failure)
 
 
 def test_a_forecast_that_fails_is_said_and_the_next_one_is_made(
@@ -73,17 +67,16 @@ def test_a_forecast_that_fails_is_said_and_the_next_one_is_made(
     monkeypatch.setattr(forecaster, "_MIN_PAUSE_SECONDS", 0.01)
     monkeypatch.setattr(forecaster, "forecast_jobs", lambda *_: 1 / 0)
     controller.request(Submit("ada", sleeping(5))).result(timeout=10)
-    wait_for(lambda: "there are no forecasts: ZeroDivisionError" in str(controller.health.problems))
+    until(lambda: "there are no forecasts: ZeroDivisionError" in str(controller.health.problems))
     assert controller.health.ready
     monkeypatch.setattr(forecaster, "forecast_jobs", forecast_jobs)
     controller.request(Submit("ada", sleeping(5))).result(timeout=10)
-    wait_for(lambda: "forecasts" not in str(controller.health.problems))
+    until(lambda: "forecasts" not in str(controller.health.problems))
 
 
 @pytest.mark.parametrize("days", [400, -400])
 def test_a_wrong_clock_at_a_start_is_bounded_and_said(tmp_path: Path, days: int) -> None:
     harness = ControllerHarness.at(tmp_path)
-    harness.deliver()
     harness.controller.request(Submit("ada", sleeping(1e6, estimate=1e6)))
     harness.step(10)
     before = harness.controller.status.time
@@ -103,7 +96,6 @@ def test_a_wrong_clock_at_a_start_is_bounded_and_said(tmp_path: Path, days: int)
 
 def test_a_wrong_clock_at_a_start_has_the_store_forget_nothing(tmp_path: Path) -> None:
     harness = ControllerHarness.at(tmp_path)
-    harness.deliver()
     harness.fake_cluster.now += 40 * DAY
     harness.crash()
     harness.deliver()
@@ -172,7 +164,6 @@ def test_parameters_of_policies_have_bounds(written: str, said: str) -> None:
 
 def test_a_policy_that_decides_without_a_pause_is_refused_live(tmp_path: Path) -> None:
     harness = ControllerHarness.at(tmp_path)
-    harness.deliver()
     answer = harness.controller.request(Recompose("las:round=0.001", "accept-all"))
     harness.deliver()
     with pytest.raises(Problem, match="would decide every 0\\.001 s"):
@@ -183,7 +174,6 @@ def test_a_policy_whose_memory_cannot_be_written_is_refused_live(tmp_path: Path)
     policy = tmp_path / "keen.py"
     policy.write_text(KEEN, encoding="utf-8")
     harness = ControllerHarness.at(tmp_path)
-    harness.deliver()
     answer = harness.controller.request(Recompose(str(policy), "accept-all"))
     harness.deliver()
     with pytest.raises(
@@ -317,6 +307,5 @@ def test_health_is_told_while_nodes_join(tmp_path: Path) -> None:
 
 def test_a_server_without_jobs_sleeps(tmp_path: Path) -> None:
     harness = ControllerHarness.at(tmp_path, "1x1")
-    harness.deliver()
     assert harness.controller._loop._seconds_to_sleep() > 0.0
     harness.close()

@@ -25,12 +25,8 @@ class ShortRetentionHarness(LocalHarness):
 
 @pytest.fixture
 def harness(tmp_path: Path) -> Iterator[ShortRetentionHarness]:
-    harness = ShortRetentionHarness(tmp_path)
-    try:
-        harness.open()
+    with ShortRetentionHarness(tmp_path) as harness:
         yield harness
-    finally:
-        harness.kill_all()
 
 
 def test_logs_are_kept_for_the_retention_time_and_no_older_attempt_starts_afterwards(

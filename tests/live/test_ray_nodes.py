@@ -1,7 +1,5 @@
 """Ray's nodes come and go, and so do ours."""
 
-import contextlib
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -13,20 +11,10 @@ from volvelle.live.nodes.executor import executors
 from volvelle.model.problems import Problem
 
 
-@contextlib.contextmanager
-def ray_harness(folder: Path) -> Iterator[RayHarness]:
-    harness = RayHarness(folder)
-    try:
-        harness.open()
-        yield harness
-    finally:
-        harness.kill_all()
-
-
 def test_a_node_whose_raylet_is_killed_is_lost_with_its_jobs_and_joins_again(
     tmp_path: Path,
 ) -> None:
-    with ray_harness(tmp_path) as harness:
+    with RayHarness(tmp_path) as harness:
         harness.start()
         harness.wait(AttemptProgress)
         harness.ray.kill("node-0")
@@ -49,7 +37,7 @@ def test_a_node_whose_raylet_is_killed_is_lost_with_its_jobs_and_joins_again(
 
 
 def test_what_left_its_session_and_environment_does_not_outlive_its_raylet(tmp_path: Path) -> None:
-    with ray_harness(tmp_path) as harness:
+    with RayHarness(tmp_path) as harness:
         pid = tmp_path / "node-0"
         sleeps = f"sh -c 'echo $$ > {tmp_path}/$0; exec sleep 600' $VOLVELLE_NODE"
         harness.start(command=("sh", "-c", f"env -i setsid {sleeps} & sleep 600"))
@@ -62,7 +50,7 @@ def test_what_left_its_session_and_environment_does_not_outlive_its_raylet(tmp_p
 
 
 def test_a_node_whose_raylet_dies_between_two_polls_is_lost(tmp_path: Path) -> None:
-    with ray_harness(tmp_path) as harness:
+    with RayHarness(tmp_path) as harness:
         harness.start()
         harness.wait(AttemptProgress)
         harness.close()
@@ -76,7 +64,7 @@ def test_a_node_whose_raylet_dies_between_two_polls_is_lost(tmp_path: Path) -> N
 
 
 def test_a_node_that_is_scaled_up_joins_and_takes_jobs(tmp_path: Path) -> None:
-    with ray_harness(tmp_path) as harness:
+    with RayHarness(tmp_path) as harness:
         harness.ray.add("node-2", gpus=4)
         try:
             joined = until(lambda: harness.since(NodeJoined)[2:])

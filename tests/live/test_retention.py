@@ -3,12 +3,12 @@
 import random
 import sqlite3
 from pathlib import Path
-from typing import Any
 from unittest.mock import patch
 
 import numpy as np
 import pytest
-from fake_cluster import ControllerHarness, sleeping, wait_for
+from fake_cluster import ControllerHarness, sleeping
+from waiting import until
 
 from volvelle.core.journal import read_journal, replay
 from volvelle.live.config import ServeConfig
@@ -36,20 +36,13 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(store, "_PRUNED_AT_ONCE", 16)
 
 
-def ask(harness: ControllerHarness, request: Any) -> Any:
-    answer = harness.controller.request(request)
-    harness.deliver()
-    return answer.result(timeout=0.0)
-
-
 def busy(
     folder: Path, policy: str = "las:round=20", seed: int = 1, steps: int = 80
 ) -> ControllerHarness:
     """Jobs of all lengths come and go, one stays; some wait for others, some are cancelled."""
     draw = random.Random(seed)
     harness = ControllerHarness.at(folder, "3x2", policy, estimator="measured")
-    harness.deliver()
-    ask(harness, Submit("ada", sleeping(5000.0), key="first"))
+    harness.execute(Submit("ada", sleeping(5000.0), key="first"))
     latest = 0
     for number in range(steps):
         if draw.random() < 0.5:
@@ -57,7 +50,7 @@ def busy(
             wanted = sleeping(
                 draw.choice((5.0, 20.0, 60.0)), draw.choice((1, 1, 2, 4)), after=after
             )
-            (latest,) = ask(harness, Submit("bob", wanted, key=f"key-{number}"))
+            (latest,) = harness.execute(Submit("bob", wanted, key=f"key-{number}"))
         if draw.random() < 0.1 and latest:
             answer = harness.controller.request(Cancel(latest, by="eve"))
             harness.deliver()
@@ -66,7 +59,7 @@ def busy(
             harness.fake_cluster.lose("node-2")
         elif number == steps // 3:
             harness.fake_cluster.join("node-2")
-            ask(harness, SetNodeState("node-2", NodeState.DRAINING, by="eve"))
+            harness.execute(SetNodeState("node-2", NodeState.DRAINING, by="eve"))
         harness.step(4.0)
         harness.fake_cluster.report_progress()
         if writing := harness.controller._loop._snapshots._writing:
@@ -149,7 +142,7 @@ def test_without_a_snapshot_what_is_left_of_the_journal_will_do(
 
 def test_the_names_of_what_is_forgotten_are_free_and_its_number_is_not(tmp_path: Path) -> None:
     harness = busy(tmp_path, "fifo")
-    ask(harness, SetNodeState("node-2", NodeState.UP))
+    harness.execute(SetNodeState("node-2", NodeState.UP))
     for _ in range(40):
         harness.step(30.0)
     for _ in range(3):  # entries behind the earlier snapshot stay
@@ -159,9 +152,9 @@ def test_the_names_of_what_is_forgotten_are_free_and_its_number_is_not(tmp_path:
     forget(harness, 0.0)
     kept = [record.number for record in harness.controller.store.jobs.list_latest(limit=1000)]
     assert kept == [latest, 0]
-    (again,) = ask(harness, Submit("bob", sleeping(5.0), key="first"))
+    (again,) = harness.execute(Submit("bob", sleeping(5.0), key="first"))
     assert again == latest + 1
-    assert ask(harness, Submit("ada", sleeping(5000.0), key="first")) == (0,)
+    assert harness.execute(Submit("ada", sleeping(5000.0), key="first")) == (0,)
 
 
 def test_a_job_with_an_attempt_that_may_still_run_is_not_forgotten(tmp_path: Path) -> None:
@@ -213,7 +206,7 @@ def test_a_server_forgets_by_itself_and_says_where_it_cannot(tmp_path: Path) -> 
     jobs, controller = count(harness, "jobs"), harness.controller
     controller._loop._retention = Retention(controller.store, 60.0)
     harness.step(1.0)
-    wait_for(lambda: count(harness, "jobs") < jobs)
+    until(lambda: count(harness, "jobs") < jobs)
     assert not controller.health.problems
     connection = sqlite3.connect(harness.folder / "store.db")
     with connection:
@@ -224,7 +217,7 @@ def test_a_server_forgets_by_itself_and_says_where_it_cannot(tmp_path: Path) -> 
     harness.step(400.0)
     controller._loop._retention = Retention(controller.store, 60.0)
     harness.step(1.0)
-    wait_for(lambda: bool(controller.health.problems))
+    until(lambda: bool(controller.health.problems))
     assert "the store cannot forget old jobs" in controller.health.problems[0]
 
 

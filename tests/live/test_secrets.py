@@ -23,9 +23,7 @@ PLAIN = "hunter2-and-more"
 
 @pytest.fixture
 def harness(tmp_path: Path) -> ControllerHarness:
-    harness = ControllerHarness.at(tmp_path)
-    harness.deliver()
-    return harness
+    return ControllerHarness.at(tmp_path)
 
 
 def submit(harness: ControllerHarness, request: JobRequest, key: str | None = None) -> int:

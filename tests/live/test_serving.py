@@ -150,6 +150,8 @@ def test_a_waiting_job_is_changed_and_a_running_one_put_back(
     assert "--gpus cannot change once a job is submitted, only --retries" in wider.stderr
     assert f"Cancel it (volvelle cancel {first}), and submit it anew" in wider.stderr
     until(lambda: volvelle(server, "requeue", first).returncode == 0, "the job put back")
+    unknown = volvelle(server, "submit", "--after", "rset:any", "--", "true")
+    assert "there is no job 'rset' (did you mean 'rest'?)" in unknown.stderr
     several = volvelle(server, "cancel", "rest")
     assert several.returncode == 2
     assert f"2 jobs are called 'rest': {first} (" in several.stderr

@@ -8,25 +8,15 @@ from fake_cluster import ControllerHarness, sleeping
 
 from volvelle.core.journal import read_journal
 from volvelle.live.control.requests import Hold, Release, SetNodeState, Submit
-from volvelle.live.job_request import JobRequest
 from volvelle.live.messages import NodeLost
 from volvelle.live.store.backup import restore
 from volvelle.metrics.recorder import outcomes_of
 from volvelle.model.cluster import NodeState
 
 
-def submit(harness: ControllerHarness, request: JobRequest) -> int:
-    answer = harness.controller.request(Submit("ada", request))
-    harness.deliver()
-    numbers: tuple[int, ...] = answer.result(timeout=0.0)
-    return numbers[0]
-
-
 @pytest.fixture
 def harness(tmp_path: Path) -> ControllerHarness:
-    harness = ControllerHarness.at(tmp_path, "2x2")
-    harness.deliver()
-    return harness
+    return ControllerHarness.at(tmp_path, "2x2")
 
 
 def keep(harness: ControllerHarness) -> None:
@@ -52,24 +42,24 @@ def states(harness: ControllerHarness) -> list[str]:
 
 
 def test_numbers_continue_above_those_that_nodes_know(harness: ControllerHarness) -> None:
-    submit(harness, sleeping(3))
+    harness.submit(sleeping(3))
     keep(harness)
-    assert [submit(harness, sleeping(1, gpus=4)) for _ in range(3)] == [1, 2, 3]
+    assert [harness.submit(sleeping(1, gpus=4)) for _ in range(3)] == [1, 2, 3]
     for _ in range(4):
         harness.step(3)
     assert not harness.fake_cluster.runs
     restart(harness, set_back=True)
-    assert submit(harness, sleeping(1)) == 4
+    assert harness.submit(sleeping(1)) == 4
     (problem,) = harness.controller.health.problems
     assert "the store was set back" in problem
     assert "jobs 1 to 3; new jobs are numbered from 4 on" in problem
     restart(harness)
     assert harness.controller.health.problems == ()  # it was said, and is known
-    assert submit(harness, sleeping(1)) == 5
+    assert harness.submit(sleeping(1)) == 5
 
 
 def test_a_store_that_was_not_set_back_is_not_called_so(harness: ControllerHarness) -> None:
-    submit(harness, sleeping(30, gpus=2))
+    harness.submit(sleeping(30, gpus=2))
     for _ in range(3):
         restart(harness)
         assert harness.controller.health.problems == ()
@@ -80,12 +70,12 @@ def test_what_is_not_in_the_store_runs_on_and_nothing_else_is_put_there(
     harness: ControllerHarness,
 ) -> None:
     keep(harness)
-    lost = submit(harness, sleeping(30, gpus=2))
+    lost = harness.submit(sleeping(30, gpus=2))
     (node,) = {grant.node for grant in harness.fake_cluster.runs[lost].start.grants}
     harness.fake_cluster.known.clear()  # the nodes know only what runs
     restart(harness, set_back=True)
     assert list(harness.fake_cluster.runs) == [lost]
-    new, waiting = submit(harness, sleeping(5, gpus=2)), submit(harness, sleeping(5, gpus=2))
+    new, waiting = harness.submit(sleeping(5, gpus=2)), harness.submit(sleeping(5, gpus=2))
     assert (new, waiting) == (lost + 1, lost + 2)
     assert {grant.node for grant in harness.fake_cluster.runs[new].start.grants} != {node}
     assert waiting not in harness.fake_cluster.runs
@@ -101,7 +91,7 @@ def test_what_is_not_in_the_store_runs_on_and_nothing_else_is_put_there(
 
 def test_an_operator_stops_what_is_not_in_the_store(harness: ControllerHarness) -> None:
     keep(harness)
-    lost = submit(harness, sleeping(300, gpus=2))
+    lost = harness.submit(sleeping(300, gpus=2))
     restart(harness, set_back=True)
     (node,) = {grant.node for grant in harness.fake_cluster.runs[lost].start.grants}
     assert sorted(states(harness)) == ["draining", "up"]
@@ -115,7 +105,7 @@ def test_an_operator_stops_what_is_not_in_the_store(harness: ControllerHarness) 
 
 def test_a_job_runs_once_though_the_store_forgot_where_it_runs(harness: ControllerHarness) -> None:
     """The backup says attempt 1 on one node; attempt 2 runs on the other, which joins late."""
-    number = submit(harness, sleeping(300, gpus=2))
+    number = harness.submit(sleeping(300, gpus=2))
     keep(harness)
     first = harness.fake_cluster.runs[number].start.grants[0].node
     harness.fake_cluster.lose(first)
@@ -145,12 +135,12 @@ def test_after_the_store_was_set_back_a_lost_node_is_not_waited_for(
     harness: ControllerHarness,
 ) -> None:
     keep(harness)
-    submit(harness, sleeping(3))
+    harness.submit(sleeping(3))
     harness.step(3)
     harness.fake_cluster.up.discard("node-1")
     harness.fake_cluster.silent.add("node-1")
     restart(harness, set_back=True)
-    number = submit(harness, sleeping(3))
+    number = harness.submit(sleeping(3))
     assert not harness.fake_cluster.runs
     harness.controller.report(NodeLost("node-1", "its lease is over"))
     harness.deliver()
@@ -160,14 +150,14 @@ def test_after_the_store_was_set_back_a_lost_node_is_not_waited_for(
 def test_what_was_found_survives_the_server_that_found_it(harness: ControllerHarness) -> None:
     """It crashes while it still waits for a node; the next one waits too, and knows the numbers."""
     keep(harness)
-    lost = submit(harness, sleeping(300, gpus=2))
+    lost = harness.submit(sleeping(300, gpus=2))
     harness.fake_cluster.up.discard("node-1")
     harness.fake_cluster.silent.add("node-1")
     restart(harness, set_back=True)
     harness.fake_cluster.known.clear()
     restart(harness)
     assert "Nothing is started until every node" in harness.controller.health.problems[0]
-    new = submit(harness, sleeping(5, gpus=1))
+    new = harness.submit(sleeping(5, gpus=1))
     assert new == lost + 1
     assert new not in harness.fake_cluster.runs
     harness.fake_cluster.join("node-1")
@@ -180,7 +170,7 @@ def test_a_drained_node_with_what_is_not_in_the_store_is_resumed_when_that_has_e
     harness: ControllerHarness,
 ) -> None:
     keep(harness)
-    lost = submit(harness, sleeping(300, gpus=2))
+    lost = harness.submit(sleeping(300, gpus=2))
     node = harness.fake_cluster.runs[lost].start.grants[0].node
     restart(harness, set_back=True)
     for state in (NodeState.DRAINING, NodeState.UP):
@@ -247,9 +237,9 @@ def test_what_has_finished_since_the_backup_is_not_run_again(
     harness: ControllerHarness, *, restored: bool
 ) -> None:
     """One job ran in the backup, one waited, one was held, and one depends on it: all finish after it."""
-    running, waiting, held = (submit(harness, sleeping(5, gpus=4)) for _ in range(3))
-    last = submit(harness, sleeping(5, gpus=4, after=(waiting,)))
-    never = submit(harness, sleeping(5, gpus=4))
+    running, waiting, held = (harness.submit(sleeping(5, gpus=4)) for _ in range(3))
+    last = harness.submit(sleeping(5, gpus=4, after=(waiting,)))
+    never = harness.submit(sleeping(5, gpus=4))
     harness.controller.request(Hold(held))
     harness.deliver()
     keep(harness)
@@ -288,13 +278,13 @@ def test_what_has_finished_since_the_backup_is_not_run_again(
 def test_nothing_is_started_before_nodes_have_told_what_ended_there(
     harness: ControllerHarness,
 ) -> None:
-    first, second, third = (submit(harness, sleeping(5, gpus=2)) for _ in range(3))
+    first, second, third = (harness.submit(sleeping(5, gpus=2)) for _ in range(3))
     keep(harness)
     harness.step(5)
     harness.step(5)
     harness.fake_cluster.untelling.add("node-1")
     restart(harness, set_back=True)
-    later = submit(harness, sleeping(5, gpus=2))
+    later = harness.submit(sleeping(5, gpus=2))
     assert [number for number, _ in began(harness)] == [first, second, third]
     assert "until every node has told what runs there" in harness.controller.health.problems[0]
     harness.fake_cluster.untelling.clear()
@@ -308,7 +298,7 @@ def test_of_several_nodes_each_has_to_say_that_a_job_finished_on_it(
     harness: ControllerHarness,
 ) -> None:
     """One node of the two is lost for good; what the other one knows may be of a job that failed."""
-    _, gang = (submit(harness, sleeping(5, gpus=4)) for _ in range(2))
+    _, gang = (harness.submit(sleeping(5, gpus=4)) for _ in range(2))
     keep(harness)
     harness.step(5)
     harness.step(5)
@@ -319,7 +309,7 @@ def test_of_several_nodes_each_has_to_say_that_a_job_finished_on_it(
 
 def test_nodes_that_keep_no_ends_are_not_waited_for(harness: ControllerHarness) -> None:
     """Agents of an earlier version."""
-    number = submit(harness, sleeping(5, gpus=2))
+    number = harness.submit(sleeping(5, gpus=2))
     keep(harness)
     harness.step(5)
     harness.fake_cluster.keeps_ends = False

@@ -10,8 +10,9 @@ from alembic import command
 from alembic.config import Config
 from alembic.script import ScriptDirectory
 from databases import Server, postgresql
-from fake_cluster import ControllerHarness, FakeCluster, FakeExecutor, header_of, sleeping, wait_for
+from fake_cluster import ControllerHarness, FakeCluster, FakeExecutor, header_of, sleeping
 from sqlalchemy import event, inspect, make_url, text
+from waiting import until
 
 from volvelle.core.decision import Decision
 from volvelle.core.events import JobSubmitted, WakeUp
@@ -317,7 +318,7 @@ def test_a_full_disk_delays_all_answers_until_there_is_space(tmp_path: Path) -> 
         answers = [controller.request(Submit("ada", sleeping(50, array=1000))) for _ in range(3)]
         with pytest.raises(TimeoutError):
             answers[0].result(1.0)
-        wait_for(lambda: any("disk is full" in problem for problem in controller.health.problems))
+        until(lambda: any("disk is full" in problem for problem in controller.health.problems))
         assert not controller.health.ready
         assert len(controller.status.jobs) == 1
         limit(10_000)
@@ -335,7 +336,7 @@ def test_a_controller_stops_though_its_store_fails_and_rejects_what_was_not_stor
     controller.request(Submit("ada", sleeping(50))).result(10.0)
     _limited(controller.store, pages=0)
     answer = controller.request(Submit("ada", sleeping(50, array=1000)))
-    wait_for(lambda: not controller.health.ready)
+    until(lambda: not controller.health.ready)
     controller.stop()
     with pytest.raises(Problem, match="does not answer for this"):
         answer.result(1.0)
@@ -386,7 +387,6 @@ def test_a_store_whose_file_was_removed_or_replaced_acknowledges_nothing(
     tmp_path: Path, another: bool
 ) -> None:
     harness = ControllerHarness.at(tmp_path)
-    harness.deliver()
     for file in tmp_path.glob("store.db*"):
         file.unlink()
     if another:

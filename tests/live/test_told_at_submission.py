@@ -18,7 +18,6 @@ pytest_plugins = ["api_fixtures"]
 def test_finished_jobs_are_judged_by_what_they_were_told_first(tmp_path: Path) -> None:
     """Two of three jobs keep their P90, one of them its P50; one goes on, one was told nothing."""
     harness = ControllerHarness.at(tmp_path, "1x8", "fifo")
-    harness.deliver()
     began = harness.controller.status.time
     for seconds in (10.0, 10.0, 10.0, 10.0, 900.0):
         harness.controller.request(Submit("ada", sleeping(seconds)))

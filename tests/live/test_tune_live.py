@@ -13,7 +13,6 @@ from api_fixtures import ApiFixture, IdleExecutor
 from fake_cluster import ControllerHarness, FakeCluster, header_of, open_controller, sleeping
 from fastapi.testclient import TestClient
 from systems_here import needs
-from test_controller import submit
 
 from volvelle.cli.main import main
 from volvelle.cli.tune_live import LiveServer
@@ -47,7 +46,7 @@ def lived(folder: Path, cluster: Cluster) -> None:
     harness = ControllerHarness(folder, fake, header, open_controller(folder, fake, header))
     harness.deliver()
     for number in range(JOBS):
-        submit(harness, sleeping(100.0 + 400.0 * (number % 4)))
+        harness.submit(sleeping(100.0 + 400.0 * (number % 4)))
         harness.step(300.0)
     while harness.fake_cluster.runs:
         harness.step(1000.0)

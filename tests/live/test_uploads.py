@@ -44,12 +44,8 @@ def project(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def harness(tmp_path: Path) -> Iterator[DialInHarness]:
-    harness = DialInHarness(tmp_path / "cluster")
-    try:
-        harness.open()
+    with DialInHarness(tmp_path / "cluster") as harness:
         yield harness
-    finally:
-        harness.kill_all()
 
 
 def test_what_is_packed_is_unpacked_without_git_and_once(project: Path, tmp_path: Path) -> None:

@@ -8,7 +8,6 @@ from api_fixtures import ApiFixture
 from fake_cluster import ControllerHarness
 from pydantic import ValidationError
 from systems_here import needs, of
-from test_controller import state, submit
 
 from volvelle.core.parts import placements, terminations
 from volvelle.core.policy import policies
@@ -91,11 +90,9 @@ def test_what_makes_no_sense_is_refused() -> None:
 
 def test_all_of_it_is_believed(tmp_path: Path) -> None:
     harness = ControllerHarness.at(tmp_path, TYPES)
-    harness.deliver()
     rates = {"V100": 2.0, "A100": 4.0}
     checkpoint = {"takes": "5s", "restore": 7}
-    number = submit(
-        harness,
+    number = harness.submit(
         request(
             gpu_types=["A100"],
             rates=rates,
@@ -115,17 +112,16 @@ def test_all_of_it_is_believed(tmp_path: Path) -> None:
 
 def test_a_job_is_ended_at_the_loss_that_it_declares_and_only_there(tmp_path: Path) -> None:
     harness = ControllerHarness.at(tmp_path, termination="loss:threshold=0.01,every=1")
-    harness.deliver()
-    number, silent = submit(harness, request(lowest_loss=0.5)), submit(harness, request())
+    number, silent = harness.submit(request(lowest_loss=0.5)), harness.submit(request())
     for loss in (2.0, 0.51):
         harness.step(2)
         losing(harness, number, loss)
         losing(harness, silent, loss)
-        assert state(harness, number) == "running"
+        assert harness.state(number) == "running"
     harness.step(2)
     losing(harness, number, 0.504)
     losing(harness, silent, 0.504)
-    assert state(harness, number) == "finished"
+    assert harness.state(number) == "finished"
     record = harness.controller.store.jobs.find(number)
     assert record is not None
     assert record.reason == "its loss is 0.504, within 1 % of 0.5"
@@ -136,10 +132,9 @@ def test_a_job_is_ended_at_the_loss_that_it_declares_and_only_there(tmp_path: Pa
 @needs("gavel")
 def test_gavel_takes_a_job_of_several_types_that_says_its_rates(tmp_path: Path) -> None:
     harness = ControllerHarness.at(tmp_path, TYPES, "gavel-fifo:round=10")
-    harness.deliver()
     with pytest.raises(Problem, match="how fast each job is on each GPU type"):
-        submit(harness, request())
-    number = submit(harness, request(rates={"V100": 1.0, "A100": 3.0}))
+        harness.submit(request())
+    number = harness.submit(request(rates={"V100": 1.0, "A100": 3.0}))
     harness.step(1)
     (grant,) = harness.fake_cluster.runs[number].start.grants
     node = next(n for n in harness.fake_cluster.cluster.nodes if n.name == grant.node)
@@ -149,8 +144,7 @@ def test_gavel_takes_a_job_of_several_types_that_says_its_rates(tmp_path: Path) 
 @needs("gavel")
 def test_a_journal_knows_what_was_done_on_the_type_on_which_a_job_ran(tmp_path: Path) -> None:
     harness = ControllerHarness.at(tmp_path, TYPES, "gavel-fifo:round=10")
-    harness.deliver()
-    submit(harness, request(30, rates={"V100": 1.0, "A100": 3.0}))
+    harness.submit(request(30, rates={"V100": 1.0, "A100": 3.0}))
     harness.step(10)
     harness.step(20)
     harness.controller.store.write_journal(tmp_path / "journal.jsonl")

@@ -42,7 +42,7 @@ def test_what_the_state_repeats_is_a_column_with_which_a_job_comes() -> None:
     states = {one.about.state for one in fields_of(JobSpec)} - {""}
     assert states == {
         "weight", "preemptible", "starts_over", "priority", "time_limit", "exclusive", "deadline",
-        "user", "declared_cpus", "declared_memory",
+        "user", "declared_cpus", "declared_memory", "nodes", "estimate", "id_number",
     }  # fmt: skip
     assert states <= set(Jobs.float_columns[:ARRIVAL_COLUMNS])
 

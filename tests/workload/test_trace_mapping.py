@@ -396,6 +396,12 @@ def test_the_one_column_that_counts_gpus_by_its_words_is_taken() -> None:
     spoken = suggested_names({"Kind of GPU": ("", "H100"), "Enqueued": (), "Began": (), "Done": ()})
     assert (spoken["gpu_type"], spoken["submit_time"]) == ("Kind of GPU", "Enqueued")
     assert (spoken["start_time"], spoken["end_time"]) == ("Began", "Done")
+    both = suggested_names(
+        {"Accelerators": ("2x A100", "H100:4"), "Queue Wait": (), "ts_queued": ()}
+    )
+    assert (both["gpus"], both["submit_time"]) == ("Accelerators", "ts_queued")
+    assert "gpu_type" not in both
+    assert suggested_names({"gpu": ("A100", "H100"), "gpus_per_node": ("8", "4")})["gpus"] == "?"
 
 
 def test_a_name_that_is_near_nothing_is_left_open() -> None:

@@ -60,7 +60,7 @@ class Deadlines(Admission):
     name: ClassVar[str] = "deadlines"
 
     looks_past: ClassVar[int] = 16
-    holds_back: ClassVar[str] = "a job that came before it would break its guarantee"
+    holds_back: ClassVar[str] = "at once it would break a guarantee that an earlier job has"
 
     margin: Annotated[float, Field(ge=0, lt=10)] = Field(
         0.0, description="share by which jobs may take longer than believed, to begin with"

@@ -83,11 +83,11 @@ def course(job: formatting.Job, now: datetime) -> str:
 
 
 def _first_start(job: formatting.Job, now: datetime) -> str:
-    """``waited 5m (waits for 8 GPUs: 2 free), started 14:20``, or ``started at once, at 14:20``."""
+    """``waited 5m (waits for 8 GPUs: 2 free), started 14:20``, or ``started at once (14:20)``."""
     started = format_moment(job["first_started"], now)
     waited = round(job["first_started"] - job["submitted"])
     if waited <= 0:
-        return f"started at once, at {started}"
+        return f"started at once ({started})"
     why = f" ({job['waited_for']})" if job["waited_for"] else ""
     return f"waited {format_duration(waited)}{why}, started {started}"
 
@@ -95,7 +95,8 @@ def _first_start(job: formatting.Job, now: datetime) -> str:
 def _stops(job: formatting.Job) -> str:
     """``, was stopped for others 2 times, failed once``; empty where it never was."""
     stopped = f", was stopped for others {_times(job['preemptions'])}" if job["preemptions"] else ""
-    return stopped + (f", failed {_times(job['failures'])}" if job["failures"] else "")
+    fell = job["failures"] and job["state"] != "failed"  # else its end says it
+    return stopped + (f", failed {_times(job['failures'])}" if fell else "")
 
 
 def _times(count: int) -> str:

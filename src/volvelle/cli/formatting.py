@@ -1,5 +1,6 @@
 """Formats jobs of a server for people: when they start and finish, and how they ended."""
 
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any
@@ -203,7 +204,7 @@ def format_risk(job: Job) -> str:
         if expected == "predicted_p90" and job["guessed"]:
             continue
         if job[expected] is not None and job[expected] > needed:
-            return f", {how} {format_duration(job[expected] - needed)} too late"
+            return f", {how} {format_duration(math.ceil(job[expected] - needed))} too late"
     return ""
 
 

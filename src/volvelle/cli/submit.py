@@ -1,6 +1,5 @@
-"""``volvelle submit``: submits a job, from flags or from a YAML file, and prints its forecast."""
+"""``volvelle submit``: submits a job, from flags or from a YAML file."""
 
-import math
 import time
 from collections.abc import Iterator
 from inspect import Parameter
@@ -14,7 +13,6 @@ from volvelle.cli.options import Form
 
 if TYPE_CHECKING:
     from volvelle.live.http.client import ApiClient
-    from volvelle.live.job_request import JobRequest
     from volvelle.model.job_schema import JobField
 
 _TIME, _RUN = "How long", "How it runs"
@@ -166,7 +164,7 @@ def submit(
         typer.Option(
             "--after",
             metavar="JOB",
-            help="Wait for its success: 12, 12-20; 12:any end; 12-20:each of an array.",
+            help="Wait for its success: 12, NAME, 12-20; 12:any end; 12-20:each of an array.",
             rich_help_panel=_TIME,
         ),
     ] = None,
@@ -201,6 +199,7 @@ def submit(
 
     volvelle submit job.yaml
     """
+    from volvelle.cli import submitted
     from volvelle.cli.output import remark
     from volvelle.live.http import submission
     from volvelle.live.http.client import ApiClient
@@ -219,7 +218,7 @@ def submit(
         "environment": _variables("--env", environment or []) or None,
         "secrets": _variables("--secret", secret or []) or None,
         "checkpoint": saving or None,
-        "after": after or None,
+        "after": _numbered(after or []) or None,
         "notify": notify or None,
         **_array(array),
         **_keys(declared),
@@ -230,7 +229,7 @@ def submit(
         forecast = submission.forecast(client, request)
         for notice in forecast["notices"]:
             remark(notice)
-        _print_forecast(forecast, request, output)
+        submitted.print_forecast(forecast, request, output)
         return
     if request.upload is not None and packed:
         client.upload(request.upload, packed)
@@ -253,9 +252,9 @@ def submit(
         shown = numbers
         remark(f"its forecast is not known: {problem}")
     if output is Form.TABLE:
-        _print_submitted(shown, job, request, share)
+        submitted.print_submitted(shown, job, request, share)
     else:
-        _print_numbers(numbers, job, output)
+        submitted.print_numbers(numbers, job, output)
     if rejected and len(numbers) > 1:
         reasons = "; ".join(dict.fromkeys(rejected.values()))
         remark(f"{len(rejected)} of {len(numbers)} rejected: {reasons}")
@@ -275,6 +274,20 @@ def _deadline(when: str | None, *, soft: bool, accept_later: bool) -> dict[str, 
         raise Problem(f"--deadline: {error}", usage=True) from None
     kind = "soft" if soft else "strict"
     return {"kind": kind, "within": within, "accept_later": accept_later}
+
+
+def _numbered(after: list[str]) -> list[str]:
+    """Dependencies with the number of a job in place of its name. Raises `Problem`."""
+    from volvelle.live.http.client import ApiClient
+    from volvelle.live.http.named_jobs import number_of
+
+    numbered = []
+    for one in after:
+        job, colon, words = one.partition(":")
+        if not job.replace("-", "").isdigit():
+            job = str(number_of(ApiClient.find(), job))
+        numbered.append(f"{job}{colon}{words}")
+    return numbered
 
 
 def _directory(directory: Path, workdir: Path | None) -> str:
@@ -307,118 +320,6 @@ def _variables(option: str, given: list[str]) -> dict[str, str]:
             )
         found[name] = value if equals else os.environ[name]
     return found
-
-
-def _print_numbers(numbers: list[int], first: dict[str, Any] | None, output: Form) -> None:
-    import json
-
-    if output is Form.CSV:
-        print("number", *numbers, sep="\n")
-        return
-    print(json.dumps({"numbers": numbers, "first": first}, indent=2, ensure_ascii=False))
-
-
-def _print_submitted(
-    numbers: list[int], job: dict[str, Any] | None, request: "JobRequest", share: float | None
-) -> None:
-    from volvelle.cli import formatting
-    from volvelle.cli.moments import local_now
-
-    others = len(numbers) - 1
-    in_a_row = numbers[-1] - numbers[0] == others
-    last = (f" to {numbers[-1]}" if in_a_row else f" and {others} others") if others else ""
-    if job is None:
-        print(f"job {numbers[0]}{last}  accepted")
-        return
-    if job["state"] in formatting.OVER:
-        print(f"job {numbers[0]}{last}  {formatting.format_end(job)}")
-        return
-    waits = job["reason"] or f"waits for {formatting.format_gpus(job['gpus'])}"
-    if job["profiling"]:
-        print(f"job {numbers[0]}{last}  {waits}; when it finishes is said after its profile")
-        return
-    print(f"job {numbers[0]}{last}  {waits if job['state'] == 'waiting' else job['state']}")
-    at = job["started"] or job["predicted_start"]
-    forecast = {
-        "start": at,
-        "p50": job["predicted_p50"],
-        "p90": job["predicted_p90"],
-        "guessed": job["guessed"],
-        "waits": job["state"] == "waiting",
-    }
-    if at is not None or forecast["p50"] is not None:
-        estimated = request.estimate is not None
-        text = formatting.format_forecast(forecast, local_now(), estimated=estimated)
-        first = "the first " if others else ""
-        print(first + text + _format_deadline(share, request, forecast, job["submitted"]))
-    _print_guarantee(job["guarantee"])
-
-
-def _print_forecast(forecast: dict[str, Any], request: "JobRequest", output: Form) -> None:
-    import json
-
-    if output is not Form.TABLE:
-        print(json.dumps(forecast, indent=2, ensure_ascii=False))
-        return
-    from volvelle.cli import formatting
-    from volvelle.cli.moments import local_now
-
-    now = local_now()
-    text = formatting.format_forecast(forecast, now, estimated=request.estimate is not None)
-    if request.array > 1:
-        text = f"an array of {request.array}, from its first start to its last finish: {text}"
-    print(text + _format_deadline(forecast["deadline_share"], request, forecast, now.timestamp()))
-    if 0 < forecast["rejected"] < request.array:
-        print(f"{forecast['rejected']} of its {request.array} would be rejected")
-    if 0 < forecast["guaranteed"] < request.array:
-        print(
-            f"{forecast['guaranteed']} of its {request.array} would be guaranteed, at least one would not:"
-        )
-    if forecast["reason"]:
-        before = formatting.counted(forecast["ahead"], "job")
-        print(forecast["reason"] + (f"; {before} before it" if forecast["ahead"] else ""))
-    _print_guarantee(forecast["guarantee"])
-
-
-def _format_deadline(
-    share: float | None, request: "JobRequest", forecast: dict[str, Any], submitted: float
-) -> str:
-    """Whether its last deadline holds by its forecast; if not, by how much, and which ones would."""
-    from volvelle.cli.moments import format_moment, local_now
-    from volvelle.model.units import format_duration
-
-    if request.deadline is None:
-        return ""
-    due, p50, p90 = (
-        submitted + request.deadline.rewards[-1].deadline_seconds,
-        forecast["p50"],
-        forecast["p90"],
-    )
-    text = f"; deadline {format_moment(due, local_now())}"
-    kept = "" if share is None else f"kept in {share:.0%} of forecasts"
-    if p50 is None or p50 <= due:
-        return f"{text}: {kept}" if kept else text
-    late, half, most = (
-        format_duration(math.ceil(seconds))
-        for seconds in (p50 - due, p50 - submitted, (p90 or p50) - submitted)
-    )
-    text += f": missed by {late} (P50){f', {kept}' if kept else ''}"
-    ninth = f", one of {most} by nine of ten" if p90 else ""
-    return f"{text}\na deadline of {half} is kept by half of the forecasts{ninth}"
-
-
-def _print_guarantee(guarantee: dict[str, Any] | None) -> None:
-    from volvelle.cli.formatting import format_guarantee
-    from volvelle.cli.moments import local_now
-    from volvelle.dashboard.sentences import UNDERTAKEN
-
-    if guarantee is None:
-        return
-    print(format_guarantee(guarantee, local_now()))
-    if guarantee["finish_by"] is not None:
-        print(UNDERTAKEN)
-    if guarantee["earliest"] is not None:
-        print("it runs as best effort; to take the earliest finish instead: --accept-later")
 
 
 def _wait_for_all(client: "ApiClient", numbers: list[int], output: Form) -> bool:

@@ -131,11 +131,9 @@ def _write(scheduler: SchedulerState, view: View, allocation: Allocation) -> Non
         numbers = {int(number) for number in partner.tolist()} - {-1}
         scheduler.grants.neighbours = {number: scheduler.spec(number).name for number in numbers}
     if allocation.nodes is not None:
-        scheduler.grants.nodes = {}
         if allocation.nodes.size:
             changed |= _moved(scheduler, view, allocation.nodes)
-            scheduler.grants.nodes = _nodes_of(scheduler, view, allocation.nodes, changed)
-        s.count[NODES_NAMED] = 1
+        _name_nodes(s, view, allocation.nodes[:, changed[allocation.nodes[0]]])
     view.jobs.write("reason", np.where(gpus > 0, 0.0, reasons))
     order = allocation.order
     places = changed.nonzero()[0] if order is None else order[changed[order]]
@@ -176,17 +174,14 @@ def _moved(scheduler: SchedulerState, view: View, nodes: IntColumn) -> BoolColum
     return moved
 
 
-def _nodes_of(
-    scheduler: SchedulerState, view: View, nodes: IntColumn, wanted: BoolColumn
-) -> dict[int, IntColumn]:
-    """GPUs on each node, by row, of the ``wanted`` jobs."""
-    found: dict[int, IntColumn] = {}
-    for job, node, gpus in nodes[:, wanted[nodes[0]]].T.tolist():
-        row = int(view.jobs.rows[job])
-        if row not in found:
-            found[row] = np.zeros(len(scheduler.resources.nodes), dtype=np.int64)
-        found[row][node] = gpus
-    return found
+def _name_nodes(s: State, view: View, nodes: IntColumn) -> None:
+    """Note on which nodes jobs are to run: of each place a job of the view, a node and GPUs there."""
+    slots, named = s.slots, 0
+    for job, node, gpus in nodes[:, nodes[2] > 0].T.tolist():
+        slots.named_row[named] = int(view.jobs.rows[job])
+        slots.named_node[named], slots.named_gpus[named] = node, gpus
+        named += 1
+    s.count[NODES_NAMED] = named + 1
 
 
 def _rate(scheduler: SchedulerState) -> None:

@@ -32,7 +32,10 @@ They are those of `volvelle.core.state.Jobs`, which says what each is.
     USER,
     DECLARED_CPUS,
     DECLARED_MEMORY,
-) = range(28)
+    NODES,
+    ESTIMATE,
+    ID_NUMBER,
+) = range(31)
 (
     HELD,
     TYPE,
@@ -46,6 +49,6 @@ They are those of `volvelle.core.state.Jobs`, which says what each is.
     RATE,
     ATTEMPT,
     PREEMPTIONS,
-) = range(32, 44)
-COUNT = 49
+) = range(35, 47)
+COUNT = 52
 """Columns in all, before those of the policy's own."""

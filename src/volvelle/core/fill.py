@@ -41,6 +41,9 @@ class ClusterNow(NamedTuple):
     GPUs that each pool owns. lends: 1 for a pool that lends, else 0. rates: believed units of work a second
     by (curve, GPU type, GPUs), for whole GPUs; empty where a kernel says that it does not look at `rates`.
     cpus, memory: of the nodes that take jobs, GB; infinite where none says how much it has.
+
+    For kernels that name nodes alone: up, by node, 1 where it takes jobs; places, (3, GPUs by name + 1), to
+    which they write a job, a node and GPUs there each, by job and node, and a job of -1 behind the last.
     """
 
     now: float
@@ -51,6 +54,8 @@ class ClusterNow(NamedTuple):
     rates: Floats
     cpus: float = INFINITY
     memory: float = INFINITY
+    up: Floats = np.zeros(0)
+    places: Floats = np.full((3, 1), -1.0)
 
 
 _GPUS_SHORT = int(Reason.GPUS)

@@ -34,6 +34,7 @@ from volvelle.core.state import (
     JOBS,
     KNOWN_COLUMNS,
     MEMORY,
+    NODES_NAMED,
     NOW,
     PLACE,
     TABLES,
@@ -62,6 +63,8 @@ _columns = np.arange(KNOWN_COLUMNS)
 """In the place of the columns that a policy looks at."""
 _checked = False
 """In the place of whether it may have mistakes: a user's own, which gives whole GPUs."""
+_names = False
+"""In the place of whether it chooses nodes."""
 
 
 @kernel
@@ -94,8 +97,23 @@ def _allocate(s: State) -> float:
     given = np.zeros((4, many))
     given[3] = np.arange(many)
     clock = s.clock
+    up, places = np.empty(len(s.nodes.up) if _names else 0), np.empty((3, 1))
+    if _names:
+        places = np.empty((3, len(s.slots.owner) + 1))
+        for node in range(len(up)):
+            up[node] = s.nodes.up[node]
+    places[0, 0] = -1.0
     cluster = ClusterNow(
-        clock[NOW], capacity, pools[0], pools[1], pools[2], table, clock[CPUS], clock[MEMORY]
+        clock[NOW],
+        capacity,
+        pools[0],
+        pools[1],
+        pools[2],
+        table,
+        clock[CPUS],
+        clock[MEMORY],
+        up,
+        places,
     )
     ask_at = float(_decide(matrix, cluster, array_of(s.memory), given))
     if _checked and (
@@ -103,6 +121,14 @@ def _allocate(s: State) -> float:
         or beyond_gang(given[TARGET], matrix[LEAST], matrix[MOST], matrix[HELD]).any()
     ):
         raise ValueError("asked again, interpreted, it is told which job")
+    if _names:
+        named = 0
+        while places[0, named] >= 0.0:
+            s.slots.named_row[named] = rows[int(places[0, named])]
+            s.slots.named_node[named] = int(places[1, named])
+            s.slots.named_gpus[named] = int(places[2, named])
+            named += 1
+        s.count[NODES_NAMED] = named + 1
     by_submission = np.empty(many, np.int64)
     for i in range(many):
         row = rows[i]
@@ -121,7 +147,9 @@ def _allocate(s: State) -> float:
 
 
 @cache
-def deciding(decide: Any, divisible: bool = False) -> Callable[..., float]:
+def deciding(
+    decide: Any, divisible: bool = False, names_nodes: bool = False
+) -> Callable[..., float]:
     """The state's kernel for a policy that decides by columns of all jobs (`volvelle.core.policy.Kernel`).
 
     Only those columns are gathered that it names; all, where it is a user's own, whose numbers of GPUs are
@@ -132,6 +160,7 @@ def deciding(decide: Any, divisible: bool = False) -> Callable[..., float]:
         _decide=decide,
         _columns=np.array(columns_read(decide)),
         _checked=is_own(decide) and not divisible,
+        _names=names_nodes,
     )
     return found
 
@@ -165,7 +194,7 @@ def kernels_of(
 ) -> list[tuple[Callable[..., Any], tuple[Any, ...]]]:
     """The state's kernels for a policy that decides by ``kernel``, with their signatures."""
     if kernel.group is None:
-        made = [(deciding(kernel.decide, divisible), KERNELS["decide"])]
+        made = [(deciding(kernel.decide, divisible, kernel.names_nodes), KERNELS["decide"])]
         learn = kernel.learn
         return made if learn is None else [*made, (learning(learn), KERNELS["learn"])]
     group, decide = by_groups(kernel.group, kernel.decide)

@@ -27,6 +27,10 @@ _KERNEL_PLACE = re.compile(r'(?:File "|Raised from )(.+?)(?:", line | \()(\d+)')
 """A place as Numba writes it, the innermost first."""
 
 
+_ONE_BY_ONE = ("'JobView' object is not", "truth value of an array")
+"""Errors of an order that takes jobs one by one."""
+
+
 def mistake_in(part: str, error: Exception, asked: str) -> Problem | None:
     """The `Problem` of a user's own ``part`` that raised ``error`` when it was ``asked``.
 
@@ -47,6 +51,8 @@ def mistake_in(part: str, error: Exception, asked: str) -> Problem | None:
             meant = f" (it has {', '.join(known)})"
     if isinstance(error, IndexError) and "jobs[COUNT" in (frames[-1].line or ""):
         meant = "; columns of its own need `columns = 1`, or more, in its class"
+    if any(each in str(error) for each in _ONE_BY_ONE):
+        meant = "; a column is of all jobs: np.where(jobs.gpus > 3, 0.0, 1.0), no if and no loop"
     return Problem(f"{part} failed in {place}: {type(error).__name__}: {error}{meant}", mend=asked)
 
 

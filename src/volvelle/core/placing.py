@@ -53,7 +53,7 @@ def place_jobs(scheduler: SchedulerState) -> None:
 
 def _place_one(scheduler: SchedulerState, row: int, gpus: int) -> bool:
     s, placement, resources = scheduler.state, scheduler.composition.placement, scheduler.resources
-    if s.count[NODES_NAMED] == 1:
+    if s.count[NODES_NAMED] > 0:
         return _place_as_named(scheduler, row)
     if s.jobs.exclusive[row] == 1.0:
         return take_whole_nodes(s, row, gpus, int(s.jobs.target_type[row]))
@@ -82,8 +82,12 @@ def _shares(s: State, row: int) -> bool:
 
 def _place_as_named(scheduler: SchedulerState, row: int) -> bool:
     """Place a job where the policy says; False where it is to have whole nodes, and these are others'."""
-    taken, node_gpus = scheduler.grants.nodes[row], scheduler.resources.node_gpus
-    if scheduler.state.jobs.exclusive[row] == 1.0 and ((taken > 0) & (taken < node_gpus)).any():
+    s, node_gpus = scheduler.state, scheduler.resources.node_gpus
+    taken = np.zeros(len(node_gpus), dtype=np.int64)
+    for at in range(s.count[NODES_NAMED] - 1):
+        if s.slots.named_row[at] == row:
+            taken[s.slots.named_node[at]] = s.slots.named_gpus[at]
+    if s.jobs.exclusive[row] == 1.0 and ((taken > 0) & (taken < node_gpus)).any():
         return False
     _hold(scheduler, row, taken)
     return True

@@ -87,6 +87,8 @@ class Kernel(NamedTuple):
     and changes nothing, it is called again after `Policy.refresh`, or `Policy.allocate` decides in its place,
     as that says. Such kernels are used in simulations; else `Policy.allocate` decides. All jobs are grouped
     anew when the policy has replaced ``memory``.
+    names_nodes: whether it writes to ``cluster.places`` on which nodes jobs run, where GPUs have names. It is
+    then called also where there are no jobs.
     learn: called with ``memory`` when a job has ended, its GPU-seconds of service, the GPUs that it requested
     and its own columns, in place of `Policy.learn`, which does it where this returns False.
     serves_all: whether it gives all gangs what they request where that is there, of one GPU type and without
@@ -100,6 +102,7 @@ class Kernel(NamedTuple):
     groups: int = 0
     yields: bool = False
     learn: Callable[[Any, float, float, Any], bool] | None = None
+    names_nodes: bool = False
     serves_all: bool = False
 
 

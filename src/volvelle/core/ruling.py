@@ -39,6 +39,7 @@ def rules_of(
         decides=decides,
         grouped=decides == KERNEL and kernel is not None and kernel.group is not None,
         yields=decides == KERNEL and kernel is not None and kernel.yields,
+        names_nodes=decides == KERNEL and kernel is not None and kernel.names_nodes,
         serves_all=kernel is not None and kernel.serves_all,
         preemptive=bool(getattr(policy.decider, "preemptive", True)),
         strict=bool(getattr(policy.decider, "strict", False)),
@@ -81,7 +82,7 @@ def _decides(
     elif s.compiled:
         from volvelle.core.machine import deciding, learning  # noqa: PLC0415 - loads llvmlite
 
-        s.decide = deciding(kernel.decide, divisible)
+        s.decide = deciding(kernel.decide, divisible, kernel.names_nodes)
         if kernel.learn is not None:
             s.learn = learning(kernel.learn)
     else:

@@ -13,7 +13,7 @@ import numpy as np
 
 from volvelle.core.admissions import HeldJob
 from volvelle.core.composition import Composition
-from volvelle.core.decision import IntArray, Promise, decode_array, encode_array
+from volvelle.core.decision import Promise, decode_array, encode_array
 from volvelle.core.dependents import Dependents
 from volvelle.core.events import JobSubmitted
 from volvelle.core.journal import Header
@@ -100,7 +100,6 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
     promises: tuple[Promise, ...]
     neighbours: dict[int, str]
     served: tuple[int, ...] | None
-    nodes_wanted: dict[int, IntArray]
     models: tuple[Linear | Table | PerType, ...]
     memories: tuple[bytes, ...]
     format: int = FORMAT
@@ -144,7 +143,6 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
             served=None
             if scheduler.grants.served is None
             else tuple(map(int, scheduler.grants.served)),
-            nodes_wanted=scheduler.grants.nodes,
             models=scheduler.beliefs.models,
             memories=tuple(map(memory_of, scheduler.composition)),
         )
@@ -193,7 +191,7 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
         scheduler.admissions.dependents = self.dependents.copy()
         scheduler.promises = Promises(scheduler.state, self.promises)
         served = None if self.served is None else list(self.served)
-        scheduler.grants.served, scheduler.grants.nodes = served, self.nodes_wanted
+        scheduler.grants.served = served
         scheduler.grants.neighbours = self.neighbours
         if scheduler.composition.written != self.header.composition:
             _take_over(scheduler)

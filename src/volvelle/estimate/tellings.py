@@ -1,14 +1,34 @@
-"""Tellings of P50 and P90 that are remembered, in columns, and their scores."""
+"""Tellings of P50 and P90: what is asked and told, those that are remembered in columns, and their scores."""
 
-from typing import NamedTuple, Self
+from collections.abc import Hashable
+from typing import Generic, NamedTuple, Self, TypeVar
 
 import numpy as np
 
 from volvelle.estimate.corrections import KINDS, SHARES, TERMS
-from volvelle.estimate.likeness import ATTRIBUTES
+from volvelle.estimate.likeness import ATTRIBUTES, Observed
 from volvelle.model.arrays import BoolColumn, FloatColumn, IntColumn
 
 _SAME_RANK = 1e-9
+
+Key = TypeVar("Key", bound=Hashable)
+
+
+class Told(NamedTuple):
+    """P50 and P90 in seconds from the moment of telling. prior: assumptions are part of them."""
+
+    p50: float
+    p90: float
+    prior: bool
+
+
+class Asking(NamedTuple, Generic[Key]):
+    """A job whose times are to be told, as `ToldTimes.tell` takes it."""
+
+    key: Key
+    observed: Observed
+    predicted_seconds: float
+    limit_seconds: float | None = None
 
 
 class Tellings:

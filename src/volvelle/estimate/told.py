@@ -28,39 +28,18 @@ The constants were chosen on parts of four Philly traces (decision 86).
 
 import math
 from collections import defaultdict, deque
-from collections.abc import Hashable, Iterable, Mapping
-from typing import Generic, NamedTuple, TypeVar
+from collections.abc import Iterable, Mapping
+from typing import Generic
 
 import numpy as np
 
 from volvelle.estimate.corrections import KINDS, SHARES, Corrections
 from volvelle.estimate.likeness import OVER_SERVICE, Observed, Past, described
-from volvelle.estimate.tellings import Scores, Tellings
+from volvelle.estimate.tellings import Asking, Key, Scores, Tellings, Told
 from volvelle.model.arrays import FloatColumn, IntColumn
 from volvelle.model.tolerances import SAME_MOMENT
 
-Key = TypeVar("Key", bound=Hashable)
-
 _SHARES = np.array(SHARES)
-
-
-class Told(NamedTuple):
-    """P50 and P90 in seconds from the moment of telling. prior: assumptions are part of them."""
-
-    p50: float
-    p90: float
-    prior: bool
-
-
-class Asking(NamedTuple, Generic[Key]):
-    """A job whose times are to be told, as `ToldTimes.tell` takes it."""
-
-    key: Key
-    observed: Observed
-    predicted_seconds: float
-    limit_seconds: float | None = None
-
-
 _NEAREST = 250
 _WINDOW = 2000
 """Tellings whose event came that are remembered, and those of all whose scores count for a job."""

@@ -183,7 +183,7 @@ def _read_after(value: object) -> object:
         return value
     match, words = _AFTER.fullmatch(value), set(value.split(":")[1:])
     if match is None or not words <= {"success", "any", "each"} or words >= {"success", "any"}:
-        raise ValueError("name a job, as in 12, 12:any, 12-20, 12-20:each")
+        raise ValueError("say the number of a job, as in 12, 12:any, 12-20, 12-20:each")
     found: dict[str, object] = {"job": int(match["job"]), "each": "each" in words}
     if match["last"]:
         found["count"] = int(match["last"]) - int(match["job"]) + 1

@@ -7,6 +7,7 @@ here is a frozen value that can be written to a journal as JSON.
 import hashlib
 import itertools
 import math
+import re
 from bisect import bisect_right
 from collections.abc import Sequence
 from enum import StrEnum
@@ -98,7 +99,9 @@ class JobSpec(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """
 
     # fmt: off
-    id: Annotated[str, Attribute("the job's name in all output; the row's number where missing")]
+    id: Annotated[str, Attribute(
+        "the job's name in all output; the row's number where missing", state="id_number",
+        number="id_number")]
     submit_time: Annotated[float, Attribute(
         "when it is submitted, in seconds", unit=SECONDS, cell=", or an ISO time")]
     gpus: Annotated[float, Attribute(
@@ -132,7 +135,8 @@ class JobSpec(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         cell="; joined by |", separator="|")] = ()
     qos: Annotated[str, Attribute("quality of service, if the policy has any")] = ""
     nodes: Annotated[int, Attribute(
-        "nodes that share its GPUs evenly, if the policy heeds it; 0: any number")] = 0
+        "nodes that share its GPUs evenly, if the policy heeds it; 0: any number",
+        state="nodes")] = 0
     name: Annotated[str, Attribute(
         "for people, and for what past runs teach", key="name", flag="--name -n",
         panel=RUNNING)] = ""
@@ -158,7 +162,7 @@ class JobSpec(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         panel=RUNNING, changeable=True)] = 3
     estimate_seconds: Annotated[float | None, Attribute(
         "run time on the GPUs asked for", unit=SECONDS, column="estimate",
-        key="estimate", flag="--estimate", panel=TIMES, changeable=True)] = None
+        key="estimate", flag="--estimate", panel=TIMES, state="estimate", changeable=True)] = None
     throughput: Annotated[AnyThroughput | None, Attribute(
         "the throughput model its user declares", column="declared_throughput")] = None
     skew: Annotated[float, Attribute(
@@ -201,6 +205,12 @@ class JobSpec(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     def most_gpus(self) -> float:
         """The most GPUs the job can use."""
         return self.gpus if self.max_gpus is None else self.max_gpus
+
+    @property
+    def id_number(self) -> float:
+        """The whole number with which its id begins, 0 where it begins with none."""
+        digits = re.match(r"\d+", self.id)
+        return float(digits[0]) if digits else 0.0
 
     @property
     def user_number(self) -> float:

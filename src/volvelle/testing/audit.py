@@ -42,6 +42,7 @@ class Audit(EachMoment):
         self.ledger = Ledger(scenario)
         policy = scenario.setting.composition.build().policy
         self.divisible, self.in_place = policy.divisible, policy.shares_in_place
+        self.stops_jobs = policy.stops_jobs
         self.index = {node.name: n for n, node in enumerate(self.ledger.cluster.nodes)}
         first: dict[str, NodeState] = {}
         for change in self.ledger.cluster.changes:
@@ -141,6 +142,8 @@ class Audit(EachMoment):
             self.ledger.books[event.number].batch_changes.append(event)
         elif isinstance(event, LossReported):
             assert event.attempt == self.holds[event.number].attempt
+        elif isinstance(event, Recomposed):
+            self.stops_jobs = True  # another policy may
         elif isinstance(event, NodeChanged):
             self.state[event.name] = event.state
             if event.state is NodeState.DOWN:
@@ -165,6 +168,7 @@ class Audit(EachMoment):
         if gpus == 0.0:
             assert held is not None, "only what runs is stopped"
             assert spec.preemptible, "a job that may not be preempted is never stopped"
+            assert self.stops_jobs, "a policy that stops no jobs stops none"
             self._end(number, time, "stopped")
             self.stopping[number, held.attempt] = held
             return

@@ -7,13 +7,11 @@ which no step states.
 
 from typing import Annotated
 
-import msgspec
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from volvelle.model.job import JobClass, Reward
-from volvelle.workload.workload import Workload
 
 FIRST = (1.2, 2.0)
 """Bounds of the first deadline, in durations."""
@@ -60,13 +58,3 @@ class DeadlineShares(BaseModel):
                 classes.append(JobClass.BEST_EFFORT)
                 rewards.append(())
         return classes, rewards
-
-    def given_to(self, rng: np.random.Generator, workload: Workload) -> Workload:
-        """The same jobs with these classes and deadlines, in place of their own."""
-        replace = msgspec.structs.replace
-        drawn = zip(workload.jobs, *self.draw(rng, workload.durations), strict=True)
-        jobs = [
-            replace(job, spec=replace(job.spec, job_class=job_class, rewards=rewards))
-            for job, job_class, rewards in drawn
-        ]
-        return Workload(jobs, workload.name, workload.report)

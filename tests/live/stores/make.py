@@ -24,7 +24,6 @@ from volvelle.model.cluster import NodeState
 def main() -> None:
     with tempfile.TemporaryDirectory() as name:
         harness = ControllerHarness.at(Path(name), "2x2", "las:round=3", estimator="measured")
-        harness.deliver()
         ask = harness.controller.request
         for seconds, gpus in ((2, 1), (9, 2), (30, 2), (30, 1)):
             ask(

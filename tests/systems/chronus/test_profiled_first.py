@@ -11,7 +11,8 @@ import msgspec
 import numpy as np
 import pytest
 from executor_harnesses import SOURCES
-from fake_cluster import ControllerHarness, header_of, sleeping, wait_for
+from fake_cluster import ControllerHarness, header_of, sleeping
+from waiting import until
 
 from volvelle.cli.formatting import format_profile
 from volvelle.core.events import JobSubmitted
@@ -41,9 +42,7 @@ def cluster(nodes: int = 1, of: str = "3x2", **more: Any) -> Cluster:
 
 
 def harness_at(folder: Path, on: Cluster, **parts: str) -> ControllerHarness:
-    harness = ControllerHarness.at(folder, on, estimator="profiled", **parts)
-    harness.deliver()
-    return harness
+    return ControllerHarness.at(folder, on, estimator="profiled", **parts)
 
 
 def execute(harness: ControllerHarness, request: ControlRequest) -> Any:
@@ -258,18 +257,18 @@ def test_real_jobs_are_measured_and_a_restart_loses_nothing(tmp_path: Path) -> N
             environment = {"PYTHONPATH": str(SOURCES)}
             request = JobRequest(command=command, environment=environment)
             first.request(Submit("ada", request)).result(timeout=10.0)
-        wait_for(lambda: first.status.jobs[0].iterations > 10)
+        until(lambda: first.status.jobs[0].iterations > 10)
         assert first.status.jobs[0].grants == (("node-1", (0,)),)
     with controller(tmp_path, on) as second:
-        wait_for(lambda: second.status.jobs[0].profile is not None)
+        until(lambda: second.status.jobs[0].profile is not None)
         profile = second.status.jobs[0].profile
         assert profile is not None and profile.seconds is not None
         assert 0.01 * 90_000 < profile.seconds < 0.1 * 100_000
-        wait_for(lambda: second.status.jobs[0].ran_on == {"node-0": 2, "node-1": 1})
-        wait_for(lambda: second.status.jobs[0].state is JobState.RUNNING)
+        until(lambda: second.status.jobs[0].ran_on == {"node-0": 2, "node-1": 1})
+        until(lambda: second.status.jobs[0].state is JobState.RUNNING)
         assert second.status.jobs[0].saved_iterations > 10
         second.request(Cancel(0)).result(timeout=10.0)
-        wait_for(lambda: not second.status.jobs)
+        until(lambda: not second.status.jobs)
         ended = [second.store.jobs.find(number) for number in range(3)]
         assert [record.state for record in ended if record] == ["cancelled", "finished", "failed"]
 

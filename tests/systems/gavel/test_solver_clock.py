@@ -4,7 +4,6 @@ from pathlib import Path
 
 import pytest
 from fake_cluster import ControllerHarness, sleeping
-from test_controller import state, submit
 
 from volvelle.live.records import SolverEnded
 
@@ -18,7 +17,7 @@ def _ended(harness: ControllerHarness) -> list[int]:
 
 def _three_of_two_gpus(harness: ControllerHarness) -> list[int]:
     harness.deliver()
-    numbers = [submit(harness, sleeping(seconds, 1)) for seconds in (9, 7, 5)]
+    numbers = [harness.submit(sleeping(seconds, 1)) for seconds in (9, 7, 5)]
     harness.step(5)
     return numbers
 
@@ -31,13 +30,13 @@ def test_the_journal_notes_that_the_clock_ended_a_program(
     numbers = _three_of_two_gpus(harness)
     assert sum(_ended(harness)) > 0
     monkeypatch.undo()
-    states = [state(harness, number) for number in numbers]
+    states = [harness.state(number) for number in numbers]
     harness.crash()
     harness.deliver()
-    assert [state(harness, number) for number in numbers] == states
+    assert [harness.state(number) for number in numbers] == states
     for _ in range(6):
         harness.step(5)
-    assert [state(harness, number) for number in numbers] == ["finished"] * 3
+    assert [harness.state(number) for number in numbers] == ["finished"] * 3
 
 
 def test_without_that_the_journal_says_nothing(tmp_path: Path) -> None:

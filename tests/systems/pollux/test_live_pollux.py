@@ -5,8 +5,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from fake_cluster import ControllerHarness, OpenFakeExecutor, wait_for
-from test_controller import submit
+from fake_cluster import ControllerHarness, OpenFakeExecutor
+from waiting import until
 
 from volvelle.client.control_block import ControlBlock
 from volvelle.client.lease import Lease, ProcessContext
@@ -69,15 +69,13 @@ def told(harness: ControllerHarness) -> list[Goodput]:
 @pytest.fixture
 def harness(tmp_path: Path) -> ControllerHarness:
     pollux = "pollux:round=20,generations=10,population=10"
-    harness = ControllerHarness.at(tmp_path, "1x4", pollux, estimator="measured")
-    harness.deliver()
-    return harness
+    return ControllerHarness.at(tmp_path, "1x4", pollux, estimator="measured")
 
 
 def test_goodput_decides_on_gpus_and_batch_sizes_also_through_a_restart(
     harness: ControllerHarness,
 ) -> None:
-    number = submit(harness, request(4))
+    number = harness.submit(request(4))
     harness.step(20)
     first = harness.fake_cluster.runs[number].start
     assert (len(first.grants[0].gpus), first.batch_size) == (1, 0), "nothing is known yet"
@@ -105,7 +103,7 @@ def test_goodput_decides_on_gpus_and_batch_sizes_also_through_a_restart(
 def test_only_what_is_news_is_told_and_only_a_policy_that_tunes_is_told(
     harness: ControllerHarness, tmp_path: Path
 ) -> None:
-    number = submit(harness, request(1))
+    number = harness.submit(request(1))
     harness.step(20)
     for _ in range(4):
         tell(harness, number, 32)
@@ -117,8 +115,7 @@ def test_only_what_is_news_is_told_and_only_a_policy_that_tunes_is_told(
     assert [goodput.grad_var for goodput in told(harness)] == [50.0, 80.0]
     (tmp_path / "fifo").mkdir()
     fifo = ControllerHarness.at(tmp_path / "fifo", "1x4")
-    fifo.deliver()
-    number = submit(fifo, request(1))
+    number = fifo.submit(request(1))
     fifo.step(20)
     tell(fifo, number, 32)
     fifo.fake_cluster.now += 11
@@ -128,7 +125,7 @@ def test_only_what_is_news_is_told_and_only_a_policy_that_tunes_is_told(
 
 
 def test_a_measure_that_makes_no_sense_is_passed_over(harness: ControllerHarness) -> None:
-    number = submit(harness, request(1))
+    number = harness.submit(request(1))
     harness.step(20)
     tell(harness, number, 32, most_local=4)
     tell(harness, number, 32, limit=16)
@@ -180,7 +177,7 @@ def test_nobody_waits_while_a_model_of_steps_is_fitted(
     assert began.wait(60.0)
     assert not results
     goes_on.set()
-    wait_for(lambda: len(results) == 2)
+    until(lambda: len(results) == 2)
     assert [(fit.number, fit.seen) for fit in results] == [(fit.number, fit.seen) for fit in wanted]
     fitter.close()
 
@@ -188,7 +185,7 @@ def test_nobody_waits_while_a_model_of_steps_is_fitted(
 def test_a_fit_that_fails_is_said_and_the_job_runs_on(
     harness: ControllerHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    number = submit(harness, request(1))
+    number = harness.submit(request(1))
     harness.step(20)
     with monkeypatch.context() as broken:
         broken.setattr(step_fits, "fitted", lambda seen: 1 / 0)

@@ -9,8 +9,6 @@ from test_live_batch_sizes import DOUBLING, EPOCHS, request
 
 from volvelle.core.events import BatchSizeChanged, TrainingReported
 from volvelle.core.fork import Fork
-from volvelle.live.control.requests import Submit
-from volvelle.live.job_request import JobRequest
 from volvelle.live.messages import AttemptProgress
 from volvelle.model.job import Truth
 
@@ -18,17 +16,7 @@ from volvelle.model.job import Truth
 def harness_of(folder: Path, cluster: str = "1x2", policy: str = "fifo") -> ControllerHarness:
     pytest.importorskip("highspy")
     estimator = "declared-regimes:every=1"
-    harness = ControllerHarness.at(folder, cluster, policy, estimator=estimator)
-    harness.deliver()
-    return harness
-
-
-def submit(harness: ControllerHarness, job: JobRequest) -> int:
-    answer = harness.controller.request(Submit("ada", job))
-    harness.deliver()
-    (number,) = answer.result(timeout=0.0)
-    assert isinstance(number, int)
-    return number
+    return ControllerHarness.at(folder, cluster, policy, estimator=estimator)
 
 
 def tell(harness: ControllerHarness, number: int, epochs: float, batch_size: int) -> None:
@@ -63,7 +51,7 @@ def left(harness: ControllerHarness, number: int = 0) -> float:
 
 def test_what_a_request_declares_is_predicted_restated_and_forecast(tmp_path: Path) -> None:
     harness = harness_of(tmp_path)
-    submit(harness, request(100, batch_sizes=DOUBLING))
+    harness.submit(request(100, batch_sizes=DOUBLING))
     assert regimes(harness) == [(0.0, 32), (30.0, 64)]
     assert left(harness) == pytest.approx(30.0 + 15.0)
     harness.step(2)
@@ -80,7 +68,7 @@ def test_what_a_request_declares_is_predicted_restated_and_forecast(tmp_path: Pa
 
 def test_each_change_is_one_event_and_epochs_are_told_as_often_as_asked(tmp_path: Path) -> None:
     harness = harness_of(tmp_path)
-    submit(harness, request(100, batch_sizes=DOUBLING))
+    harness.submit(request(100, batch_sizes=DOUBLING))
     for second in range(1, 7):
         harness.step(0.5)
         tell(harness, 0, 0.5 * second, 32 if second < 5 else 64)
@@ -94,7 +82,7 @@ def test_each_change_is_one_event_and_epochs_are_told_as_often_as_asked(tmp_path
 
 def test_a_controller_that_crashed_believes_what_it_believed(tmp_path: Path) -> None:
     harness = harness_of(tmp_path)
-    submit(harness, request(100, batch_sizes=DOUBLING))
+    harness.submit(request(100, batch_sizes=DOUBLING))
     harness.step(10)
     tell(harness, 0, 10.0, 64)
     before = believed(harness)
@@ -107,7 +95,7 @@ def test_a_controller_that_crashed_believes_what_it_believed(tmp_path: Path) -> 
 
 def test_an_attempt_that_is_thrown_back_is_again_where_it_was(tmp_path: Path) -> None:
     harness = harness_of(tmp_path)
-    submit(harness, request(100, batch_sizes=DOUBLING))
+    harness.submit(request(100, batch_sizes=DOUBLING))
     harness.step(4)
     tell(harness, 0, 4.0, 32)
     harness.step(6)
@@ -133,7 +121,7 @@ def test_an_attempt_that_is_thrown_back_is_again_where_it_was(tmp_path: Path) ->
 def test_shockwave_plans_anew_when_a_live_job_changes_its_batch_size(tmp_path: Path) -> None:
     harness = harness_of(tmp_path, "1x1", "shockwave:round=5")
     for _ in range(2):
-        submit(harness, request(100, batch_sizes=DOUBLING))
+        harness.submit(request(100, batch_sizes=DOUBLING))
     gaps = harness.controller._cycle.state.scheduler.composition.policy.solver_gaps
     assert gaps is not None
     solved = gaps.solved
@@ -151,7 +139,7 @@ def test_jobs_that_keep_their_gpus_over_a_round_are_not_restarted(tmp_path: Path
     """Three jobs on two GPUs take turns; who has the next round too runs on."""
     harness = harness_of(tmp_path, "1x2", "shockwave:round=5")
     for _ in range(3):
-        submit(harness, request(60, batch_sizes=DOUBLING))
+        harness.submit(request(60, batch_sizes=DOUBLING))
     for _ in range(120):
         harness.step(1)
         for number, run in list(harness.fake_cluster.runs.items()):

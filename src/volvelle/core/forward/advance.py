@@ -13,7 +13,7 @@ from volvelle.core.compiled import kernel
 from volvelle.core.forward.classes import count_left
 from volvelle.core.forward.decide import change, decide_by_order, serve_the_last
 from volvelle.core.forward.expected import next_expected, take_expected
-from volvelle.core.forward.gpus import keep_in_mind, place, release
+from volvelle.core.forward.gpus import keep_in_mind, place, place_as_named, release
 from volvelle.core.forward.jobs import (
     begins_late,
     checkpoint_ends,
@@ -118,11 +118,14 @@ def advance(s: State, rules: Rules, until: float, moments: int) -> int:  # noqa:
             if rules.places != COUNTED and count[CHANGED] > 0:
                 settled = cut_to_names(s, rules) and settled
                 release_changed(s)
-                if rules.places == ASKED or count[NODES_NAMED] == 1:
+                if rules.places == ASKED:
                     return ASK_PLACEMENT
                 for i in range(count[CHANGED]):
                     row = s.changed[i]
-                    if s.jobs.target[row] > 0.0 and not place(s, rules, row):
+                    if s.jobs.target[row] == 0.0:
+                        continue
+                    named = count[NODES_NAMED] > 0
+                    if not (place_as_named(s, row) if named else place(s, rules, row)):
                         refuse(s, row)
                         settled = False
         if count[PHASE] == COMMIT:
@@ -253,7 +256,7 @@ def list_rows(s: State) -> None:
 def _ask_kernel(s: State, rules: Rules) -> bool:
     """Let the policy's kernel decide what jobs are to hold; False where Python has to be asked first."""
     jobs, ask_at = s.jobs, INFINITY
-    if s.count[JOBS] > 0 or rules.grouped:
+    if s.count[JOBS] > 0 or rules.grouped or rules.names_nodes:
         ask_at = s.decide(s)
         if rules.yields and ask_at == -INFINITY:
             return False

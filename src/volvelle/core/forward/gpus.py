@@ -114,6 +114,27 @@ def place(s: State, rules: Rules, row: int) -> bool:
 
 
 @kernel
+def place_as_named(s: State, row: int) -> bool:
+    """Let the job in ``row`` hold the first free GPUs of the nodes that the policy has named.
+
+    False where it is to have whole nodes, and these are others'.
+    """
+    slots, last, named = s.slots, -1, s.count[NODES_NAMED] - 1
+    for i in range(named if s.jobs.exclusive[row] == 1.0 else 0):
+        if slots.named_row[i] == row and slots.named_gpus[i] < size_of(s, slots.named_node[i]):
+            return False
+    for i in range(named):
+        if slots.named_row[i] == row:
+            node, wanted = slots.named_node[i], slots.named_gpus[i]
+            first = s.nodes.slot[node]
+            for slot in range(first, first + size_of(s, node)):
+                if wanted > 0 and slots.owner[slot] == -1:
+                    last = hold_slot(s, row, last, slot)
+                    wanted -= 1
+    return True
+
+
+@kernel
 def _place_part(s: State, row: int, gpu_type: int) -> bool:
     """Choose the GPU of a job that holds a part of one; whether there is room for it."""
     slot = fullest_with_room(s, row, gpu_type)

@@ -36,7 +36,7 @@ from enum import IntEnum
     WOKE,  # 1 where this moment is a wake-up
     ENDLESS,  # 1 where nodes fail at random
     AWAY,  # nodes that take no jobs
-    NODES_NAMED,  # 1 where the policy has chosen nodes itself
+    NODES_NAMED,  # 0 where the policy does not choose nodes itself; else 1 more than it has named
     LOGGED_EVENTS,
     LOGGED_DECISIONS,
     LOGGED_SLOTS,

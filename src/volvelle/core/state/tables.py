@@ -40,6 +40,9 @@ class Jobs(StateTable):
     user: Floats  # a number for each user, 0 for none
     declared_cpus: Floats  # CPUs of the whole job
     declared_memory: Floats  # GB of the whole job
+    nodes: Floats  # nodes that it asks for, 0 where any will do
+    estimate: Floats  # seconds that its user says it takes, 0 where none are said
+    id_number: Floats  # with which its id begins, 0 where it begins with none
     # The truth about it, in a simulated world.
     true_work: Floats  # units in all
     true_unit_rate: Floats  # as unit_rate
@@ -249,6 +252,7 @@ class Slots(StateTable):
 
     The owner of a GPU of which jobs hold parts is `SHARED`. free_at: when it is free in fact. old: slots
     given up in a decision. shared: billionths of it that jobs hold. sharing: a list of those that are shared.
+    named_row, named_node, named_gpus: a list of what a policy that chooses nodes gives to the job in a row.
     foreseen: billionths of it that jobs will hold, while a decision is cut to what can be named; ``old`` is a
     list of these then.
     """
@@ -260,6 +264,9 @@ class Slots(StateTable):
     old: Ints
     shared: Ints
     sharing: Ints
+    named_row: Ints
+    named_node: Ints
+    named_gpus: Ints
     foreseen: Ints
 
 

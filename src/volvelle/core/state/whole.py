@@ -14,19 +14,21 @@ class Rules(NamedTuple):
     """The tables that do not change while time passes, as kernels want them.
 
     decides: ORDER, KERNEL or ASKED. grouped: the kernel decides by groups. yields: it lets Python refresh
-    what it remembers. serves_all: it is not asked where there are GPUs for all. keys_fall: keys of running
-    jobs never rise. keys_move: keys of waiting jobs change with time. round: seconds, 0 where decisions
-    follow events. places: COUNTED, KERNEL or ASKED. keeps_place: a job that gets fewer GPUs keeps some of
-    its own. in_place: jobs that run are given other partners where they are (`Policy.shares_in_place`).
-    admits: Python judges arrivals. learns: ends are passed to Python. notes: they are passed to the policy's
-    kernel. divides: Python divides CPUs and memory after each decision. watches: Python finds after each
-    decision when guarantees become impossible. simulated: jobs end by themselves. tick: ends are noticed at
-    multiples of it, 0 for at once. logs: events and decisions are kept. pauses: when to return.
+    what it remembers. names_nodes: it chooses nodes, and is asked also where no job is. serves_all: it is
+    not asked where there are GPUs for all. keys_fall: keys of running jobs never rise. keys_move: keys of
+    waiting jobs change with time. round: seconds, 0 where decisions follow events. places: COUNTED, KERNEL
+    or ASKED. keeps_place: a job that gets fewer GPUs keeps some of its own. in_place: jobs that run are
+    given other partners where they are (`Policy.shares_in_place`). admits: Python judges arrivals. learns:
+    ends are passed to Python. notes: they are passed to the policy's kernel. divides: Python divides CPUs
+    and memory after each decision. watches: Python finds after each decision when guarantees become
+    impossible. simulated: jobs end by themselves. tick: ends are noticed at multiples of it, 0 for at once.
+    logs: events and decisions are kept. pauses: when to return.
     """
 
     decides: int = ORDER
     grouped: bool = False
     yields: bool = False
+    names_nodes: bool = False
     serves_all: bool = False
     preemptive: bool = True
     strict: bool = False

@@ -84,6 +84,7 @@ export function explanation(found, apply) {
   const after = found.after.filter((one) => !new RegExp(`\\bjobs? .*\\b${one}\\b`).test(reason));
   return [
     h("p", {}, linked(reason), after.length ? [" ", linked(`it waits for the ${after.length > 1 ? "ends of jobs" : "end of job"} ${after.join(", ")}`)] : null),
+    ...found.notices.map((said) => h("p", {}, linked(said))),
     found.ahead.length ? h("p", {}, `${counted(found.ahead.length, "job")} ${found.ahead.length === 1 ? "waits" : "wait"} before it: `, ahead, more) : null,
     rows.length ? h("div", { class: "table", tabIndex: 0, role: "region", "aria-label": "What would help" }, h("table", {},
       h("thead", {}, h("tr", {}, ["What would help", "Start", "Finish", "", ""].map((name) => (name ? h("th", { scope: "col" }, name) : h("td"))))), h("tbody", {}, rows))) : null,

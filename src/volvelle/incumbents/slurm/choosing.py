@@ -22,8 +22,7 @@ class Ground(NamedTuple):
     """The nodes, and the demands of jobs, each a row.
 
     capacity: (3, nodes). weight: by node. kinds: (kinds, nodes); a job has nodes of one kind. demands:
-    (demands, columns). allowed, required: (demands, nodes). able: (demands, nodes), the tasks that an empty
-    node takes.
+    (demands, columns). allowed, required: (demands, nodes).
     """
 
     capacity: Floats
@@ -32,17 +31,14 @@ class Ground(NamedTuple):
     demands: Floats
     allowed: Bools
     required: Bools
-    able: Floats
 
 
 class Demands:
     """The different shapes of jobs, by number; forks of a controller share them."""
 
     def __init__(self, hardware: Hardware) -> None:
-        self._hardware = hardware
         nodes = len(hardware.nodes)
         self._numbers: dict[tuple[object, ...], int] = {}
-        self.shapes: list[Shape] = []
         self.ground = Ground(
             np.ascontiguousarray(hardware.capacity),
             hardware.weight.astype(np.float64),
@@ -50,7 +46,6 @@ class Demands:
             np.zeros((4, REQUIRES + 1)),
             np.zeros((4, nodes), dtype=np.bool_),
             np.zeros((4, nodes), dtype=np.bool_),
-            np.zeros((4, nodes)),
         )
 
     def number(self, shape: Shape) -> int:
@@ -62,15 +57,12 @@ class Demands:
         return self._numbers[key]
 
     def _add(self, shape: Shape, values: tuple[float, ...]) -> int:
-        number, ground = len(self.shapes), self.ground
-        self.shapes.append(shape)
+        number, ground = len(self._numbers), self.ground
         if number == len(ground.demands):
             twice = [np.concatenate([column, np.zeros_like(column)]) for column in ground[3:]]
             ground = self.ground = Ground(*ground[:3], *twice)
         ground.demands[number] = values
         ground.allowed[number], ground.required[number] = shape.allowed, shape.required
-        all_nodes = np.ones(len(self._hardware.nodes), dtype=np.bool_)
-        ground.able[number] = possible(ground, number, ground.capacity, all_nodes)
         return number
 
 
@@ -93,17 +85,9 @@ def find(ground: Ground, demand: int, free: Floats, usable: Bools, chosen: Bools
     return find_among(ground, demand, free, tasks, usable, chosen)
 
 
-@compiled
-def possible(ground: Ground, demand: int, free: Floats, usable: Bools) -> Floats:
-    """How many tasks each node can take: 0 where it cannot serve the job at all."""
-    tasks = np.zeros(len(usable))
-    fill_tasks(ground, demand, free, usable, tasks)
-    return tasks
-
-
 @kernel
 def fill_tasks(ground: Ground, demand: int, free: Floats, usable: Bools, tasks: Floats) -> None:
-    """Write to ``tasks`` what `possible` returns."""
+    """Write to ``tasks`` how many each node can take: 0 where it cannot serve the job at all."""
     for node in range(len(usable)):
         tasks[node] = 0.0
         if usable[node] and ground.allowed[demand, node]:
@@ -278,33 +262,40 @@ def _best(
     return best
 
 
-def shares(
-    ground: Ground, demand: int, shape: Shape, free: Floats, nodes: list[int]
-) -> list[Share]:
-    """The resources of a job on ``nodes``, which can serve it: tasks fill the first node first."""
-    if shape.whole:
-        return [
-            Share(
-                node,
-                float(ground.capacity[CPUS, node]),
-                shape.node_memory or shape.cpu_memory * float(ground.capacity[CPUS, node]),
-                float(ground.capacity[GPUS, node]),
-            )
-            for node in nodes
-        ]
-    able = possible(ground, demand, free, np.ones(free.shape[1], dtype=np.bool_))
-    found, left, gpus_left = [], float(shape.tasks), shape.gpus
-    for at, node in enumerate(nodes):
-        behind = len(nodes) - at - 1
-        own = min(float(able[node]), max(left - behind, 1.0))
-        left -= own
-        cpus = max(own * shape.task_cpus, shape.node_cpus)
-        gpus = shape.node_gpus + own * shape.task_gpus
-        if shape.gpus:
-            gpus = min(float(free[GPUS, node]), gpus_left - behind)
-            gpus_left -= gpus
-        memory = shape.node_memory
-        if memory == MANY:
-            memory = float(ground.capacity[MEMORY, node])
-        found.append(Share(node, cpus, memory or cpus * shape.cpu_memory, gpus))
+def shares(ground: Ground, demand: int, free: Floats, nodes: list[int]) -> list[Share]:
+    """The resources of a job on ``nodes``, which can serve it."""
+    chosen = np.zeros(free.shape[1], dtype=np.bool_)
+    chosen[nodes] = True
+    taken = fill_shares(ground, demand, free, chosen).T.tolist()
+    return [Share(int(node), *amounts) for node, *amounts in taken]
+
+
+@compiled
+def fill_shares(ground: Ground, demand: int, free: Floats, chosen: Bools) -> Floats:
+    """The resources of a job on chosen nodes, (4, nodes), as `Share`: tasks fill the first node first."""
+    capacity, wants, count = ground.capacity, ground.demands, 0
+    for node in range(len(chosen)):
+        count += int(chosen[node])
+    found, at = np.empty((4, count)), 0
+    left, gpus_left = wants[demand, TASKS], wants[demand, JOB_GPUS]
+    for node in range(len(chosen)):
+        if not chosen[node]:
+            continue
+        memory, behind = wants[demand, NODE_MEMORY], count - at - 1
+        if wants[demand, WHOLE] != 0.0:
+            cpus, gpus = capacity[CPUS, node], capacity[GPUS, node]
+        else:
+            own = min(tasks_at(ground, demand, free, node), max(left - behind, 1.0))
+            left -= own
+            cpus = max(own * wants[demand, TASK_CPUS], wants[demand, NODE_CPUS])
+            gpus = wants[demand, NODE_GPUS] + own * wants[demand, TASK_GPUS]
+            if wants[demand, JOB_GPUS] != 0.0:
+                gpus = min(free[GPUS, node], gpus_left - behind)
+                gpus_left -= gpus
+            if memory == MANY:
+                memory = capacity[MEMORY, node]
+        if memory == 0.0:
+            memory = cpus * wants[demand, CPU_MEMORY]
+        found[0, at], found[1, at], found[2, at], found[3, at] = node, cpus, memory, gpus
+        at += 1
     return found

@@ -228,9 +228,7 @@ class Controller:
 
     def start(self, place: Place, nodes: list[int]) -> None:
         """Let a job start on nodes that can serve it."""
-        demands = self.rules.demands
-        shape = demands.shapes[place.demand]
-        held = shares(demands.ground, place.demand, shape, self.free, nodes)
+        held = shares(self.rules.demands.ground, place.demand, self.free, nodes)
         self.hold(place.entry, place.partition.name, held, self.now)
 
     def hold(self, entry: Entry, partition: str, held: list[Share], start: float) -> None:

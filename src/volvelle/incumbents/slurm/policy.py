@@ -7,9 +7,12 @@ from typing import ClassVar
 import numpy as np
 from pydantic import Field, PrivateAttr
 
-from volvelle.core.policy import Allocation, Policy, policies
+from volvelle.core.columns import NUMBER, TYPES
+from volvelle.core.policy import Allocation, Kernel, Policy, policies
 from volvelle.core.view import View
+from volvelle.incumbents.slurm import plain, plain_memory
 from volvelle.incumbents.slurm.controller import CANCELLED, RUNS, UNKNOWN, WAITS, Controller
+from volvelle.incumbents.slurm.entries import Entry
 from volvelle.incumbents.slurm.files import requests_at, site_of
 from volvelle.incumbents.slurm.passes import next_due, run_due
 from volvelle.incumbents.slurm.priorities import Past
@@ -61,6 +64,7 @@ class Slurm(Policy):
     needs_durations: ClassVar[bool] = False
     incumbent: ClassVar[bool] = True
     whole_gpus: ClassVar[bool] = True
+    columns: ClassVar[int] = 2
 
     site: str = Field(
         "",
@@ -81,6 +85,8 @@ class Slurm(Policy):
     )
 
     _memory: _Memory = PrivateAttr(default_factory=_Memory)
+    _plain: Floats = PrivateAttr(default_factory=plain_memory.begin)
+    """See `volvelle.incumbents.slurm.plain_memory`."""
 
     @classmethod
     def of(cls, site: Site, jobs: Iterable[Job] = (), past: Past | None = None) -> "Slurm":
@@ -109,14 +115,33 @@ class Slurm(Policy):
         other, memory = self.model_copy(), self._memory
         controller = memory.controller and memory.controller.fork()
         other._memory = replace(memory, controller=controller)
+        other._plain = self._plain.copy()
         return other
 
     # ------------------------------------------------------------------ decisions
+
+    def kernel(self, *, named: bool) -> Kernel | None:
+        """Decisions for a site that is not described; all others are made by `allocate`."""
+        if self.site or self.jobs or self._memory.given:
+            return None
+        return Kernel(plain.decide, self._plain, rates=False, yields=True, names_nodes=True)
+
+    def refresh(self, view: View) -> tuple[str, ...] | None:
+        """Describe the cluster to the kernel before its first decision; all later ones are `allocate`'s."""
+        if self._plain[plain_memory.STATE] != plain_memory.CLOSED or np.count_nonzero(
+            view.jobs.held
+        ):
+            return None
+        self._plain = plain_memory.opened(self._rules(view), view)
+        return ()
 
     def allocate(self, view: View) -> Allocation:
         """Run the passes that are due, and say who runs where."""
         memory = self._memory
         controller, past = self._current(view, memory), memory.past
+        if self._plain[plain_memory.STATE] == plain_memory.KERNELS:
+            self._take_over(view, memory, controller)
+        self._plain[plain_memory.STATE] = plain_memory.PYTHONS
         controller.now = view.now
         place = memory.places(view, controller)
         numbers, held = view.jobs.number.astype(np.int64), view.jobs.held
@@ -130,16 +155,37 @@ class Slurm(Policy):
         ask_at = next_due(controller) if past is None else past.until
         return _allocation(view, controller, place, numbers, held)._replace(ask_at=ask_at)
 
+    def _rules(self, view: View) -> Rules:
+        """The rules of the site that is described, or of the simulated cluster."""
+        resources, quotas = view.resources, dict(zip(view.pools, view.quota.tolist(), strict=True))
+        site = site_of(self.site, resources.nodes, quotas)
+        kinds = [int(resources.node_type[resources.index[node.name]]) for node in site.nodes]
+        return Rules(site, kinds)
+
+    def _take_over(self, view: View, memory: _Memory, controller: Controller) -> None:
+        """Go on where the kernel has decided, unless nodes have joined since."""
+        site = plain_memory.parts_of(self._plain)
+        if len(site.up) != len(view.resources.nodes):
+            return
+        jobs = view.jobs.matrix
+        plain_memory.follow(jobs, view.resources.schedulable.astype(np.float64), site)
+        for row in np.argsort(jobs[plain_memory.TURN], kind="stable").tolist():
+            number, types = jobs[[NUMBER, TYPES], row].astype(np.int64).tolist()
+            self._enter(view, memory, controller, number, types)
+        for number, (start, shares) in plain_memory.holdings(site).items():
+            entry = controller.entries[number]
+            controller.hold(entry, entry.partitions[0].name, shares, start)
+        controller.free, controller.up = site.free.copy(), site.up > 0.0
+        controller.next_main, controller.next_backfill, changed = site.head[
+            plain_memory.PASSES
+        ].tolist()
+        controller.changed = changed == 1.0
+
     def _current(self, view: View, memory: _Memory) -> Controller:
         """The controller; a new one where the site is the simulated cluster, and nodes have joined it."""
         nodes, rules = view.resources.nodes, memory.rules
         if rules is None or (not memory.given and len(nodes) > len(rules.hardware.nodes)):
-            quotas = dict(zip(view.pools, view.quota.tolist(), strict=True))
-            site = site_of(self.site, nodes, quotas)
-            kinds = [
-                int(view.resources.node_type[view.resources.index[n.name]]) for n in site.nodes
-            ]
-            memory.rules = rules = Rules(site, kinds)
+            memory.rules = rules = self._rules(view)
             memory.given, memory.dated, memory.controller = bool(self.site), False, None
         if memory.controller is None:
             memory.controller = Controller.of(rules, view.now)
@@ -153,7 +199,7 @@ class Slurm(Policy):
         self, view: View, memory: _Memory, controller: Controller, numbers: Ints, held: Floats
     ) -> None:
         """Let jobs enter and leave, start and stop as they did in the core, where they hold so many GPUs."""
-        jobs, resources, rules = view.jobs, view.resources, controller.rules
+        resources, rules = view.resources, controller.rules
         place = memory.places(view, controller)
         up = rules.up & resources.schedulable[place]
         if np.count_nonzero(up != controller.up):
@@ -167,22 +213,13 @@ class Slurm(Policy):
         rows = [row for row in rows if states[row] != CANCELLED]
         if not rows:
             return
-        requests = requests_at(self.jobs, self.reservations)
-        kinds, node_types = jobs.column("types").astype(np.int64), resources.node_type[place]
+        types = view.jobs.column("types")
         for row in rows:
             number = int(numbers[row])
             entry = controller.entries.get(number)
             if entry is None:
-                spec = view.spec(number)
-                recorded = memory.records.get(spec.id)
-                said = requests.jobs.get(spec.id)
-                if said is not None and requests.reservations and not memory.dated:
-                    controller.reserve(requests.reservations, said.submit - spec.submit_time)
-                    memory.dated = True
-                job = recorded or job_of_spec(spec, rules, said)
-                entry = entry_of(number, job, rules, view.now, dependencies(job, memory.records))
-                entry.allowed = (kinds[row] >> node_types) & 1 == 1
-                controller.enter(entry, accepted=recorded is None)
+                entry = self._enter(view, memory, controller, number, int(types[row]))
+                job = entry.job
                 if job.running and memory.past is not None:
                     start = min(job.start or view.now, view.now)
                     controller.hold(entry, job.partitions[0], on_nodes(entry, controller), start)
@@ -193,6 +230,23 @@ class Slurm(Policy):
             elif entry.shares is not None and held[row] == 0.0:
                 controller.release(entry)
                 controller.changed = True
+
+    def _enter(
+        self, view: View, memory: _Memory, controller: Controller, number: int, types: int
+    ) -> Entry:
+        """Let a job be known to the controller that may run on these GPU types, as bits."""
+        rules, requests = controller.rules, requests_at(self.jobs, self.reservations)
+        spec = view.spec(number)
+        recorded, said = memory.records.get(spec.id), requests.jobs.get(spec.id)
+        if said is not None and requests.reservations and not memory.dated:
+            controller.reserve(requests.reservations, said.submit - spec.submit_time)
+            memory.dated = True
+        job = recorded or job_of_spec(spec, rules, said)
+        entry = entry_of(number, job, rules, view.now, dependencies(job, memory.records))
+        node_types = view.resources.node_type[memory.places(view, controller)]
+        entry.allowed = (types >> node_types) & 1 == 1
+        controller.enter(entry, accepted=recorded is None)
+        return entry
 
     def why(self, number: int) -> str:
         """Slurm's reason, and who or what is behind it."""

@@ -10,7 +10,8 @@ from volvelle.incumbents.slurm.shapes import CPUS, GPUS, Share
 from volvelle.incumbents.slurm.site import Job
 from volvelle.model.job import JobSpec
 
-_LONG = 365.0 * 86400.0
+LONG = 365.0 * 86400.0
+"""The limit of a job of which nothing says one, seconds."""
 
 
 def entry_of(
@@ -24,7 +25,7 @@ def entry_of(
     limit = job.limit_seconds
     if limit is None:
         default = partitions[0].default_seconds if partitions else None
-        limit = default or (most if most < FOREVER else _LONG)
+        limit = default or (most if most < FOREVER else LONG)
     fits = tuple(one for one in partitions if limit <= (one.max_seconds or FOREVER))
     eligible = now
     if job.pending and job.eligible is not None:

@@ -35,13 +35,12 @@ class Plan(NamedTuple):
     latest: Ints
 
 
+@kernel
 def new_plan(numbers: Floats, reserved: Reserved, lines: int, kinds: int) -> Plan:
     """An empty plan with room for so many lines of so many demands and classes."""
     nodes, now = reserved.nodes.shape[1], float(numbers[NOW])
-    times = np.array([now])
-    if len(reserved.begins):
-        bounds = np.unique(np.concatenate([reserved.begins, reserved.ends]))
-        times = np.concatenate([times, bounds[bounds > now]])
+    bounds = np.append(reserved.begins, reserved.ends)
+    times = np.append(np.array([now]), np.unique(bounds[bounds > now]))
     room = len(times) + 2 * lines
     sets = room, -(-nodes // WORD)
     plan = Plan(

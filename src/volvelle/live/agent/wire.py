@@ -96,6 +96,10 @@ class NodeTask(msgspec.Struct, frozen=True):
         """The attempt."""
         return AttemptKey(self.number, self.attempt, self.identity)
 
+    def is_of(self, node: str) -> bool:
+        """Whether it is the own part of ``node`` of its attempt."""
+        return 0 <= self.rank < len(self.nodes) and self.nodes[self.rank] == node
+
 
 class TaskStarted(msgspec.Struct, frozen=True, tag="task-started"):
     """Agent: the processes of the task run. ``port``: free on the leading node, where the ranks meet."""

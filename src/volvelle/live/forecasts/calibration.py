@@ -19,7 +19,8 @@ from volvelle.core.forecast import Forecast
 from volvelle.core.promises import keeps
 from volvelle.core.scheduler_state import SchedulerState
 from volvelle.estimate.likeness import ARRIVALS_SECONDS, Observed, believed_service
-from volvelle.estimate.told import Asking, ToldTimes
+from volvelle.estimate.tellings import Asking
+from volvelle.estimate.told import ToldTimes
 from volvelle.live.scheduler_queries import declarations, holds_gpus, unheld_job_numbers
 from volvelle.model.job import JobSpec
 

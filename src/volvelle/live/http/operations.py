@@ -1,16 +1,16 @@
 """For operators: the policy, the journal, snapshots, tokens."""
 
+import os
 import time
 from dataclasses import replace
 from functools import cache, partial
 from pathlib import Path as FilePath
-from tempfile import NamedTemporaryFile
+from tempfile import TemporaryDirectory
 from typing import Annotated
 
 from fastapi import APIRouter, Path, Response
-from fastapi.responses import FileResponse
+from fastapi.responses import StreamingResponse
 from pydantic import Field
-from starlette.background import BackgroundTask
 from starlette.concurrency import run_in_threadpool
 
 from volvelle.core.parts import admissions
@@ -44,6 +44,7 @@ router = APIRouter(prefix="/v1", tags=["operating"])
 
 _ID_LENGTH = 12
 _JOURNAL_TYPE = "application/jsonl"
+_CHUNK_BYTES = 1 << 18
 
 Printable = Annotated[str, Field(pattern=r"^[^\x00-\x1f\x7f]*$", max_length=200)]
 
@@ -118,21 +119,23 @@ async def forecast_policy(
 
 @router.get(
     "/journal",
-    response_class=FileResponse,
+    response_class=StreamingResponse,
     responses=error_responses(403)
     | {200: {"content": {_JOURNAL_TYPE: {"schema": {"type": "string"}}}}},
 )
-async def download_journal(principal: OperatorPrincipal, store: TheStore) -> FileResponse:
+async def download_journal(principal: OperatorPrincipal, store: TheStore) -> StreamingResponse:
     """Every event and decision so far: what ``volvelle report`` and ``volvelle simulate`` read."""
-    with NamedTemporaryFile(prefix="volvelle-", suffix=".jsonl", delete=False) as file:
-        path = FilePath(file.name)
-    await run_in_threadpool(store.write_journal, path)
-    return FileResponse(
-        path,
-        media_type=_JOURNAL_TYPE,
-        filename="journal.jsonl",
-        background=BackgroundTask(path.unlink),
-    )
+    with TemporaryDirectory(prefix="volvelle-") as folder:
+        path = FilePath(folder, "journal.jsonl")
+        await run_in_threadpool(store.write_journal, path)
+        file = path.open("rb")  # read once its name is gone: nothing stays, however this ends
+    size = os.fstat(file.fileno()).st_size
+    head = {
+        "Content-Length": str(size),
+        "Content-Disposition": f'attachment; filename="{path.name}"',
+    }
+    chunks = iter(partial(file.read, _CHUNK_BYTES), b"")
+    return StreamingResponse(chunks, media_type=_JOURNAL_TYPE, headers=head)
 
 
 @router.get(

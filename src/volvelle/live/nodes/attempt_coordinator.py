@@ -37,6 +37,7 @@ from volvelle.live.nodes.attempt_settler import AttemptSettler
 from volvelle.live.nodes.coordinated_attempt import (
     UNHEARD_OF,
     CoordinatedAttempt,
+    LatestAttempts,
     attempt_end,
     lost_task,
     unknown_end,
@@ -77,10 +78,8 @@ class AttemptCoordinator:
         self._sessions |= {node.name: NodeSession(node, leaving=True) for node in leaving}
         self._settler = AttemptSettler(self._sessions, report, send)
         self._attempts: dict[AttemptKey, CoordinatedAttempt] = {}
-        self._latest: dict[tuple[int, str], int] = {}
-        """The latest attempt that was ordered, by number and identity: older ones are not started."""
-        self._latest_forgotten: dict[tuple[int, str], int] = {}
-        """The latest attempt that was forgotten, by number and identity."""
+        self._ordered, self._forgotten = LatestAttempts(), LatestAttempts()
+        """Attempts up to these are not started, or not accepted from an agent."""
 
     # ------------------------------------------------------------------ orders
 
@@ -125,14 +124,14 @@ class AttemptCoordinator:
 
     def _start(self, key: AttemptKey, order: Start) -> None:
         known = self._attempts.get(key)
-        if known is None and self._latest.get(_line(key), 0) >= key.attempt:
+        if known is None and self._ordered.reaches(key):
             return
         if known is not None and known.unknown:  # no node can have it before it is ordered
             for name in known.nodes:
                 self._sessions[name].tasks.pop(key, None)
             del self._attempts[key]
         attempt = self._attempts.setdefault(key, CoordinatedAttempt(key))
-        self._note_latest(key)
+        self._ordered.note(key)
         names = [grant.node for grant in order.grants]
         attempt.start, attempt.nodes = order, self._known_names(names)
         for name in names:
@@ -153,9 +152,8 @@ class AttemptCoordinator:
             return
         if not self._is_ours(key):
             return
-        line = _line(key)
-        self._note_latest(key)
-        self._latest_forgotten[line] = max(key.attempt, self._latest_forgotten.get(line, 0))
+        self._ordered.note(key)
+        self._forgotten.note(key)
         attempt = self._attempts.pop(key, CoordinatedAttempt(key))
         for name in attempt.nodes:
             self._forget_on(name, key)
@@ -178,11 +176,7 @@ class AttemptCoordinator:
 
     def _is_ours(self, key: AttemptKey) -> bool:
         """Whether an attempt was placed before, or ordered since: this or a later one of its job."""
-        return key in self._placed or key.attempt <= self._latest.get(_line(key), 0)
-
-    def _note_latest(self, key: AttemptKey) -> None:
-        line = _line(key)
-        self._latest[line] = max(key.attempt, self._latest.get(line, 0))
+        return key in self._placed or self._ordered.reaches(key)
 
     # ------------------------------------------------------------------ nodes
 
@@ -223,12 +217,11 @@ class AttemptCoordinator:
             else:
                 vanished = lost_task(task.task, f"{name} knows nothing of it any more")
                 self._record(name, task if isinstance(task, TaskEnded) else vanished)
-        attempts = tuple(session.tasks)
         self._report(
             NodeJoined(
                 node=session.node,
                 leaving=session.leaving,
-                attempts=attempts,
+                attempts=tuple(session.tasks),
                 known=known,
                 problem=problem[:_MAX_REASON],
                 keeps_ends=keeps_ends,
@@ -325,7 +318,7 @@ class AttemptCoordinator:
         asked = session.asked.popleft()
         for end in islice(ends, _MAX_TASKS):
             key = end.task.key
-            if not _is_of(name, end.task):
+            if not end.task.is_of(name):
                 self._refuse(name, key)
             elif key not in self._placed and key.number in asked:
                 self._report(unknown_end(name, end))
@@ -357,9 +350,9 @@ class AttemptCoordinator:
     def _accept(self, name: str, state: TaskStarted | TaskEnded) -> bool:
         """Record a task's state, unless its attempt was forgotten or is of other nodes; whether it was."""
         key = state.task.key
-        if not _is_of(name, state.task) or not self._may_be_on(name, key):
+        if not state.task.is_of(name) or not self._may_be_on(name, key):
             self._refuse(name, key)
-        elif key.attempt > self._latest_forgotten.get(_line(key), 0):
+        elif not self._forgotten.reaches(key):
             self._record(name, state)
             return True
         ended = isinstance(state, TaskEnded)
@@ -384,7 +377,7 @@ class AttemptCoordinator:
             unknown = key not in self._placed
             attempt = self._attempts[key] = CoordinatedAttempt(key, unknown=unknown)
         if not attempt.unknown:
-            self._note_latest(key)
+            self._ordered.note(key)
             placed = self._placed.get(key, state.task.nodes)
             attempt.nodes = attempt.nodes or self._known_names(placed)
         attempt.start_sent.discard(name)
@@ -405,13 +398,3 @@ class AttemptCoordinator:
 
     def _attempts_on(self, name: str) -> Iterator[CoordinatedAttempt]:
         return (attempt for attempt in self._attempts.values() if name in attempt.nodes)
-
-
-def _line(key: AttemptKey) -> tuple[int, str]:
-    """Attempts that are counted together."""
-    return key.number, key.identity
-
-
-def _is_of(name: str, task: NodeTask) -> bool:
-    """Whether a task is a node's own part of its attempt."""
-    return 0 <= task.rank < len(task.nodes) and task.nodes[task.rank] == name

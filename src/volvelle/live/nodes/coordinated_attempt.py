@@ -11,6 +11,22 @@ _SEVERITY = (Outcome.FINISHED, Outcome.STOPPED, Outcome.FAILED, Outcome.LOST)
 UNHEARD_OF = "no node knows of it"
 
 
+class LatestAttempts:
+    """The latest of the attempts that are noted, of each line: a job under one start of a server."""
+
+    def __init__(self) -> None:
+        self._latest: dict[tuple[int, str], int] = {}
+
+    def note(self, key: AttemptKey) -> None:
+        """Count an attempt, and with it those before it."""
+        line = key.number, key.identity
+        self._latest[line] = max(key.attempt, self._latest.get(line, 0))
+
+    def reaches(self, key: AttemptKey) -> bool:
+        """Whether an attempt counts: it, or a later one of its line."""
+        return key.attempt <= self._latest.get((key.number, key.identity), 0)
+
+
 @dataclass
 class CoordinatedAttempt:
     """An attempt: its orders, and what was sent to its nodes.

@@ -56,6 +56,7 @@ _COUNTING = _GPU | {
     "tot", "alloc", "allocated", "asked", "needed", "wanted", "reserved", "used",
 }  # fmt: skip
 """Words of a column that counts GPUs."""
+_WAITS = frozenset(("wait", "waited", "waiting"))
 _LARGE, _UNREADABLE = "impossibly large ", "unreadable "
 
 
@@ -76,8 +77,13 @@ def suggested_names(cells: Mapping[str, Sequence[str]]) -> dict[str, str]:
             found.pop("start_time", None)
         found.setdefault("duration", "?")
     if "gpus" not in found:
-        of_gpus = [name for name in cells if _GPU & {*words_of(name)}]
+        of_gpus = [
+            name
+            for name in cells
+            if _GPU & {*words_of(name)} and not _names_types(name, cells[name])
+        ]
         of_both = [name for name in of_gpus if any(map(count_and_type, cells[name]))]
+        of_both += [name for name in cells if _counts_models(cells[name])]
         counts = [name for name in of_gpus if _COUNTING.issuperset(words_of(name))]
         gpus = of_both[0] if of_both else counts[0] if len(counts) == 1 else "?"
         found = {ours: name for ours, name in found.items() if name != gpus or name == "?"}
@@ -158,8 +164,16 @@ def _names_types(name: str, cells: Sequence[str]) -> bool:
     return bool(filled and of_gpus) and not any(counts)
 
 
+def _counts_models(cells: Sequence[str]) -> bool:
+    """Whether all cells are like ``2x A100``, whatever the name of their column."""
+    filled = [cell for cell in cells if cell.strip()]
+    return bool(filled) and all(count_and_type(cell) and _MODEL.search(cell) for cell in filled)
+
+
 def _likeness(name: str, ours: str) -> float:
     """From 0 to 1, a unit that ``ours`` may have left aside; earlier synonyms win where two are as near."""
+    if ours in TIMES and _WAITS & {*words_of(name)}:
+        return 0.0  # Queue Wait is no moment
     plain = _plain(name, ours)
     return max(
         difflib.SequenceMatcher(None, plain, known).ratio() - 1e-3 * place
@@ -192,7 +206,9 @@ def unit_of(name: str) -> str:
 
 def constant_hint(line: str) -> str:
     """A hint behind a suggested line in which the number of GPUs, or the submission, is open."""
-    said = ["gpus may be a number for all of them: gpus=1"] if "gpus=?" in line else []
+    said = []
+    if "gpus=?" in line:
+        said.append("gpus may be a number, gpus=1, or so many on each node, gpus=NODES:8")
     if "submit_time=?" in line and "start_time=" in line:
         said.append(
             "without one, the start stands for it: give submit_time the column of start_time"

@@ -13,7 +13,7 @@ COLUMN_NAMES: dict[str, tuple[str, ...]] = {
         "experiment_id run_id experiment run nr no request_id "
         "auftrag auftrag_id auftragsnummer kennung identifiant id_tache travail trabajo id_trabajo",
         "submit_time": "submit_time submit submitted submitted_at submission_time arrival arrival_time "
-        "created created_at creation_time queued_at enqueued enqueued_at requested_on requested_at "
+        "created created_at creation_time queued queued_at enqueued enqueued_at requested_on requested_at "
         "request_time timestamp time when date datum fecha "
         "eingereicht eingereicht_am einreichung einreichungszeit abgeschickt angelegt erstellt erstellt_am "
         "soumis soumission date_soumission heure_soumission cree enviado envio fecha_envio hora_envio creado",
@@ -30,15 +30,16 @@ COLUMN_NAMES: dict[str, tuple[str, ...]] = {
         "end_time": "end_time end ended ended_at finished finished_at finish_time completed completed_at "
         "completed_on completion_time done done_at "
         "beendet beendet_am ende endzeit fertig fin date_fin heure_fin termine fecha_fin hora_fin terminado",
-        "user": "user owner user_name username user_id submitted_by requested_by submitter who person "
+        "user": "user owner user_name username user_id submitted_by requested_by requestor requester "
+        "submitter who person "
         "wer benutzer benutzername nutzer anwender utilisateur nom_utilisateur usager usuario nombre_usuario",
         "gpu_type": "gpu_type gpu_types gpu_model gpu_name gpu_kind kind_gpu type_gpu model_gpu accelerator "
         "accelerator_type gpu_typ gpu_modell modele_gpu tipo_gpu modelo_gpu",
-        "pool": "pool team account group project department virtual_cluster vc "
+        "pool": "pool team account group project department cost_center virtual_cluster vc "
         "gruppe abteilung projekt konto groupe projet equipe grupo proyecto equipo",
         "time_limit": "time_limit timelimit limit max_time max_runtime max_walltime requested_time "
         "requested_walltime zeitlimit limite_temps limite_tiempo",
-        "state": "state status job_state job_status final_state final_status outcome "
+        "state": "state status job_state job_status final_state final_status exit_status outcome "
         "zustand etat statut estado",
     }.items()
 }  # fmt: skip
@@ -63,7 +64,24 @@ STATES: dict[str, str] = {
 
 _WORD = re.compile(r"[A-Z]{2,}s(?![a-z])|[A-Z]?[a-z0-9]+|[A-Z0-9]+(?![a-z])")
 _FILLERS = frozenset(
-    ("of", "the", "no", "nr", "am", "der", "von", "de", "du", "des", "la", "le", "hh", "mm", "ss")
+    (
+        "of",
+        "the",
+        "no",
+        "nr",
+        "am",
+        "der",
+        "von",
+        "de",
+        "du",
+        "des",
+        "la",
+        "le",
+        "hh",
+        "mm",
+        "ss",
+        "ts",
+    )
 )
 
 

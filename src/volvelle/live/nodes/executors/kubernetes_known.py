@@ -8,6 +8,7 @@ import msgspec
 from volvelle.kubernetes_api import Object
 from volvelle.live.agent.pod_names import job_of
 from volvelle.live.messages import AttemptKey, Start
+from volvelle.live.nodes.coordinated_attempt import LatestAttempts
 from volvelle.live.nodes.executors.kubernetes_jobs import PodAttempt
 
 
@@ -20,7 +21,7 @@ class KnownAttempts:
     def __init__(self, placed: Iterable[AttemptKey]) -> None:
         self._attempts: dict[AttemptKey, PodAttempt] = {}
         self._of_jobs: dict[str, PodAttempt] = {}
-        self._latest: dict[tuple[int, str], int] = {}
+        self._ordered = LatestAttempts()
         for key in placed:
             self.note(key)
 
@@ -48,12 +49,11 @@ class KnownAttempts:
 
     def note(self, key: AttemptKey) -> None:
         """Know that an attempt was ordered: neither it nor an earlier one is new any more."""
-        line = key.number, key.identity
-        self._latest[line] = max(key.attempt, self._latest.get(line, 0))
+        self._ordered.note(key)
 
     def is_new(self, start: Start) -> bool:
         """Whether neither an attempt nor a later one of its job was ordered before."""
-        return start.attempt > self._latest.get((start.number, start.identity), 0)
+        return not self._ordered.reaches(start.key)
 
     def remove(self, attempt: PodAttempt) -> None:
         """Forget an attempt of which nothing is left."""
