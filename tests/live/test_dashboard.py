@@ -95,6 +95,14 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
         yield Site(server, api, browser, {"root": root, "dana": made["token"]})
 
 
+@pytest.fixture(autouse=True)
+def no_page_stays(site: Site) -> Iterator[None]:
+    """A page that stays open follows the server beside all later tests."""
+    yield
+    for context in site.browser.contexts:
+        context.close()
+
+
 @pytest.mark.parametrize("settings", [DESK, PHONE], ids=["desk, light", "phone, dark"])
 def test_every_view_is_accessible_and_fits(site: Site, settings: dict[str, Any]) -> None:
     page = site.page("root", **settings)

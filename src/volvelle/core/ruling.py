@@ -40,7 +40,7 @@ def rules_of(
         grouped=decides == KERNEL and kernel is not None and kernel.group is not None,
         yields=decides == KERNEL and kernel is not None and kernel.yields,
         names_nodes=decides == KERNEL and kernel is not None and kernel.names_nodes,
-        serves_all=kernel is not None and kernel.serves_all,
+        serves_all=kernel is not None and kernel.serves_all and not policy.divides,
         preemptive=bool(getattr(policy.decider, "preemptive", True)),
         strict=bool(getattr(policy.decider, "strict", False)),
         elastic=bool(getattr(policy.decider, "elastic", True)),
