@@ -135,16 +135,15 @@ class Deadlines(Admission):
         if job.spec.accept_later and later < math.inf:
             return Promise(job.number, later, reason="accepted later than its deadlines")
         due = job.spec.submit_time + job.spec.rewards[-1].deadline_seconds
+        last = "last deadline" if job.spec.rewards[1:] else "deadline"
         if keeps(now + takes, due):
-            reason = (
-                "its deadline is kept as forecast, but not if jobs take "
-                f"{self._margin:.0%} longer, the margin of guarantees here"
-            )
+            longer = f"{100.0 * self._margin:.2g}% longer, the margin of guarantees here"
+            reason = f"its {last} is kept as forecast, but not if jobs take {longer}"
         elif takes == math.inf:
             reason = "it is not forecast to finish"
         else:
             late = format_duration(math.ceil(now + takes - due))
-            reason = f"it would finish {late} after its {'last ' if job.spec.rewards[1:] else ''}deadline"
+            reason = f"it would finish {late} after its {last}"
         return self._nothing(job, reason, later)
 
     @staticmethod

@@ -188,6 +188,8 @@ class Policy(JobPart):
     """Whether no GPU stays idle at its decisions while a job that fits it waits."""
     incumbent: ClassVar[bool] = False
     """Whether it is a scheduler that sites have: comparisons hold others against it."""
+    keeps_running: ClassVar[bool] = False
+    """Whether jobs that have GPUs keep their least to their ends."""
     heeds_priority: ClassVar[bool] = False
     """Whether jobs of a higher priority are served before others."""
     goes_by_rates: ClassVar[bool] = False
@@ -221,7 +223,7 @@ class Policy(JobPart):
     @property
     def stops_jobs(self) -> bool:
         """Whether it may take all GPUs of a running job for others, if that may be preempted."""
-        return True
+        return not self.keeps_running and bool(getattr(self, "preemptive", True))
 
     @property
     def chooses_nodes(self) -> bool:

@@ -253,7 +253,8 @@ class Slots(StateTable):
     The owner of a GPU of which jobs hold parts is `SHARED`. free_at: when it is free in fact. old: slots
     given up in a decision. shared: billionths of it that jobs hold. sharing: a list of those that are shared.
     named_row, named_node, named_gpus: a list of what a policy that chooses nodes gives to the job in a row.
-    foreseen: billionths of it that jobs will hold, while a decision is cut to what can be named.
+    foreseen: billionths of it that jobs will hold, while a decision is cut to what can be named; ``old`` is a
+    list of these then.
     """
 
     free_at: Floats

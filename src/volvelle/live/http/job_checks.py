@@ -58,9 +58,8 @@ def begins_again(job: JobRequest, user: str, controller: Controller) -> tuple[st
     """
     policy, spec = controller.composition.policy, controller.spec(job, user)
     stopped = policy.stops_jobs or (spec.elastic and policy.resizes)
-    saves = job.checkpoint.model_fields_set - {"grace"} or (
-        job.name and controller.measured_rates(user, job.name)
-    )
+    measured = job.name and controller.measured_rates(user, job.name)
+    saves = job.checkpoint.model_fields_set - {"grace"} or job.batch_sizes is not None or measured
     if not (stopped and spec.preemptible) or saves:
         return ()
     return (
