@@ -3,7 +3,7 @@
 import msgspec
 import pytest
 
-from volvelle.core.policy import Allocation
+from volvelle.core.policy import Allocation, interpreted
 from volvelle.core.view import View
 from volvelle.incumbents.slurm.policy import Slurm
 from volvelle.model.cluster import NodeChange, NodeState, parse_cluster
@@ -60,3 +60,19 @@ def test_the_controller_goes_on_exactly_where_the_kernel_has_decided(
     run = happen(scenario, on_moment=ask_python, compiled=True)
     assert len(asked) > 10
     assert run.journal_bytes == happen(scenario).journal_bytes
+
+
+def test_the_kernel_names_the_nodes_that_the_controller_does_interpreted_too(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    scenario = _scenario("consolidated")
+    by_controller = happen(scenario).journal_bytes
+
+    def by_kernel(policy: Slurm, view: View) -> Allocation:
+        policy.refresh(view)
+        kernel = policy.kernel(named=view.resources.named)
+        assert kernel is not None
+        return interpreted(kernel, view)._replace(reason=None, order=None)
+
+    monkeypatch.setattr(Slurm, "allocate", by_kernel)
+    assert happen(scenario).journal_bytes == by_controller
