@@ -27,6 +27,7 @@ _IMPORTED = (
     "volvelle.report.whole", "volvelle.simulate.compare", "volvelle.simulate.experiment",
 )  # fmt: skip
 _MOST_BYTES = 1 << 18
+_END_SECONDS = 5.0
 _PROGRAM = """#!{python} -IS
 import _signal, os, socket, sys
 call = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
@@ -74,8 +75,13 @@ class Forked:
         return ForkedProcess(call)
 
     def end(self) -> None:
-        """End it, which it does by itself when this process is gone."""
-        self._process.communicate()
+        """End it, which it does by itself when this process and its own forks are gone."""
+        assert self._process.stdin is not None
+        self._process.stdin.close()
+        with suppress(subprocess.TimeoutExpired):
+            self._process.wait(_END_SECONDS)
+        self._process.kill()
+        self._process.wait()
         shutil.rmtree(self.folder)
 
 

@@ -127,9 +127,6 @@ def _busy_server(folder: Path) -> Iterator[tuple[str, str, int]]:
         time.sleep(BUSY_SECONDS)
         with httpx.Client(base_url=url, headers=_bearer(root), timeout=30.0) as client:
             yield url, root, _submit_last(client)
-            for job in client.get("/v1/jobs").json()["jobs"]:
-                client.post(f"/v1/jobs/{job['number']}/cancel")
-        time.sleep(5.0)
     finally:
         server.terminate()
         server.wait()

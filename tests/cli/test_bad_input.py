@@ -58,6 +58,7 @@ def test_what_is_missing_is_named(volvelle: Volvelle, trace: Path) -> None:
         (["compare", trace, "-c", "8y8", "-p", "srff"], "as a cluster; unknown policy 'srff'"),
         (["list", "policis"], "there is no kind 'policis' (did you mean 'policies'?)"),
         (["simulate", trace, "-c", "1x8", "-p", "fifo:x=1"], "Its keys are round, preemptive"),
+        (["submit", "--array", "0-3", "--", "true"], "'0-3', which is not a number of jobs"),
         (["simulate", trace, "-c", "99999999x8"], "'99999999x8' has more than 1,000,000 nodes"),
     ):
         ran = volvelle(*arguments)

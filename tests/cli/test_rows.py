@@ -111,8 +111,14 @@ def test_a_deadline_that_does_not_hold_says_by_how_much_and_which_would(
 ) -> None:
     request = JobRequest(command=("train",), estimate=3600.0, deadline=600.0)
     now = datetime.now(UTC).timestamp()
-    forecast = {"start": now, "p50": now + 3600.0, "p90": now + 7200.0, "guessed": False}
-    forecast |= {"deadline_share": 0.02, "rejected": 0, "guaranteed": 0, "reason": ""}
+    forecast: dict[str, Any] = {"start": now, "p50": now + 3600.0, "p90": now + 7200.0}
+    forecast |= {
+        "guessed": False,
+        "deadline_share": 0.02,
+        "rejected": 0,
+        "guaranteed": 0,
+        "reason": "",
+    }
     print_forecast(forecast | {"guarantee": None}, request, Form.TABLE)
     first, second = capsys.readouterr().out.splitlines()
     assert first.endswith(": missed by 50m 00s (P50), kept in 2% of forecasts")

@@ -296,10 +296,16 @@ def _directory(directory: Path, workdir: Path | None) -> str:
 
 
 def _array(given: str | None) -> dict[str, str | None]:
-    """``100``, or ``100%5`` for five at once."""
+    """``100``, or ``100%5`` for five at once. Raises `Problem`."""
     if given is None:
         return {}
     count, throttled, at_once = given.partition("%")
+    if not count.isdigit():
+        from volvelle.model.problems import Problem
+
+        problem = f"--array is '{given}', which is not a number of jobs"
+        mend = "write 4 for indices 0 to 3, or 4%2 for two of them at once"
+        raise Problem(problem, mend=mend, usage=True)
     return {"array": count, "at_once": at_once if throttled else None}
 
 

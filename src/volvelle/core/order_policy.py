@@ -37,11 +37,6 @@ class OrderPolicy(Policy):
         """As the parameter ``elastic`` says."""
         return self.elastic
 
-    @property
-    def stops_jobs(self) -> bool:
-        """As the parameter ``preemptive`` says."""
-        return self.preemptive
-
     @classmethod
     def __pydantic_init_subclass__(cls, **kwargs: Any) -> None:
         """An order that does not say whether it needs durations needs them if its key reads them."""

@@ -142,17 +142,28 @@ def interpreted(kernel: Kernel, view: View) -> Allocation:
     """GPUs for every job in ``view`` as ``kernel`` decides, interpreted."""
     if kernel.group is not None:
         return _by_groups(kernel, kernel.group, view)
-    jobs, ask_at = view.jobs, INFINITY
+    jobs, ask_at, nodes = view.jobs, INFINITY, None
     out = np.zeros((4, len(jobs)))
     out[3] = np.arange(len(jobs))
-    if len(jobs):
+    if len(jobs) or kernel.names_nodes:
         rates = view.rates() if kernel.rates else np.zeros((0, 0, 0))
         matrix = jobs.matrix_of(columns_read(kernel.decide))
-        ask_at = float(kernel.decide(matrix, view.cluster(rates), kernel.memory, out))
+        cluster, resources = view.cluster(rates), view.resources
+        if kernel.names_nodes:
+            up, places = resources.schedulable.astype(np.float64), np.empty((3, 1))
+            if resources.named:
+                places = np.empty((3, len(resources.owner) + 1))
+            places[0, 0] = -1.0
+            cluster = cluster._replace(up=up, places=places)
+        ask_at = float(kernel.decide(matrix, cluster, kernel.memory, out))
+        if kernel.names_nodes and resources.named:
+            nodes = cluster.places[:, : int((cluster.places[0] < 0.0).argmax())].astype(np.int64)
     has = out[TARGET] > 0.0
     types = np.where(has, out[TARGET_TYPE], -1.0)
     reasons = np.where(has | (out[TARGET_REASON] > 0.0), out[TARGET_REASON], _POLICY)
-    return Allocation(out[TARGET], types, reasons, out[3].astype(np.int64), ask_at=ask_at)
+    return Allocation(
+        out[TARGET], types, reasons, out[3].astype(np.int64), nodes=nodes, ask_at=ask_at
+    )
 
 
 @dataclass
@@ -188,6 +199,8 @@ class Policy(JobPart):
     """Whether no GPU stays idle at its decisions while a job that fits it waits."""
     incumbent: ClassVar[bool] = False
     """Whether it is a scheduler that sites have: comparisons hold others against it."""
+    keeps_running: ClassVar[bool] = False
+    """Whether jobs that have GPUs keep their least to their ends."""
     heeds_priority: ClassVar[bool] = False
     """Whether jobs of a higher priority are served before others."""
     goes_by_rates: ClassVar[bool] = False
@@ -221,7 +234,7 @@ class Policy(JobPart):
     @property
     def stops_jobs(self) -> bool:
         """Whether it may take all GPUs of a running job for others, if that may be preempted."""
-        return True
+        return not self.keeps_running and bool(getattr(self, "preemptive", True))
 
     @property
     def chooses_nodes(self) -> bool:

@@ -47,15 +47,11 @@ class EasyBackfill(Policy):
     starvation_free: ClassVar[bool] = True
     work_conserving: ClassVar[bool] = False
     heeds_priority: ClassVar[bool] = True
+    keeps_running: ClassVar[bool] = True
 
     @property
     def resizes(self) -> bool:
         """Jobs are gangs here."""
-        return False
-
-    @property
-    def stops_jobs(self) -> bool:
-        """Running jobs go on."""
         return False
 
     def kernel(self, *, named: bool) -> Kernel:

@@ -69,15 +69,11 @@ class StaticQuotas(DeadlineOrder):
     needs_durations: ClassVar[bool] = False
     source: ClassVar[str] = "YARN's capacity scheduler, as in Chronus (SoCC'21), section 4.3"
     optimises: ClassVar[str] = "a share for each queue"
+    keeps_running: ClassVar[bool] = True
 
     deadlines: Annotated[float, Field(gt=0, lt=1)] = Field(
         0.9, description="share of the GPUs for jobs with deadlines"
     )
-
-    @property
-    def stops_jobs(self) -> bool:
-        """Running jobs go on."""
-        return False
 
     def kernel(self, *, named: bool) -> Kernel:
         """Running jobs go on; in each queue the first start, as far as its quota goes."""

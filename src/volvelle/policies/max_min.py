@@ -32,13 +32,9 @@ class MaxMin(Policy):
     needs_durations: ClassVar[bool] = False
     source: ClassVar[str] = "AFS (NSDI'21); water-filling"
     optimises: ClassVar[str] = "instantaneous fairness"
+    keeps_running: ClassVar[bool] = True
 
     weighted: bool = Field(False, description="shares in proportion to the jobs' weights")
-
-    @property
-    def stops_jobs(self) -> bool:
-        """Running jobs keep their least."""
-        return False
 
     def kernel(self, *, named: bool) -> Kernel:
         """Minimum shares in order, then water-filling within each GPU type."""

@@ -186,7 +186,8 @@ class _Run:
         kept = made.label.partition(":")[2]
         policy = WrittenPart.read(setting.composition.policy).part
         if made.search_space(history.jobs) is None:
-            can = [name for name, part in policies.all().items() if part.search_space(history.jobs)]
+            one = history.jobs[:1]  # which policies can does not depend on the jobs
+            can = [name for name, part in policies.all().items() if part.search_space(one)]
             raise Problem(
                 f"policy {policy!r} does not say what a search may vary",
                 mend=f"choose one that does, such as {', '.join(can)}",

@@ -3,6 +3,8 @@
 import msgspec
 import pytest
 
+from volvelle.core.policy import Allocation, interpreted
+from volvelle.core.view import View
 from volvelle.incumbents.slurm.policy import Slurm
 from volvelle.model.cluster import NodeChange, NodeState, parse_cluster
 from volvelle.model.job import Job
@@ -39,7 +41,8 @@ def _scenario(placement: str) -> Scenario:
 def test_the_controller_goes_on_exactly_where_the_kernel_has_decided(
     placement: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    scenario, asked = _scenario(placement), []
+    scenario = _scenario(placement)
+    asked: list[float] = []
 
     def ask_python(world: World) -> None:
         if world.moments == 40:
@@ -48,9 +51,28 @@ def test_the_controller_goes_on_exactly_where_the_kernel_has_decided(
             world.scheduler.apply_rules()
 
     allocate = Slurm.allocate
-    monkeypatch.setattr(
-        Slurm, "allocate", lambda policy, view: (asked.append(view.now), allocate(policy, view))[1]
-    )
+
+    def noted(policy: Slurm, view: View) -> Allocation:
+        asked.append(view.now)
+        return allocate(policy, view)
+
+    monkeypatch.setattr(Slurm, "allocate", noted)
     run = happen(scenario, on_moment=ask_python, compiled=True)
     assert len(asked) > 10
     assert run.journal_bytes == happen(scenario).journal_bytes
+
+
+def test_the_kernel_names_the_nodes_that_the_controller_does_interpreted_too(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    scenario = _scenario("consolidated")
+    by_controller = happen(scenario).journal_bytes
+
+    def by_kernel(policy: Slurm, view: View) -> Allocation:
+        policy.refresh(view)
+        kernel = policy.kernel(named=view.resources.named)
+        assert kernel is not None
+        return interpreted(kernel, view)._replace(reason=None, order=None)
+
+    monkeypatch.setattr(Slurm, "allocate", by_kernel)
+    assert happen(scenario).journal_bytes == by_controller

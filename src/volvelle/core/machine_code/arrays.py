@@ -28,9 +28,9 @@ _PLAIN = (np.ndarray, int, float, bool)
 """Types that need no conversion; NumPy's whole numbers do."""
 
 
-INTERPRETED_SECONDS = 1.0
+INTERPRETED_SECONDS = 2.0
 """CPU seconds for which a loop that is compiled later is interpreted where no object file has it: about what
-compiling it costs, Numba's import among it."""
+compiling it costs with Numba's import (`fill` 1.6, Themis' `count_events` 2.8)."""
 
 
 TIMED = 16

@@ -42,16 +42,12 @@ class HivedNonpreemptive(Policy):
     source: ClassVar[str] = "HiveD (OSDI'20); anticipatory scheduling (SIA) section 6.1, HiveD*"
     optimises: ClassVar[str] = "utilisation, with what a pool owns for its own jobs first"
     work_conserving: ClassVar[bool] = False
+    keeps_running: ClassVar[bool] = True
     columns: ClassVar[int] = 1
 
     @property
     def resizes(self) -> bool:
         """Jobs are gangs here."""
-        return False
-
-    @property
-    def stops_jobs(self) -> bool:
-        """Running jobs go on."""
         return False
 
     def kernel(self, *, named: bool) -> Kernel | None:

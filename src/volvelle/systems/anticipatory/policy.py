@@ -94,6 +94,7 @@ class AnticipatoryVc(Policy, ForeseesArrivals):
     source: ClassVar[str] = "Anticipatory scheduling (SIA) section 5.1, figure 6"
     optimises: ClassVar[str] = "mean JCT, without harm to the pools that lend"
     work_conserving: ClassVar[bool] = False
+    keeps_running: ClassVar[bool] = True
     columns: ClassVar[int] = 5
 
     locality: bool = Field(
@@ -110,11 +111,6 @@ class AnticipatoryVc(Policy, ForeseesArrivals):
     @property
     def resizes(self) -> bool:
         """Jobs are gangs here."""
-        return False
-
-    @property
-    def stops_jobs(self) -> bool:
-        """Running jobs go on."""
         return False
 
     @property

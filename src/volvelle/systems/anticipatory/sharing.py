@@ -45,17 +45,13 @@ class _Queues(Policy):
     by_service: ClassVar[bool] = False
     one_queue: ClassVar[bool] = False
     work_conserving: ClassVar[bool] = False
+    keeps_running: ClassVar[bool] = True
 
     strict: bool = Field(True, description="a job that does not fit holds back those behind it")
 
     @property
     def resizes(self) -> bool:
         """Jobs are gangs here."""
-        return False
-
-    @property
-    def stops_jobs(self) -> bool:
-        """Running jobs go on."""
         return False
 
     def kernel(self, *, named: bool) -> Kernel | None:

@@ -30,6 +30,7 @@ class Lucid(Policy):
     source: ClassVar[str] = "Lucid (ASPLOS'23)"
     optimises: ClassVar[str] = "mean JCT where run times are predicted and jobs may share GPUs"
     work_conserving: ClassVar[bool] = False
+    keeps_running: ClassVar[bool] = True
     shares_in_place: ClassVar[bool] = True
     borrows: ClassVar[bool] = False
     columns: ClassVar[int] = 1
@@ -56,11 +57,6 @@ class Lucid(Policy):
     @property
     def resizes(self) -> bool:
         """Jobs are gangs here."""
-        return False
-
-    @property
-    def stops_jobs(self) -> bool:
-        """Running jobs go on."""
         return False
 
     @property

@@ -100,11 +100,6 @@ class Themis(Policy):
             raise ValueError("the filter divides all GPUs: it needs preemptive=true")
         return self
 
-    @property
-    def stops_jobs(self) -> bool:
-        """As the parameter ``preemptive`` says."""
-        return self.preemptive
-
     @classmethod
     def search_space(cls, jobs: Sequence[Job]) -> Space:
         """The filter, and how long a lease lasts."""
