@@ -173,7 +173,7 @@ def test_a_part_says_what_it_goes_by_and_the_job_does_not_declare(
 @needs("afs")
 def test_the_answer_to_a_submission_says_what_the_job_does_not_declare(api: ApiFixture) -> None:
     api.client("root").put("/v1/policy", json={"policy": "afs-l"})
-    job = {"command": ["train"], "max_gpus": 4}
+    job = {"command": ["train"], "max_gpus": 4, "preemptible": False}
     (notice,) = api.client("dana").post("/v1/jobs", json=job).json()["notices"]
     assert notice.startswith("policy 'afs-l' goes by its rates on other numbers of GPUs")
     job["rates"] = {"1": 10, "4": 30}

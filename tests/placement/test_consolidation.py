@@ -14,6 +14,7 @@ from volvelle.model.cluster import Cluster, Node, parse_cluster
 from volvelle.model.job import Job, JobSpec, Truth
 from volvelle.model.throughput import LINEAR, Log2
 from volvelle.placement.basic import fewest_nodes
+from volvelle.testing.audit import audited
 from volvelle.testing.resources import partly_taken
 from volvelle.testing.scenario import Scenario, happen, linear_job
 
@@ -150,3 +151,16 @@ def test_a_job_that_may_not_be_stopped_grows_where_the_placement_finds_no_room(
     outcomes = happen(scenario).outcomes
     assert outcomes.preemptions.tolist() == [0, 0, 0, 0]
     assert outcomes.finish.tolist() == [10.0, 50.0, 50.0, 10.0 + 45.0]
+
+
+def test_an_elastic_job_that_grows_over_nodes_is_not_stopped_by_a_policy_that_stops_none() -> None:
+    """GPUs 0 and 2 are free for it, of two nodes: it holds them where it may not wait for a node."""
+    jobs = [
+        linear_job(0, 0.0, 1.0, 20.0),
+        linear_job(1, 1.0, 1.0, 50.0, max_gpus=2.0),
+        linear_job(2, 2.0, 1.0, 100.0),
+    ]
+    scenario = Scenario.of(
+        parse_cluster("1x2,1x1"), jobs, policy="max-min", placement="consolidated-strict"
+    )
+    assert audited(scenario).outcomes.preemptions.tolist() == [0, 0, 0]

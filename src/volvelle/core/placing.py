@@ -127,9 +127,9 @@ def _lane(scheduler: SchedulerState, row: int) -> Lane:
 
 
 def _goes_anywhere(scheduler: SchedulerState, row: int) -> bool:
-    """Whether a job that may not be stopped, and finds no place for what it gets, holds other GPUs now."""
-    s = scheduler.state
-    if s.jobs.held[row] == 0.0 or s.jobs.preemptible[row] == 1.0:
+    """Whether a job that may not be stopped here, and finds no place for its GPUs, holds others now."""
+    s, stops = scheduler.state, scheduler.composition.policy.stops_jobs
+    if s.jobs.held[row] == 0.0 or (stops and s.jobs.preemptible[row] == 1.0):
         return False
     free = scheduler.resources.free_for(int(s.jobs.target_type[row]))
     emptiest = np.argsort(-free, kind="stable")
