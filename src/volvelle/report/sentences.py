@@ -302,7 +302,7 @@ class PartOfTheLoad(NamedTuple):
         return (
             "In the trace's own record jobs waited although enough GPUs were idle: in "
             f"{share} of the {format_cell(self.waited, 's')} with jobs waiting, half of the idle GPUs would "
-            "have been enough for any of these jobs. So the trace probably lacks a part of the cluster's jobs, "
+            "have been enough for any of these jobs. So the trace probably lacks some of the cluster's jobs, "
             "and its record is no baseline. The jobs in it held at most "
             f"{self.peak:,.0f} of {self.gpus:,.0f} GPUs at once: simulate a cluster of that size."
         )
