@@ -12,6 +12,7 @@ from volvelle.core.columns import (
     HELD,
     LEAST,
     MOST,
+    NUMBER,
     PINNED,
     POOL,
     PREEMPTIBLE,
@@ -26,7 +27,6 @@ from volvelle.core.state import INFINITY
 from volvelle.model.arrays import Bools, Floats, Ints
 from volvelle.policies.growth import then_by
 from volvelle.systems.elasticflow.shares import (
-    Plan,
     Wishes,
     empty_plan,
     grow,
@@ -64,30 +64,29 @@ def decide(jobs: Floats, cluster: ClusterNow, memory: Floats, out: Floats) -> fl
     types, gpus = _types_of(jobs, cluster), np.zeros(count)
     work = work_left(jobs, count, cluster.now)
     fixed = (jobs[HELD] > 0.0) & ((jobs[PINNED] == 1.0) | (jobs[PREEMPTIBLE] == 0.0))
-    by_number = np.arange(count)
+    by_number = np.argsort(jobs[NUMBER], kind="mergesort")
     for gpu_type in range(len(cluster.capacity)):
         wishes = _wishes(jobs, cluster, gpu_type, work, fixed)
         mine = by_number[((types == gpu_type) & (wishes.known > 0))[by_number]]
         if len(mine) == 0:
             continue
-        capacity = cluster.capacity[gpu_type]
-        plan, planned = _admit(jobs, mine, wishes, fixed, cluster.now, capacity, slot)
-        mine, done = then_by(mine, np.where(fixed, -1.0, wishes.deadline)), len(planned)
-        if done == 0 or (mine[:done] != planned).any():
-            plan, done = empty_plan(cluster.now, capacity, wishes), 0
+        _admit(jobs, mine, wishes, fixed, cluster.now, cluster.capacity[gpu_type], slot)
+        mine = then_by(mine, np.where(fixed, -1.0, wishes.deadline))
+        plan = empty_plan(cluster.now, cluster.capacity[gpu_type], wishes)
         if wishes.known[mine].max() > 1:
-            plan, _ = share_out(plan, mine[done:], wishes, slot)
+            plan, _ = share_out(plan, mine, wishes, slot)
             plan, _ = grow(plan, mine, wishes, slot)
         else:
             due = np.count_nonzero(wishes.deadline[mine] < INFINITY)
-            plan, _ = share_out(plan, mine[done : due + 1], wishes, slot)
+            plan, _ = share_out(plan, mine[: due + 1], wishes, slot)
             plan = start_gangs(plan, mine, wishes, slot)
         gpus += plan.held
         ask_at = min(ask_at, plan.change[0])
     order = then_by(by_number, np.where(gpus > 0.0, jobs[DEADLINE], INFINITY))
+    bound = jobs.copy()
     for row in range(count):
-        jobs[TYPES, row] = 1 << types[row]
-    out[:3] = fill(jobs, order, gpus, gpus, cluster.capacity, cluster.quota, True, False)
+        bound[TYPES, row] = 1 << types[row]
+    out[:3] = fill(bound, order, gpus, gpus, cluster.capacity, cluster.quota, True, False)
     out[3] = order
     return ask_at
 
@@ -101,13 +100,9 @@ def _admit(
     now: float,
     capacity: float,
     slot: float,
-) -> tuple[Plan, Ints]:
-    """Admit those that come, by submission, where no more deadlines are missed then; in place.
-
-    Returns the jobs among which the last was admitted, none where it was not, and their plan.
-    """
-    admitted, planned = jobs[_ADMITTED], mine[:0]
-    plan = empty_plan(now, capacity, wishes)
+) -> None:
+    """Admit those that come, by submission, where no more deadlines are missed then; in place."""
+    admitted = jobs[_ADMITTED]
     for row in mine:
         if admitted[row] == 0.0 and wishes.deadline[row] == INFINITY:
             admitted[row] = 2.0
@@ -116,15 +111,13 @@ def _admit(
     for row in mine[admitted[mine] == 0.0]:
         promised = then_by(mine[((admitted == 1.0) | fixed)[mine]], wishes.deadline)
         both = then_by(np.append(promised, row), wishes.deadline)
-        plan, misses = share_out(empty_plan(now, capacity, wishes), both, wishes, slot)
+        _, misses = share_out(empty_plan(now, capacity, wishes), both, wishes, slot)
         if misses > 0 and missed < 0:
             _, missed = share_out(empty_plan(now, capacity, wishes), before, wishes, slot)
         admitted[row] = 1.0 if misses == 0 or misses <= missed else 2.0
-        planned = both if admitted[row] == 1.0 else mine[:0]
     for row in mine:
         if admitted[row] == 2.0 and not fixed[row]:
             wishes.deadline[row] = INFINITY
-    return plan, planned
 
 
 @kernel
