@@ -181,12 +181,14 @@ class Without(NamedTuple):
     figure: float
     baseline: str
     of_baseline: float
+    durations: Durations
 
     def __str__(self) -> str:
         less = change(self.figure, self.of_baseline)
+        known = "" if self.durations == "none" else f"; it {_KNOWS[self.durations]}"
         return (
             f"Without preempting, {self.run} is best for the mean completion time: "
-            f"{format_cell(self.figure, 's')}, {less} than {under(self.baseline)}."
+            f"{format_cell(self.figure, 's')}, {less} than {under(self.baseline)}{known}."
         )
 
 
