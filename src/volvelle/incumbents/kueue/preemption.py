@@ -153,7 +153,7 @@ def _usage(candidates: Iterable[_Candidate]) -> Amounts:
 
 
 def _may_fit(preemptor: Preemptor, candidates: list[_Candidate]) -> bool:
-    """Whether the workload might fit if all of the candidates were gone, each of which frees at most its usage."""
+    """Whether it might fit if all of the candidates were gone: each frees at most what it uses."""
     freed, available = _usage(candidates), preemptor.queue.available
     return bool(candidates) and all(
         n <= max(0, available(of) + freed.get(of, 0)) for of, n in preemptor.usage.items()
