@@ -223,9 +223,9 @@ class Holder:
     nodes: dict[str, int] = field(default_factory=dict)
     """GPUs in thousandths by node, where its flavour has a topology."""
 
-    def uses(self, needed: Iterable[FlavorResource]) -> bool:
+    def uses(self, needed: frozenset[FlavorResource]) -> bool:
         """Whether it holds one of these."""
-        return any(of in self.usage for of in needed)
+        return not needed.isdisjoint(self.usage)
 
 
 class Ledger:
