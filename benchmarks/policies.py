@@ -78,7 +78,7 @@ def site() -> dict[str, Any]:
         "resourceGroups": [{"coveredResources": [GPU], "flavors": quotas}],
         "preemption": {"reclaimWithinCohort": "Any", "withinClusterQueue": "LowerPriority"},
     }
-    named = [("ResourceFlavor", "gpus", {})]
+    named: list[tuple[str, str, Any]] = [("ResourceFlavor", "gpus", {})]
     named += [("ClusterQueue", f"queue-{number}", spec) for number in range(QUEUES)]
     version = "kueue.x-k8s.io/v1beta2"
     items = [
