@@ -103,6 +103,16 @@ class Decision(msgspec.Struct, frozen=True):
             return NO_INTS
         return self.slots[self.slot_offsets[row] : self.slot_offsets[row + 1]]
 
+    def without_words(self) -> "Decision":
+        """The same without reasons and notices, which another version words otherwise."""
+        return msgspec.structs.replace(
+            self,
+            rejected=tuple(Rejection(one.number, "") for one in self.rejected),
+            concluded=tuple(msgspec.structs.replace(one, reason="") for one in self.concluded),
+            promises=tuple(msgspec.structs.replace(one, reason="") for one in self.promises),
+            notices=(),
+        )
+
     def __eq__(self, other: object) -> bool:
         """Whether both ask for the same, array by array."""
         if not isinstance(other, Decision):
