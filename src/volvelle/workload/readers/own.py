@@ -30,7 +30,7 @@ from volvelle.workload.readers.columns import Columns, jobs_of
 from volvelle.workload.readers.dates import DateForm
 from volvelle.workload.readers.json_lines import flat_object, json_cells, json_columns
 from volvelle.workload.readers.ledger import Broken, Ledger
-from volvelle.workload.readers.mapping import TWO_PARTS, mapped_header
+from volvelle.workload.readers.mapping import TIMES, TWO_PARTS, mapped_header
 from volvelle.workload.readers.rows import (
     ABSENT,
     MOST_SECONDS,
@@ -52,6 +52,7 @@ from volvelle.workload.readers.text import Sample, csv_columns
 
 Made = TypeVar("Made", bound=msgspec.Struct)
 
+_ISO_DATE = re.compile(r"\d{4}-\d\d-\d\d")
 _NUMBER = re.compile(r"-?\d+([.,]\d+)?")
 
 _MORE = {
@@ -133,7 +134,7 @@ def mapped(blocks: Iterable[Columns], options: OwnOptions, ledger: Ledger) -> It
         if under is None and len(block):
             columns = _with_units(columns, block, ledger)
             header, under, wrong = mapped_header(block.header, columns, COLUMNS, dates)
-            if wrong := wrong + _lacking(header, columns):
+            if wrong := wrong + _dates_as_lengths(columns, block) + _lacking(header, columns):
                 raise _wrong_map(wrong, block, options)
             if "status" in header:
                 header.index.setdefault("state", header.index["status"])
@@ -151,6 +152,20 @@ def mapped(blocks: Iterable[Columns], options: OwnOptions, ledger: Ledger) -> It
     states.check(ledger.file)
     if dates is not None:
         dates.check(ledger)
+
+
+def _dates_as_lengths(columns: Mapping[str, str], block: Columns) -> list[str]:
+    """Clauses on columns of dates that are taken for lengths of time."""
+    wrong = []
+    for ours in (one for one in _LENGTHS if one not in TIMES):
+        theirs = columns.get(ours, ours)
+        name = theirs if theirs in block.header else theirs.rpartition(":")[0]
+        cells = block.texts(name) if name in block.header else []
+        first = next((cell for cell in cells if cell.lower() not in ABSENT), "")
+        if _ISO_DATE.match(first) or suggested_dates([first]):
+            mend = f": say end_time={name}, and which is start_time" if ours == "duration" else ""
+            wrong.append(f"{name!r} holds dates, as {first!r}, which are no {ours}{mend}")
+    return wrong
 
 
 def _with_units(columns: Mapping[str, str], block: Columns, ledger: Ledger) -> dict[str, str]:
