@@ -127,11 +127,12 @@ def _cluster_seen(types: "Sequence[SeenType]", workload: "Workload") -> str:
     if not line:
         return f"{', '.join(seen)}."
     if any(job.recorded is None for job in workload.jobs):
-        made = f"a load of {TYPICAL_LOAD:g}, or less where all jobs run at once"
+        made = f"for a load of {TYPICAL_LOAD:g}, or less where all jobs run at once"
     else:
-        most = format_number(most_recorded_gpus(workload.jobs))
-        made = f"what the jobs{' of each type' * (len(types) > 1)} held at once by its starts"
-        made += f", {most} GPUs together" if len(types) > 1 else ""
+        several = len(types) > 1
+        made = f"the most GPUs{' of each type' * several} held at once, as recorded"
+        if several:
+            made += f"; {format_number(most_recorded_gpus(workload.jobs))} of all types together"
     return f"{', '.join(seen)}; try {line} ({made})."
 
 

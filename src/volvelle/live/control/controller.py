@@ -155,7 +155,7 @@ class Controller:
         self._loop.inbox.put(ControllerStarted(self._identity, nodes, self.store.restored))
         self._loop.executor = open_executor(self._executor, context, self.report)
         if self._first_request is not None:
-            self.request(self._first_request)
+            self.request(self._first_request).add_done_callback(self._cycle.recomposition_answered)
 
     def stop(self) -> None:
         """Stop. Earlier requests are answered, unless the store fails. Jobs run on."""
@@ -271,6 +271,7 @@ class Controller:
             state.servers.problem,
             self._all_down,
             self._getting_nowhere,
+            self._cycle.policy_problem,
             self._clock.problem,
             *self._loop.problems,
             *self._delivery.problems,
