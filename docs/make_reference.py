@@ -248,7 +248,8 @@ def _columns() -> Iterator[str]:
     yield from (
         "",
         f"Units after the last colon of a mapped column: {units}; of times also a zone, `Europe/Berlin`. "
-        "A cell `1:30` of a length of time is minutes and seconds; by `:h`, or under a header with `(h:mm)`, it is hours and minutes.",
+        "A cell `1:30` of a length of time is minutes and seconds; by `:h`, or under a "
+        "header with `(h:mm)`, it is hours and minutes.",
     )
 
 
