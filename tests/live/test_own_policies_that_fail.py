@@ -56,6 +56,7 @@ def test_a_server_goes_on_under_fifo_where_its_policy_fails_and_replay_knows(
     assert "own.py, line 7, in own: AttributeError" in problem
     assert "fifo decides instead" in problem
     assert harness.controller.health.ready is harness.controller.is_ready
+    assert harness.controller.metrics.policy_failures == 1
     status = harness.controller.status
     assert (status.policy, harness.controller.composition.policy.label) == ("fifo", "fifo")
     harness.header = header_of(harness.fake_cluster.cluster)

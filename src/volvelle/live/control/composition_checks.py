@@ -104,7 +104,7 @@ def check_composition(cluster: Cluster, written: WrittenComposition) -> None:
     composition.policy.refuse(cluster, ())
     for part in composition:
         memory_of(part)
-    if any(is_own(type(part)) for part in composition):
+    if any(is_own(type(part)) for part in (composition.policy.decider, *composition[1:])):
         _try_out(cluster, composition)
 
 

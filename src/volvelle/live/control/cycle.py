@@ -248,7 +248,7 @@ class ControlCycle:
         state = self.state
         policy, admission = state.scheduler.composition.policy, state.admission
         changed = [event for event in events if isinstance(event, Recomposed)]
-        before = state.scheduler.fork() if changed or is_own(type(policy)) else None
+        before = state.scheduler.fork() if changed or is_own(type(policy.decider)) else None
         try:
             decision = state.scheduler.handle(now, events)
         except Exception as error:
@@ -257,6 +257,7 @@ class ControlCycle:
             if changed:
                 admission = changed[-1].admission
             events = (*events, Recomposed(now, _PLAIN, admission))
+            self.metrics.policy_failures += 1
             state.go_on_with(before)
             decision = before.handle(now, events)
             self.policy_problem = (
