@@ -227,12 +227,16 @@ def digest(scenario: Scenario, policy: str, admission: str) -> str:
             f"crashed: {type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}"
         )
     assert run.journal is not None
-    return hashlib.sha256(b"\n".join(map(_without_specs, run.journal.entries))).hexdigest()
+    return hashlib.sha256(b"\n".join(map(_decided, run.journal.entries))).hexdigest()
 
 
-def _without_specs(entry: Entry) -> bytes:
-    """An entry but for what jobs and nodes are: those of this file, which may have more attributes here."""
+def _decided(entry: Entry) -> bytes:
+    """An entry without reasons and without the attributes of jobs and nodes, of which one side may have more."""
     said = msgspec.json.decode(msgspec.json.encode(entry, enc_hook=encode_array))
+    decision = said["decision"]
+    for one in (*decision["rejected"], *decision["concluded"], *decision["promises"]):
+        one.pop("reason")
+    del decision["notices"]
     for event in said["events"]:
         event.pop("spec", None)
         event.pop("node", None)
