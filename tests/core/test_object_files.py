@@ -443,6 +443,7 @@ def test_the_loop_is_interpreted_where_the_policys_kernel_would_be_compiled(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     kernel = policies.make("fcfs-pools").kernel(named=False)
+    assert kernel is not None
     monkeypatch.setattr(machine, "LOOP", (scaled, SIGNATURE))
     monkeypatch.setattr(machine, "kernels_of", lambda _, divisible: [(power, SIGNATURE)])
     address(scaled, SIGNATURE)

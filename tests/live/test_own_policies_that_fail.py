@@ -69,3 +69,16 @@ def test_a_server_goes_on_under_fifo_where_its_policy_fails_and_replay_knows(
     starts = [number for _, what, number, _ in harness.fake_cluster.history if what == "start"]
     assert starts == [0, 1, 2, 0, 1, 3]
     assert [harness.state(n) for n in range(4)] == ["finished"] * 4
+
+
+def test_a_policy_that_fails_between_the_start_and_the_first_cycle_is_named(tmp_path: Path) -> None:
+    harness = ControllerHarness.at(tmp_path)
+    for _ in range(3):
+        harness.submit(sleeping(50))
+    harness.header = header_of(harness.fake_cluster.cluster, own_policy(tmp_path, "now > 5"))
+    harness.crash()
+    harness.step(10)
+    (problem,) = harness.controller.health.problems
+    assert "own.py, line 7, in own: AttributeError" in problem
+    assert problem.endswith("; fifo goes on deciding")
+    assert harness.controller.status.policy == "fifo"

@@ -16,7 +16,7 @@ from volvelle.systems.chronus.standing import at_most, believed_left
 
 
 class Left(NamedTuple):
-    """What is left of jobs, as `volvelle.systems.chronus.look.Look` has it, and the GPUs counted for each."""
+    """The needs of jobs, as `volvelle.systems.chronus.look.Look` has it, and the GPUs counted for each."""
 
     seconds: Floats
     starting: FloatColumn
