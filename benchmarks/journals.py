@@ -231,7 +231,7 @@ def digest(scenario: Scenario, policy: str, admission: str) -> str:
 
 
 def _decided(entry: Entry) -> bytes:
-    """An entry without reasons and without the attributes of jobs and nodes, of which one side may have more."""
+    """An entry without reasons and without attributes of jobs and nodes, of which one side may have more."""
     said = msgspec.json.decode(msgspec.json.encode(entry, enc_hook=encode_array))
     decision = said["decision"]
     for one in (*decision["rejected"], *decision["concluded"], *decision["promises"]):
