@@ -7,7 +7,8 @@ inside, or 15 us. A policy that would take longer than --seconds a run, by what 
 jobs, which the row says; policies that miss their limit are listed below with why, and with how often Python
 decided and what that cost. Nodes have CPUs and memory
 where a policy divides them. --pools: the GPUs belong to so many pools that lend, of which each has as many
-jobs; without policies named, anticipatory is run once more in 8 of them. --against runs another
+jobs; without policies named, anticipatory is run once more in 8 of them, and kueue on a described site, which
+the policy ``kueue:site=...`` names as well: a cohort of four queues that preempt. --against runs another
 checkout (a folder with ``src/volvelle`` or a revision) on the same jobs, turn about (A B A B), each run in a
 process of its own.
 """
@@ -35,6 +36,7 @@ from msgspec.structs import replace
 
 from volvelle.core import answers, state
 from volvelle.core.policy import policies
+from volvelle.incumbents.kueue.plain import GPU
 from volvelle.model.cluster import Pool, parse_cluster
 from volvelle.model.problems import Problem
 from volvelle.simulate.run import Setting, simulate
@@ -61,7 +63,29 @@ MUST = {
     "deadlines what is guaranteed to it",
 }
 """Work beyond one decision in O(1) that a policy is defined by."""
+DESCRIBED = "kueue:site=..."
+"""Kueue on a site that `site` describes."""
+QUEUES = 4
 Measured = dict[str, Any]
+
+
+def site() -> dict[str, Any]:
+    """Objects of a site with Kueue: a cohort of queues with equal quotas, which reclaim what they lent."""
+    quotas = [{"name": "gpus", "resources": [{"name": GPU, "nominalQuota": GPUS // QUEUES}]}]
+    spec = {
+        "cohortName": "all",
+        "namespaceSelector": {},
+        "resourceGroups": [{"coveredResources": [GPU], "flavors": quotas}],
+        "preemption": {"reclaimWithinCohort": "Any", "withinClusterQueue": "LowerPriority"},
+    }
+    named: list[tuple[str, str, Any]] = [("ResourceFlavor", "gpus", {})]
+    named += [("ClusterQueue", f"queue-{number}", spec) for number in range(QUEUES)]
+    version = "kueue.x-k8s.io/v1beta2"
+    items = [
+        {"apiVersion": version, "kind": kind, "metadata": {"name": name}, "spec": spec}
+        for kind, name, spec in named
+    ]
+    return {"apiVersion": "v1", "kind": "List", "items": items}
 
 
 def measure(policy: str, options: Any) -> Measured:
@@ -69,7 +93,10 @@ def measure(policy: str, options: Any) -> Measured:
     jobs, seconds = options.jobs, options.seconds
     made = make_generator(options.generate, {"jobs": JOBS, "gpus": GPUS, "load": LOAD})
     workload = made.generate(np.random.default_rng(0))
-    composition = typing.get_type_hints(Setting)["composition"](policy, placement=options.placement)
+    written = f"kueue:site={options.site}" if policy == DESCRIBED else policy
+    composition = typing.get_type_hints(Setting)["composition"](
+        written, placement=options.placement
+    )
     cluster = parse_cluster(f"{GPUS // 8}x8")
     if options.pools:
         names = [f"pool-{number}" for number in range(options.pools)]
@@ -80,7 +107,13 @@ def measure(policy: str, options: Any) -> Measured:
             for number, job in enumerate(workload.jobs)
         ]
         workload = Workload(tuple(pooled), workload.name)
-    if policies.make(policy).divides:
+    if policy == DESCRIBED:
+        queued = [
+            replace(job, spec=replace(job.spec, queues=(f"queue-{number % QUEUES}",)))
+            for number, job in enumerate(workload.jobs)
+        ]
+        workload = Workload(tuple(queued), workload.name)
+    if policies.make(policy.partition(":")[0]).divides:
         nodes = [replace(node, cpus=24.0, memory_gb=500.0) for node in cluster.nodes]
         cluster = replace(cluster, nodes=tuple(nodes))
     setting = Setting(cluster=cluster, composition=composition)
@@ -221,17 +254,21 @@ def main() -> None:
     options = parser.parse_args()
     if options.here:
         (policy,) = options.policies
-        try:
-            one = measure(policy, options)
-        except Problem as problem:
-            one = {"problem": f"refused: {problem}"}
+        with tempfile.NamedTemporaryFile("w", suffix=".json") as described:
+            json.dump(site(), described)
+            described.flush()
+            options.site = described.name
+            try:
+                one = measure(policy, options)
+            except Problem as problem:
+                one = {"problem": f"refused: {problem}"}
         print(json.dumps(one))
         return
     print(f"{options.generate}: {JOBS:,} jobs, {GPUS} GPUs, load {LOAD}, {options.placement}")
     slow: list[str] = []
     with sources_of(options.against) as sources:
         rows = [(policy, options.pools) for policy in options.policies or policies.all()]
-        rows += [] if options.policies else [("anticipatory", 8)]
+        rows += [] if options.policies else [("anticipatory", 8), (DESCRIBED, 0)]
         for policy, options.pools in rows:
             here, *others = row(policy, sources, options)
             name = f"{policy}, {options.pools} pools" if options.pools else policy

@@ -247,8 +247,9 @@ def _columns() -> Iterator[str]:
     units = ", ".join(f"`{unit}`" for unit in UNITS)
     yield from (
         "",
-        f"Units after the last colon of a mapped column: {units}. A cell `1:30` of a length "
-        "of time is minutes and seconds; by `:h`, or under a header with `(h:mm)`, it is hours and minutes.",
+        f"Units after the last colon of a mapped column: {units}; of times also a zone, `Europe/Berlin`. "
+        "A cell `1:30` of a length of time is minutes and seconds; by `:h`, or under a "
+        "header with `(h:mm)`, it is hours and minutes.",
     )
 
 

@@ -27,7 +27,8 @@ the same code. Its `settings` are the keys of [the experiment file](experiment-f
 `volvelle.model.problems.Problem`, whose text says what to do.
 
 `Jobs`, `Run`, `Comparison`, `Tuned` and `Rows` go to data frames as they are:
-`run.to_pandas()`, `polars.DataFrame(run)`, `pyarrow.table(run)`; data frames come in where jobs do.
+`run.to_pandas()` (pandas and pyarrow come with `pip install -e '.[notebook]'`),
+`polars.DataFrame(run)`, `pyarrow.table(run)`; data frames come in where jobs do.
 Times of simulations are seconds on the trace's clock, those of a live server datetimes."""
 
 FUNCTIONS = ("read", "generate", "simulate", "compare", "tune", "connect")

@@ -56,6 +56,10 @@ def test_what_is_missing_is_named(volvelle: Volvelle, trace: Path) -> None:
         (["compare", trace, "-c", "1x8", "--price", "cheap"], "'cheap' is no price"),
         (["simulate", trace, "-c", "8y8"], "cannot read '8y8' as a cluster"),
         (["compare", trace, "-c", "8y8", "-p", "srff"], "as a cluster; unknown policy 'srff'"),
+        (
+            ["compare", trace, "own.py", "-c", "1x8"],
+            "own.py is no trace. A policy of your own is --policy own.py:NAME.",
+        ),
         (["list", "policis"], "there is no kind 'policis' (did you mean 'policies'?)"),
         (["simulate", trace, "-c", "1x8", "-p", "fifo:x=1"], "Its keys are round, preemptive"),
         (["submit", "--array", "0-3", "--", "true"], "'0-3', which is not a number of jobs"),

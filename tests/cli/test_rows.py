@@ -1,16 +1,19 @@
 """Tables of a server's rows, on terminals of any width."""
 
+from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 
-from volvelle.cli import formatting
+from volvelle.cli import formatting, jobs
 from volvelle.cli.explaining import course
+from volvelle.cli.nodes import _format_free
 from volvelle.cli.options import Form
 from volvelle.cli.rows import Head, table
 from volvelle.cli.submitted import print_forecast
 from volvelle.live.job_request import JobRequest
+from volvelle.live.status.view import Guarantee, JobState, JobStatusView
 
 HEADS = [
     Head("job", lambda row: str(row["job"]), right=True),
@@ -102,6 +105,42 @@ def test_a_revoked_guarantee_is_seen_in_the_queue_and_an_end_has_its_course() ->
     never = {"state": "cancelled", "first_started": None, "due": 7200.0}
     assert course(never, now) == "It never started."
     assert formatting.format_deadline(never, now) == "deadline 02:00:00"
+
+
+class Asked(dict[str, Any]):
+    """A row of the server's answer: what was not asked for is not there, and looking for it is a mistake."""
+
+    def get(self, key: str, default: Any = None) -> Any:
+        return self[key]
+
+
+def test_the_queue_asks_for_all_that_its_columns_read() -> None:
+    now = datetime.fromtimestamp(7200.0, UTC)
+    job = JobStatusView(
+        number=7, name="bert", user="dana", state=JobState.WAITING, gpus=8, submitted=0.0,
+        request={}, predicted_start=7250.0, predicted_p50=7300.0, predicted_p90=7400.0, due=7280.0,
+        total_iterations=4, iterations=1,
+    )  # fmt: skip
+    held = replace(job, guarantee=Guarantee(finish_by=7290.0), due=None)
+    revoked = replace(job, guarantee=Guarantee(finish_by=None, revoked=7290.0))
+    rows = [
+        Asked({key: each[key] for key in jobs._SHOWN_KEYS})
+        for each in map(asdict, (job, held, revoked))
+    ]
+    finishes = [
+        line for line in table(rows, jobs._queue_heads(now, {})).splitlines() if "bert" in line
+    ]
+    assert "02:01:40-02:03:20, expected 20s too late" in finishes[0]
+    assert "guaranteed by 02:01:30, expected 10s too late" in finishes[1]
+    assert "guarantee of 02:01:30 revoked, expected 20s too late" in finishes[2]
+
+
+def test_gpus_of_a_node_that_takes_no_jobs_are_not_free() -> None:
+    assert [_format_free({"state": state, "free": 4}) for state in ("up", "draining", "down")] == [
+        "4",
+        "-",
+        "-",
+    ]
 
 
 def test_a_forecast_without_an_estimate_says_that_all_of_it_is_a_guess() -> None:

@@ -21,7 +21,10 @@ def test_a_description_says_nothing_of_what_there_is_not(volvelle: Volvelle) -> 
     Path("few.csv").write_text("submit_time,gpus,duration\n0,1,60\n10,1,30\n")
     said = volvelle("trace", "describe", "few.csv").out
     assert "2 jobs over 10s.\n" in said
-    assert "2 jobs of 1 GPU; try --cluster 2x1." in said
+    assert (
+        "2 jobs of 1 GPU; try --cluster 2x1 (for a load of 0.8, or less where all jobs run at once)."
+        in said
+    )
     assert not any(word in said for word in ("users", "pools", "elastic", "burstiness"))
 
 

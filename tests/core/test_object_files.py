@@ -443,10 +443,14 @@ def test_the_loop_is_interpreted_where_the_policys_kernel_would_be_compiled(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     kernel = policies.make("fcfs-pools").kernel(named=False)
+    assert kernel is not None
     monkeypatch.setattr(machine, "LOOP", (scaled, SIGNATURE))
     monkeypatch.setattr(machine, "kernels_of", lambda _, divisible: [(power, SIGNATURE)])
     address(scaled, SIGNATURE)
     assert machine_code_pays(LOADED_FROM)
     assert not machine_code_pays(LOADED_FROM, kernel)
+    assert machine_code_pays(COMPILED_FROM, kernel)
+    long = kernel._replace(compiled_from=COMPILED_FROM + 1)
+    assert [machine_code_pays(COMPILED_FROM + more, long) for more in (0, 1)] == [False, True]
     address(power, SIGNATURE)
     assert machine_code_pays(LOADED_FROM, kernel)

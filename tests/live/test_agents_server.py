@@ -102,7 +102,7 @@ def test_an_agent_with_another_folder_joins_an_idle_node(
         (
             "a wrong token",
             NODE,
-            "its key is not, or no longer, that of node 'gpu03'; an operator makes",
+            "its key is not, or no longer, that of node 'gpu03': another agent joined",
         ),
         ("the right token", Node("gpu04", 8, "a100"), "the cluster has no node 'gpu04'"),
         (

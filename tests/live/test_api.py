@@ -366,7 +366,9 @@ def test_a_policy_is_set_by_name_and_never_by_file(api: ApiFixture) -> None:
     assert root.put("/v1/policy", json={"policy": "las"}).json() == {
         "policy": "las", "admission": "accept-all",
     }  # fmt: skip
-    assert root.put("/v1/policy", json={"policy": "/tmp/x.py"}).status_code == 409
+    by_file = root.put("/v1/policy", json={"policy": "my.py:own"})
+    assert by_file.status_code == 409
+    assert "start it again with --policy my.py:own" in by_file.json()["hint"]
     refused = root.put("/v1/policy", json={"policy": "nonesuch"})
     assert (refused.status_code, refused.json()["hint"]) == (409, "see: volvelle list policies")
 

@@ -58,8 +58,9 @@ def test_a_policy_remembers_what_it_decided_before_where_only_its_words_have_cha
     assert guarantee is not None
     assert guarantee.reason
 
-    def in_other_words(*fields: Any, reason: str = "", **more: Any) -> Promise:
-        return Promise(*fields, reason=reason and "not yet", **more)
+    def in_other_words(*fields: Any, **more: Any) -> Promise:
+        made = Promise(*fields, **more)
+        return msgspec.structs.replace(made, reason=made.reason and "not yet")
 
     monkeypatch.setattr(cycle, "Promise", in_other_words)
     harness.crash(snapshot=False)

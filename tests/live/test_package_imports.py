@@ -38,7 +38,7 @@ ALLOWED: dict[str, set[str]] = {
     "http": {"config", *BELOW_HTTP, *SHARED},
     "config": {"nodes", "notifications", *SHARED},
     "serving": {"config", "http", *BELOW_HTTP, *SHARED},
-    "demo_jobs": {"http"},
+    "demo_jobs": {"control", "http"},
 }
 
 

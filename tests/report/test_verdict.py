@@ -128,11 +128,13 @@ def holds(sentence: Sentence, runs: dict[str, Outcomes]) -> None:
                 assert policies.make(known[0]).needs_durations
             assert preemptions == pytest.approx(runs[run].preemptions.mean())
             assert ("never preempts" in str(sentence)) == (preemptions == 0.0)
-        case Without(run, figure, baseline, before):
+        case Without(run, figure, baseline, before, durations):
             able = [n for n, outcomes in runs.items() if outcomes.preemptions.mean() <= 0.05]
             assert figure == pytest.approx(min(jct[name] for name in able))
             assert (figure, before) == pytest.approx((jct[run], jct[baseline]))
             assert figure < before
+            assert ("has to know" in str(sentence)) == (durations == "exact")
+            assert (durations == "exact") == policies.make(run).needs_durations
         case Loses(run, baseline, share, worst):
             added = runs[run].jct - runs[baseline].jct
             assert share == pytest.approx((added > 1e-9 * runs[baseline].jct).mean())

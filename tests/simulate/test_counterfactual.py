@@ -8,12 +8,14 @@ import pytest
 
 from volvelle.core.composition import WrittenComposition
 from volvelle.core.journal import read_journal
+from volvelle.core.paying import COMPILED_FROM
+from volvelle.core.scheduler import Scheduler
 from volvelle.metrics.outcomes import Outcomes
 from volvelle.metrics.recorder import outcomes_of
 from volvelle.model.cluster import parse_cluster
 from volvelle.model.problems import Problem
 from volvelle.simulate.counterfactual import counterfactual
-from volvelle.simulate.run import Setting, simulate
+from volvelle.simulate.run import Setting, _pays, simulate
 from volvelle.simulate.sources import generated
 
 
@@ -71,3 +73,14 @@ def test_a_span_without_jobs_and_one_without_time_are_refused(journal: Path) -> 
         counterfactual(journal, "srsf", "accept-all", -2.0, -1.0)
     with pytest.raises(Problem, match="no more time"):
         counterfactual(journal, "srsf", "accept-all", 0.0, np.inf, lambda: True)
+
+
+def test_machine_code_pays_for_few_jobs_where_an_admission_looks_ahead_for_each() -> None:
+    cluster = parse_cluster("8x8")
+    pays, there = {}, False
+    for admission in ("accept-all", "deadlines"):
+        composition = WrittenComposition("las", "consolidated", admission=admission)
+        scheduler = Scheduler(cluster, composition.build())
+        pays[admission] = _pays(400, Setting(cluster=cluster, composition=composition), scheduler)
+        there = scheduler.machine_code_pays(COMPILED_FROM)
+    assert pays == {"accept-all": False, "deadlines": there}

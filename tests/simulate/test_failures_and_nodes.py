@@ -152,6 +152,27 @@ def test_a_forecast_does_not_repeat_a_crash_that_has_been() -> None:
     assert foreseen == run.outcomes.finish.tolist() == [120.0]
 
 
+@pytest.mark.parametrize(("foreseen", "told"), [(True, 110.0), (False, 20.0)])
+def test_a_forecast_knows_of_a_node_that_goes_down_only_where_that_is_foreseen(
+    foreseen: bool, told: float
+) -> None:
+    job = linear_job(0, 0.0, 1.0, 20.0)
+    cluster = changing("1x1", (10.0, "node-0", DOWN), (90.0, "node-0", UP))
+    changes = tuple(msgspec.structs.replace(c, foreseen=foreseen) for c in cluster.changes)
+    seen: list[float] = []
+
+    def look(world: World) -> None:
+        if world.now == 0.0:
+            seen.append(Fork(world.scheduler).until().finish[0])
+
+    scenario = Scenario.of(
+        msgspec.structs.replace(cluster, changes=changes), [job], placement="consolidated"
+    )
+    run = happen(scenario, on_moment=look)
+    assert run.outcomes.finish.tolist() == [110.0], "it begins again when the node is back"
+    assert seen == [told]
+
+
 def test_a_run_in_which_nothing_more_can_happen_ends_though_nodes_go_on_failing() -> None:
     cluster = msgspec.structs.replace(
         parse_cluster("2x1"), failures=FailureProcess(mtbf_seconds=100.0, mttr_seconds=10.0)

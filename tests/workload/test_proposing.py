@@ -1,5 +1,6 @@
 """The cluster that is proposed for a trace, and what is said where types do not go together."""
 
+import re
 import shlex
 from pathlib import Path
 
@@ -127,3 +128,26 @@ def test_nodes_are_as_large_as_what_jobs_of_several_nodes_had_of_each(tmp_path: 
     [a100] = seen_types(read_trace(path))
     assert a100.most_on_node == 4.0
     assert proposed_cluster([a100]) == "--cluster 2x4:a100"
+
+
+@pytest.mark.parametrize(
+    ("types", "cluster", "said"),
+    [
+        (("A100-80GB", "H100"), "4x8:A100", "are A100 (did you mean 'A100-80GB'?)"),
+        (("V100-SXM2-32GB",), "1x8:v100", "are v100 (did you mean 'V100-SXM2-32GB'?)"),
+        (("H100",) + ("A100",) * 19, "4x8:A100", ""),  # a twentieth: rejected, and told so
+    ],
+)
+def test_types_of_gpus_that_the_cluster_lacks_are_asked_about(
+    types: tuple[str, ...], cluster: str, said: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "typed.csv"
+    rows = "".join(f"{at},4,60,{kind}\n" for at, kind in enumerate(types))
+    path.write_text("submit_time,gpus,duration,gpu_type\n" + rows)
+    experiment = Experiment(trace=path, cluster=cluster)
+    if not said:
+        assert experiment.sources(experiment.read_cluster())
+        return
+    with pytest.raises(Problem, match=re.escape(said)) as caught:
+        experiment.sources(experiment.read_cluster())
+    assert "--ignore-types" in str(caught.value) and types[0] in str(caught.value)

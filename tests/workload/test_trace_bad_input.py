@@ -227,6 +227,14 @@ def test_places_name_columns_as_the_file_does(tmp_path: Path) -> None:
         "unreadable gpus": ["jobs.csv line 2, column # of GPUs: 'lots'"],
         "started and ended at the same time": ["jobs.csv line 3, column Completed: '60'"],
     }
+    clock = "0,1,1970-01-01 08:00,1970-01-01 08:00\n"
+    dropped = report_of(read_trace(trace(tmp_path, rows + clock, header), columns=columns)).dropped
+    assert any("in the same minute; times with seconds" in reason for reason in dropped)
+    date = columns | {"duration": "Completed:min"}
+    with pytest.raises(
+        Problem, match=r"'Completed' holds dates.* no duration: say end_time=Completed"
+    ):
+        read_trace(trace(tmp_path, clock, header), columns=date)
     minutes = columns | {"end_time": "Completed:min"}
     wrong = trace(tmp_path, "0,1,60,soon\n0,1,0,9\n", header)
     [place] = report_of(read_trace(wrong, columns=minutes)).examples["unreadable end_time"]
@@ -352,3 +360,10 @@ def test_a_table_of_nodes_is_said_to_be_one_and_where_it_belongs(
     mend = f"beside the trace of the jobs: --cluster {path}"
     with pytest.raises(Problem, match=f"jobs.csv is a table of nodes, not of jobs.*{mend}"):
         read_trace(path)
+
+
+def test_jobs_cancelled_before_they_started_are_counted_as_such(tmp_path: Path) -> None:
+    header = "submit_time,gpus,start_time,end_time,state\n"
+    rows = "0,1,,60,CANCELLED\n0,1,10,60,CANCELLED\n0,1,,60,FAILED\n"
+    report = report_of(read_trace(trace(tmp_path, rows, header), strict=False))
+    assert report.dropped == {"cancelled before they started": 1, "missing start_time": 1}

@@ -10,7 +10,7 @@ from trace_samples import SAMPLES
 from volvelle.durations import parse_duration
 from volvelle.model.job import Recorded
 from volvelle.model.problems import Problem
-from volvelle.workload.readers.mapping import parse_map, profiles, read_profile
+from volvelle.workload.readers.mapping import TIMES, parse_map, profiles, read_profile
 from volvelle.workload.readers.own import COLUMNS
 from volvelle.workload.readers.suggesting import suggested, suggested_dates, suggested_names
 from volvelle.workload.reading import read_trace
@@ -663,3 +663,26 @@ def test_a_python_file_is_no_trace(tmp_path: Path) -> None:
     path.write_text("import csv, json\n")
     with pytest.raises(Problem, match=r"own\.py is a Python file.*If it has a policy: --policy"):
         read_trace(path)
+
+
+def test_local_times_are_read_in_their_zone_also_while_clocks_go_back(tmp_path: Path) -> None:
+    path = tmp_path / "local.csv"
+    path.write_text(
+        "Asked (local),n,From,To\n2026-11-01 01:40,1,2026-11-01 01:45,2026-11-01 01:20\n"
+        "2026-11-01 01:40,1,2026-11-01 03:00,2026-11-01 03:10\n"
+    )
+    columns = {"submit_time": "Asked (local)", "gpus": "n", "start_time": "From", "end_time": "To"}
+    report = read_trace(path, columns=columns).report
+    assert report is not None and report.kept == 1
+    assert any("clocks set back?" in reason for reason in report.dropped)
+    assert any("are read as UTC" in reason for reason in report.assumed)
+    zoned = columns | {ours: f"{columns[ours]}:America/New_York" for ours in TIMES}
+    job, _ = (workload := read_trace(path, columns=zoned)).jobs
+    assert job.truth.work == 35 * 60.0
+    assert workload.report is not None and not workload.report.assumed
+    dotted = path.read_text().replace("2026-11-01", "01.11.2026")
+    path.write_text(dotted)
+    again, _ = read_trace(path, columns=zoned, dates="%d.%m.%Y %H:%M").jobs
+    assert again == job
+    with pytest.raises(Problem, match=r"unknown unit 'America/Nowhere'.* or a time zone"):
+        read_trace(path, columns=columns | {"submit_time": "Asked (local):America/Nowhere"})

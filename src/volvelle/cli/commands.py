@@ -1,15 +1,18 @@
 """Which commands there are, each imported when it is wanted: ``volvelle queue`` is asked often."""
 
 import inspect
+import re
 from collections.abc import Iterator, Mapping, MutableMapping
 from functools import cached_property
 from importlib import import_module
+from itertools import pairwise
 from typing import Any
 
 import typer
 from typer.core import TyperCommand, TyperGroup
 
 from volvelle.cli.options import AnyCommand, complete
+from volvelle.model.problems import Problem
 
 _MODULES: dict[str, str] = {
     "simulate": "simulate:simulate",
@@ -79,6 +82,8 @@ _CALLED_ELSEWHERE: Mapping[str, str] = {
 }
 """Names that people bring, and the command to look at."""
 
+_OWN = re.compile(r"(.+\.py)(:\w+)?")
+
 _SETTINGS: Mapping[str, dict[str, Any]] = {"submit": {"allow_interspersed_args": False}}
 
 
@@ -143,9 +148,18 @@ class _Lazy(TyperCommand):
             raise AttributeError(name)
         return self.made.params
 
-    def make_context(self, *given: Any, **more: Any) -> Any:
-        """The context in which the command runs."""
-        return self.made.make_context(*given, **more)
+    def make_context(self, info_name: str | None, args: list[str], *given: Any, **more: Any) -> Any:
+        """The context in which the command runs; a policy's file among the traces is told its option."""
+        if any(one.name == "policies" for one in self.params):
+            for before, word in pairwise(["", *args]):
+                own = _OWN.fullmatch(word)
+                if own and not before.startswith("-"):
+                    raise Problem(
+                        f"{word} is no trace",
+                        mend=f"a policy of your own is --policy {own[1]}{own[2] or ':NAME'}",
+                        usage=True,
+                    )
+        return self.made.make_context(info_name, args, *given, **more)
 
 
 def _brought() -> dict[str, str]:

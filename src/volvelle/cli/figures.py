@@ -84,7 +84,7 @@ def description_facts(
         )
         lines.append(f"Load {d.load:.2f} of {d.cluster_gpus:,} GPUs{day}.")
     if types:
-        lines.append(_cluster_seen(types))
+        lines.append(_cluster_seen(types, workload))
     if report and report.columns:
         lines.append(_as_read(workload.jobs[0]))
     return lines
@@ -107,11 +107,11 @@ def _as_read(job: "Job") -> str:
     return f"As read, the first: {said}; {waited}took {format_duration(took)}."
 
 
-def _cluster_seen(types: "Sequence[SeenType]") -> str:
-    """Types and widths of jobs, and a cluster that would do."""
+def _cluster_seen(types: "Sequence[SeenType]", workload: "Workload") -> str:
+    """Types and widths of jobs, a cluster that would do, and how many GPUs it has by which account."""
     from volvelle.cli.formatting import counted
     from volvelle.report.table import format_number
-    from volvelle.workload.proposing import proposed_cluster
+    from volvelle.workload.proposing import TYPICAL_LOAD, most_recorded_gpus, proposed_cluster
 
     seen = []
     for one in types[:_MOST_TYPES]:
@@ -124,7 +124,16 @@ def _cluster_seen(types: "Sequence[SeenType]") -> str:
     if len(types) > _MOST_TYPES:
         seen.append(f"{format_number(len(types) - _MOST_TYPES)} types more")
     line = proposed_cluster(types)
-    return f"{', '.join(seen)}" + (f"; try {line}" if line else "") + "."
+    if not line:
+        return f"{', '.join(seen)}."
+    if any(job.recorded is None for job in workload.jobs):
+        made = f"for a load of {TYPICAL_LOAD:g}, or less where all jobs run at once"
+    else:
+        several = len(types) > 1
+        made = f"the most GPUs{' of each type' * several} held at once, as recorded"
+        if several:
+            made += f"; {format_number(most_recorded_gpus(workload.jobs))} of all types together"
+    return f"{', '.join(seen)}; try {line} ({made})."
 
 
 def quantiles(description: "Description") -> "Table":

@@ -30,7 +30,7 @@ _KEYS = (
 _SHOWN_KEYS = (
     "number", "name", "user", "state", "gpus", "started", "ended", "predicted_start", "predicted_p50",
     "predicted_p90", "guessed", "iterations", "total_iterations", "array_index", "reason", "guarantee",
-    "attached",
+    "due", "attached",
 )  # fmt: skip
 """Read of each job for the table: a queue has thousands."""
 

@@ -6,7 +6,7 @@ import typer
 
 from volvelle.cli import options
 from volvelle.cli.options import Form
-from volvelle.cli.rows import Head, show_rows, warn
+from volvelle.cli.rows import Head, Row, show_rows, warn
 
 app = typer.Typer(invoke_without_command=True)
 
@@ -29,7 +29,7 @@ def nodes(context: typer.Context, output: options.Output = Form.TABLE) -> None:
         Head("node", lambda node: node["name"]),
         Head("state", lambda node: ", ".join(filter(None, (node["state"], node.get("away"))))),
         Head("GPUs", lambda node: str(node["gpus"]), right=True),
-        Head("free", lambda node: str(node["free"]), right=True),
+        Head("free", _format_free, right=True),
         Head("type", lambda node: node["gpu_type"] or "-"),
         Head("labels", lambda node: ",".join(node["labels"]) or "-"),
         Head("jobs", lambda node: " ".join(map(str, node["jobs"]))),
@@ -49,6 +49,11 @@ def drain(names: Names) -> None:
 def resume(names: Names) -> None:
     """Let drained nodes take jobs again (operators)."""
     _change_each(names, "resume", "takes jobs")
+
+
+def _format_free(node: Row) -> str:
+    """GPUs that jobs could be given: none of a node that takes no jobs."""
+    return "-" if node["state"] in ("down", "draining") else str(node["free"])
 
 
 def _change_each(names: list[str], action: str, done: str) -> None:

@@ -213,7 +213,8 @@ def _learns(ahead: SchedulerState, *, come: bool) -> bool:
 def _planned_changes(cluster: Cluster) -> Iterator[NodeChanged]:
     nodes = {node.name: node for node in cluster.nodes}
     for change in cluster.changes:
-        yield NodeChanged(change.time, change.node, change.state, nodes[change.node])
+        if change.foreseen:
+            yield NodeChanged(change.time, change.node, change.state, nodes[change.node])
 
 
 class _Table:

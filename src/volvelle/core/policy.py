@@ -93,6 +93,8 @@ class Kernel(NamedTuple):
     and its own columns, in place of `Policy.learn`, which does it where this returns False.
     serves_all: whether it gives all gangs what they request where that is there, of one GPU type and without
     pools, and neither remembers anything nor names a time then. It is not called there, unless several wait.
+    compiled_from: jobs from which on a first run is no longer with it compiled than without, where these are
+    more than for most (`volvelle.core.paying`).
     """
 
     decide: Callable[[Any, ClusterNow, Any, Any], float]
@@ -104,6 +106,7 @@ class Kernel(NamedTuple):
     learn: Callable[[Any, float, float, Any], bool] | None = None
     names_nodes: bool = False
     serves_all: bool = False
+    compiled_from: int = 0
 
 
 @kernel

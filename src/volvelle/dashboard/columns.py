@@ -34,6 +34,7 @@ JOB_TABLE = (
     JobColumn("reason_free"),
     JobColumn("first_p50", moment=True),
     JobColumn("guaranteed", moment=True),
+    JobColumn("revoked", moment=True),
     JobColumn("due", moment=True),
     JobColumn("attempt", title="Attempt"),
     JobColumn("preemptions", title="Preempted"),

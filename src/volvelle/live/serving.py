@@ -140,7 +140,7 @@ def run_server(
             if failure := controller.health.failure:
                 back = "put the store or a backup back, " if store.loss else ""
                 mend = f"jobs run on; {back}start volvelle serve again, and it takes them over"
-                raise Problem(failure, mend=mend)
+                raise Problem(failure.removesuffix("."), mend=mend)
         finally:
             folder.remove_address()
             controller.stop()

@@ -84,12 +84,16 @@ class NodeState(StrEnum):
     """Planned only: its jobs are queued again from where they are, and it is down."""
 
 
-class NodeChange(msgspec.Struct, frozen=True):
-    """At ``time`` seconds, ``node`` becomes ``state``; a node whose first change is to up joins then."""
+class NodeChange(msgspec.Struct, frozen=True, omit_defaults=True):
+    """At ``time`` seconds, ``node`` becomes ``state``; a node whose first change is to up joins then.
+
+    foreseen: whether a scheduler that looks ahead knows of it before it comes, as of planned maintenance.
+    """
 
     time: float
     node: str
     state: NodeState
+    foreseen: bool = True
 
 
 class FailureProcess(msgspec.Struct, frozen=True, omit_defaults=True):

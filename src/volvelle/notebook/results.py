@@ -14,7 +14,7 @@ import numpy as np
 from volvelle.metrics import per_job, series
 from volvelle.metrics.catalogue import read_objective
 from volvelle.metrics.jobs_table import jobs_table
-from volvelle.metrics.outcomes import Outcomes
+from volvelle.metrics.outcomes import RECORDED, Outcomes
 from volvelle.metrics.summary import Summary, figure, summarise
 from volvelle.model.overheads import Overheads
 from volvelle.model.problems import Problem, nearest
@@ -221,11 +221,12 @@ class Comparison(Columnar):
         columns: measures as in ``jct:p99``. The path of the page is returned. Raises `Problem`.
         """
         workloads = {str(record.workload.get("name")) for record in self.records.values()}
+        runs = f"{len(self) - (RECORDED in self)} runs" + " and the record" * (RECORDED in self)
         with whole_report(Path(directory)):
             return write_compare_report(
                 self.outcomes,
                 Path(directory),
-                title=f"{len(self)} runs on {', '.join(sorted(workloads))}",
+                title=f"{runs} on {', '.join(sorted(workloads))}",
                 facts=facts_of(self.records.values()),
                 columns=columns or self.metrics,
                 grid=self.grid,

@@ -181,12 +181,14 @@ class Without(NamedTuple):
     figure: float
     baseline: str
     of_baseline: float
+    durations: Durations
 
     def __str__(self) -> str:
         less = change(self.figure, self.of_baseline)
+        known = "" if self.durations == "none" else f"; it {_KNOWS[self.durations]}"
         return (
             f"Without preempting, {self.run} is best for the mean completion time: "
-            f"{format_cell(self.figure, 's')}, {less} than {under(self.baseline)}."
+            f"{format_cell(self.figure, 's')}, {less} than {under(self.baseline)}{known}."
         )
 
 
@@ -298,10 +300,11 @@ class PartOfTheLoad(NamedTuple):
     def __str__(self) -> str:
         share = format_cell(100.0 * self.beside_idle / self.waited, "%")
         return (
-            f"The trace seems to hold a part of the load: for {share} of the "
-            f"{format_cell(self.waited, 's')} in which jobs waited, any of them would have fitted into half "
-            f"of the GPUs that stood idle. Its jobs held at most {self.peak:,.0f} of {self.gpus:,.0f} GPUs "
-            "at once; a cluster of that size meets the load that it shows. Its record is no baseline."
+            "In the trace's own record jobs waited although enough GPUs were idle: in "
+            f"{share} of the {format_cell(self.waited, 's')} with jobs waiting, half of the idle GPUs would "
+            "have been enough for any of these jobs. So the trace probably lacks some of the cluster's jobs, "
+            "and its record is no baseline. The jobs in it held at most "
+            f"{self.peak:,.0f} of {self.gpus:,.0f} GPUs at once: simulate a cluster of that size."
         )
 
 

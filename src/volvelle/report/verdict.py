@@ -113,7 +113,7 @@ def _without_preempting(judged: Sequence[Composition], baseline: Composition) ->
     best = min(those, key=lambda one: one.figure("jct:mean"))
     figure, before = best.figure("jct:mean"), baseline.figure("jct:mean")
     if figure < before and not same(figure, before):
-        yield Without(best.label, figure, baseline.label, before)
+        yield Without(best.label, figure, baseline.label, before, best.durations)
 
 
 def _loses(run: Composition, baseline: Composition) -> Loses:

@@ -22,7 +22,7 @@ from volvelle.core.fronts import resolved, seen_from
 from volvelle.metrics.outcomes import RECORDED
 from volvelle.model.cluster import Cluster, cluster_from, parse_cluster
 from volvelle.model.power import Power, read_power
-from volvelle.model.problems import Problem, together
+from volvelle.model.problems import Problem, nearest, together
 from volvelle.model.toml import read_toml
 from volvelle.model.validation import describe_validation
 from volvelle.simulate.experiment_file import SINGULAR, ExperimentFile
@@ -42,6 +42,8 @@ from volvelle.workload.proposing import proposed_cluster, seen_types
 from volvelle.workload.readers.mapping import parse_map
 from volvelle.workload.workload import Workload
 
+_FEW = 0.1
+"""The share of a trace's jobs whose GPU types a cluster with types may lack: they are told as rejected."""
 _WORKLOADS = ("trace", "from_journal", "generate")
 PLACED_ANYWAY = "consolidated"
 """The placement where one is needed and none is chosen."""
@@ -307,16 +309,19 @@ class Experiment(ExperimentFile):
 
 
 def _check_types(workload: Workload, cluster: Cluster) -> None:
-    """Raise `Problem` where jobs name GPU types and the cluster's GPUs have none."""
-    typed = sum(bool(spec.gpu_types) for spec in workload.specs)
-    if not typed or any(cluster.gpu_types):
+    """Raise `Problem` where jobs name GPU types that the cluster lacks, where it has types many of them."""
+    have = frozenset(filter(None, cluster.gpu_types))
+    wanted = [spec.gpu_types for spec in workload.specs if have.isdisjoint(spec.gpu_types)]
+    lacking = sorted({kind for types in wanted for kind in types})
+    lost = sum(map(bool, wanted))
+    if lost <= (_FEW * len(workload) if have else 0):
         return
-    types = seen_types(workload)
-    line = proposed_cluster(types, cluster)
-    named = sorted({one.gpu_type for one in types if one.gpu_type})
-    shown = ", ".join(named[:6]) + (" ..." if len(named) > 6 else "")
+    line = proposed_cluster(seen_types(workload), cluster)
+    shown = ", ".join(lacking[:6]) + (" ..." if len(lacking) > 6 else "")
+    near = next(filter(None, (nearest(kind, lacking) for kind in sorted(have))), "")
+    theirs = f"are {', '.join(sorted(have))}{near}" if have else "have no type"
     raise Problem(
-        f"{typed:,} of {len(workload):,} jobs name GPU types ({shown}), and the cluster's GPUs have no type: "
+        f"{lost:,} of {len(workload):,} jobs name GPU types ({shown}), and the cluster's GPUs {theirs}: "
         "none of these could run",
         mend=f"say {line}, or --ignore-types" if line else "say --ignore-types",
         options="--ignore-types",

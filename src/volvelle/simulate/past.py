@@ -70,12 +70,14 @@ def _at_the_end(cluster: Cluster) -> Cluster:
 
 
 def with_changes(cluster: Cluster, happened: list[NodeChanged], start: float) -> Cluster:
-    """``cluster`` on which ``happened`` is planned, ``start`` being its time 0."""
+    """``cluster`` on which ``happened`` comes as it came, unforeseen, ``start`` being its time 0."""
     known = {node.name for node in cluster.nodes}
     joined = {e.name: e.node for e in happened if e.node is not None and e.name not in known}
     return msgspec.structs.replace(
         cluster,
         nodes=(*cluster.nodes, *joined.values()),
-        changes=tuple(NodeChange(max(e.time - start, 0.0), e.name, e.state) for e in happened),
+        changes=tuple(
+            NodeChange(max(e.time - start, 0.0), e.name, e.state, foreseen=False) for e in happened
+        ),
         failures=None,
     )

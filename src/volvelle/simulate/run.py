@@ -38,6 +38,9 @@ from volvelle.workload.workload import Workload
 _PREDICTED = 13
 """The cost of a job and its prediction over that of the job: 0.4 s instead of 0.03 s for 600 jobs."""
 
+_JUDGED = 26
+"""The same where an admission looks ahead for each job: such looks of 385 jobs cost as much as compiling."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Setting:
@@ -257,7 +260,9 @@ def _run(
 
 def _pays(jobs: int, setting: Setting, scheduler: Scheduler) -> bool:
     """Whether machine code is worth what loading it takes."""
-    return scheduler.machine_code_pays(jobs * _PREDICTED if setting.predict else jobs)
+    looks_ahead = scheduler.composition.admission.limit(0.0) is None
+    each = _JUDGED if looks_ahead else _PREDICTED if setting.predict else 1
+    return scheduler.machine_code_pays(jobs * each)
 
 
 class _EachPause:

@@ -59,7 +59,11 @@ def test_the_controller_goes_on_exactly_where_the_kernel_has_decided(
     monkeypatch.setattr(Slurm, "allocate", noted)
     run = happen(scenario, on_moment=ask_python, compiled=True)
     assert len(asked) > 10
-    assert run.journal_bytes == happen(scenario).journal_bytes
+    monkeypatch.undo()
+    by_python = happen(scenario)
+    assert run.journal_bytes == by_python.journal_bytes
+    policy = by_python.scheduler.composition.policy
+    assert policy.kernel(named=True) is None, "it is not compiled where it would only yield"
 
 
 def test_the_kernel_names_the_nodes_that_the_controller_does_interpreted_too(

@@ -194,6 +194,20 @@ def test_the_default_period_follows_what_arrives_and_misses_less_than_srsf() -> 
     assert finish["chronus"][10] <= 27600.0 < finish["srsf"][10]
 
 
+@pytest.mark.parametrize("hopeless", [0, 5])
+def test_a_job_without_a_guarantee_that_has_to_run_now_goes_first(hopeless: int) -> None:
+    """However many steps it has that it cannot reach."""
+    small = [due(linear_job(n, 600.0 * n, 1.0, 500.0), (1e5, 10.0)) for n in range(10)]
+    steps = [(float(step), 100.0 - step) for step in range(1, 1 + hopeless)]
+    large = due(linear_job(10, 18000.0, 1.0, 9000.0), *steps, (9050.0, 10.0))
+    more = [linear_job(n, 18000.0 + n, 1.0, 300.0) for n in range(11, 15)]
+    scenario = Scenario.of(parse_cluster("1x1"), [*small, large, *more])
+    run = happen(scenario.under("chronus:period=86400"))
+    first = next(one for _, one in promises(run) if one.number == 10)
+    assert first.finish_by is None
+    assert run.outcomes.finish[10] == 27000.0
+
+
 def test_a_job_larger_than_all_that_a_period_serves_hears_so() -> None:
     large = due(linear_job(0, 0.0, 4.0, 14400.0), (28800.0, 10.0))
     told = {

@@ -44,7 +44,7 @@ export function history(root, { session, go }) {
       { name: "ended", time: true, title: "Ended", value: (job) => job.ended, text: (job) => moment(job.ended) },
       { name: "took", title: "Took", value: (job) => (job.ended ? job.ended - job.submitted : null), text: (job) => duration(job.ended ? job.ended - job.submitted : null), number: true },
       { name: "told", optional: true, title: "Told", value: told, text: (job) => duration(told(job)), number: true },
-      { name: "kept", title: "Kept or missed", value: lateFor, text: keptText, wide: true, line: true, optional: true, late: (job) => /broken|missed/.test(keptText(job)) },
+      { name: "kept", title: "Kept or missed", value: lateFor, text: keptText, wide: true, line: true, plain: true, optional: true, late: (job) => /broken|missed/.test(keptText(job)) },
       { name: "preemptions", title: "Preempted", value: (job) => job.preemptions, number: true },
       ...(session.metrics ?? []).map(measured),
       { name: "reason", title: "Reason", value: reasonOf, wide: true, line: true, optional: true },

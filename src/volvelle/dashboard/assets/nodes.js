@@ -6,11 +6,14 @@ import { post } from "./api.js";
 import { gpuMap } from "./gpus.js";
 import { Table } from "./table.js";
 
+// States in which a node takes no jobs: its GPUs are not free for any.
+const OUT = new Set(["down", "draining"]);
+
 const columns = (unit) => [
   { name: "name", title: capital(unit), value: (node) => node.name, plain: true },
   { name: "gpu_type", title: "Type", value: (node) => node.gpu_type || "GPU" },
   { name: "gpus", title: "GPUs", value: (node) => node.gpus, number: true },
-  { name: "free", title: "Free", value: (node) => node.free, number: true },
+  { name: "free", title: "Free", value: (node) => (OUT.has(node.state) ? null : node.free), number: true },
   { name: "state", title: "State", value: (node) => node.state, state: true, plain: true },
   { name: "jobs", title: "Jobs", value: (node) => node.jobs.join(" "), draw: (node) => h("span", {}, node.jobs.flatMap((job) => [h("a", { href: `#/job/${job}`, tabIndex: -1 }, jobId(job)), " "])), wide: true, line: true },
 ];

@@ -52,7 +52,7 @@ const columns = [
   { name: "plan", title: "Plan", text: (job) => planKey(job, axis), draw: (job) => planBar(job, axis), head: () => axisHead(axis), line: true, plain: true },
   { name: "start", time: true, title: "Start", value: (job) => job.started ?? job.predicted_start, text: startOf, number: true },
   { name: "progress", title: "Done", value: (job) => progressOf(job)?.share ?? null, text: progressText, number: true },
-  { name: "p50", time: true, title: "Finish P50–P90", value: (job) => job.predicted_p50, text: finishText, line: true, number: true, late: atRisk, quiet: (job) => Boolean(job.guessed) },
+  { name: "p50", time: true, title: "Finish P50–P90", value: (job) => job.predicted_p50, text: (job) => finishText(job) + (job.revoked ? `, guarantee of ${moment(job.revoked)} revoked` : ""), line: true, number: true, late: atRisk, quiet: (job) => Boolean(job.guessed) },
   { name: "p90", time: true, title: "P90", value: (job) => job.predicted_p90, text: (job) => moment(job.predicted_p90) },
   { name: "guaranteed", time: true, title: "Guaranteed", value: (job) => job.guaranteed, text: (job) => moment(job.guaranteed) },
   { name: "due", time: true, title: "Deadline", value: (job) => job.due, text: (job) => moment(job.due) },

@@ -23,7 +23,7 @@ export function shares(root, { cluster, go }) {
       { name: "running", title: "Jobs running", value: (row) => row.running_jobs, number: true },
       { name: "wanted", title: "GPUs waited for", value: (row) => row.waiting_gpus, text: (row) => number(row.waiting_gpus), number: true },
       { name: "waiting", title: "Jobs waiting", value: (row) => row.waiting_jobs, number: true },
-      { name: "used", line: true, title: "GPU-hours in a day", value: (row) => hours(row.gpu_seconds), text: (row) => (row.gpu_seconds === null ? "" : number(Math.round(hours(row.gpu_seconds) * 10) / 10)), number: true },
+      { name: "used", title: "GPU-h in a day", value: (row) => hours(row.gpu_seconds), text: (row) => (row.gpu_seconds === null ? "" : number(Math.round(hours(row.gpu_seconds) * 10) / 10)), number: true },
     ],
   });
   const pools = new Table({

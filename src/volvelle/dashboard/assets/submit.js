@@ -14,13 +14,13 @@ export function submit(root, { go }) {
 export const field = (title, input) => h("label", { class: "field" }, title, input);
 
 // A form that asks and shows the answer; the fields are read anew each time.
-export function form(title, fields, ask, action = "Ask") {
+export function form(title, fields, ask, action = "Ask", busy = "Working it out …") {
   const answer = h("div", { class: "answer", "aria-live": "polite" });
   const button = h("button", { type: "submit", class: "main" }, action);
   const onsubmit = async (event) => {
     event.preventDefault();
     button.disabled = true;
-    answer.replaceChildren(h("p", { class: "note" }, "Working it out …"));
+    answer.replaceChildren(h("p", { class: "note" }, busy));
     try {
       answer.replaceChildren(...(await ask()));
     } catch (error) {

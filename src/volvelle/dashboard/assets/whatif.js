@@ -84,7 +84,7 @@ function pastForm(cluster) {
   return form("Yesterday, under another policy", fields, async () => {
     const question = { since: secondsOf(since), until: secondsOf(until), policy: policy.value, admission: admission.value };
     return hadOtherwise(await post("/v1/forecast/past", question), question);
-  });
+  }, "Ask", "Every job of the span is simulated twice, as it was and otherwise: some seconds, longer where jobs are guaranteed …");
 }
 
 function hadOtherwise(found, question) {

@@ -6,6 +6,7 @@ Source: Kueue's scheduler.go. Numbers in the text of `Cycle.run` are those of it
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum, auto
+from typing import Any
 
 from volvelle.incumbents.kueue.amounts import Amounts, FlavorResource, added, is_gpu
 from volvelle.incumbents.kueue.fair_sharing import (
@@ -94,6 +95,8 @@ class Cycle:
     """The kinds of nodes on which a workload may run, as bits."""
     _counted: list[tuple[Node, Amounts, Mapping[str, int]]] = field(default_factory=list)
     """Usage of heads that were served, for the heads behind them."""
+    _simulated: dict[tuple[Any, ...], list[Victim]] = field(default_factory=dict)
+    """The victims of the workload that is being assigned, by what it would use and needs."""
     _assigner: Assigner = field(init=False)
 
     def __post_init__(self) -> None:
@@ -145,15 +148,19 @@ class Cycle:
         queue = self.ledger.queues[workload.queue]
         places = self.ledger.places
 
-        def fits() -> bool:
-            return places is None or self._located(places, workload, assignment) is not None
+        if places is None:
+            return self.simulated(queue, workload, assignment.requests, assignment.needed)
 
-        return self.simulated(queue, workload, assignment.requests, assignment.needed, fits)
+        def fits() -> bool:
+            return self._located(places, workload, assignment) is not None
+
+        return self._preempted(queue, workload, assignment.requests, assignment.needed, fits)
 
     def _assign(
         self, workload: Pending, counts: Sequence[int], only: Mapping[str, frozenset[str]] | None
     ) -> Assignment:
         """The flavours of a workload, and its nodes where flavours have a topology."""
+        self._simulated.clear()
         found = self._assigner.assign(workload, counts, only)
         places = self.ledger.places
         if places is None or found.mode is Mode.NO_FIT:
@@ -186,14 +193,22 @@ class Cycle:
         return found
 
     def simulated(
+        self, queue: Node, workload: Pending, usage: Amounts, needed: frozenset[FlavorResource]
+    ) -> list[Victim]:
+        """The victims for so much, wherever pods find places; ``needed``: what there is too little of."""
+        key = (needed, *usage.items())
+        if key not in self._simulated:
+            self._simulated[key] = self._preempted(queue, workload, usage, needed, lambda: True)
+        return self._simulated[key]
+
+    def _preempted(
         self,
         queue: Node,
         workload: Pending,
         usage: Amounts,
         needed: frozenset[FlavorResource],
-        places: Callable[[], bool] = lambda: True,
+        places: Callable[[], bool],
     ) -> list[Victim]:
-        """The victims for so much, where ``needed`` is what there is too little of."""
         preemptor = Preemptor(queue, workload.priority, workload.queued, usage, needed, places)
         if self.configuration.fair:
             return fair_victims(self.ledger, preemptor, self.configuration.strategies)

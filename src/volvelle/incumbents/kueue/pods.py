@@ -1,6 +1,7 @@
 """Workloads as Kueue's API has them: pod sets with their pods, the quota that they hold, their conditions."""
 
 from collections.abc import Iterator
+from functools import cached_property
 
 from msgspec import field
 
@@ -60,7 +61,7 @@ class Affinity(Piece, frozen=True):
     node_affinity: NodeAffinity = NodeAffinity()
 
 
-class PodSpec(Piece, frozen=True):
+class PodSpec(Piece, frozen=True, dict=True):
     """The pod that a pod set repeats."""
 
     containers: list[Container] = []
@@ -70,7 +71,7 @@ class PodSpec(Piece, frozen=True):
     affinity: Affinity = Affinity()
     tolerations: list[Toleration] = []
 
-    @property
+    @cached_property
     def requests(self) -> dict[str, int]:
         """The resources of one pod: its containers together, or its greediest initialisation."""
         sidecars: dict[str, int] = {}

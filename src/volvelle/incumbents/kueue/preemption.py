@@ -74,20 +74,20 @@ def minimal(
     taken: list[Victim] = []
     fits = False
     for victim in candidates:
-        ledger.remove(victim.holder)
+        ledger.count(victim.holder, -1)
         taken.append(victim)
         if fits := preemptor.fits(borrowing=borrowing):
             break
     if fits:
         for at in range(len(taken) - 2, -1, -1):
-            ledger.add(taken[at].holder)
+            ledger.count(taken[at].holder)
             if preemptor.fits(borrowing=borrowing):
                 taken[at] = taken[-1]
                 taken.pop()
             else:
-                ledger.remove(taken[at].holder)
+                ledger.count(taken[at].holder, -1)
     for victim in taken:
-        ledger.add(victim.holder)
+        ledger.count(victim.holder)
     return taken if fits else []
 
 
@@ -99,11 +99,31 @@ class _Candidate(NamedTuple):
     not_borrowing: bool
     """Whether it may be evicted only by a workload that borrows nothing."""
 
+    def may_go(self, borrowing: bool) -> bool:
+        """Whether a workload may evict it that borrows, or one that borrows nothing."""
+        return not (borrowing and self.not_borrowing)
+
 
 def classical_victims(ledger: Ledger, preemptor: Preemptor) -> list[Victim]:
     """The victims of a workload without fair sharing."""
+    queue, forbidden = preemptor.queue, not preemptor.policy.borrowing
     own = _own_candidates(ledger, preemptor)
-    reclaimed, others = _cohort_candidates(ledger, preemptor)
+    freed = _usage(own)
+    within = not any(queue.borrows(of, n - freed.get(of, 0)) for of, n in preemptor.usage.items())
+    reclaimed, others = _cohort_candidates(ledger, preemptor, to_borrow=not within)
+    attempts = [True]
+    if (reclaimed or others) and (
+        not forbidden or not any(queue.borrows(of, 1) for of in preemptor.needed)
+    ):
+        attempts = [False, True] if forbidden and not reclaimed else [True, False]
+    attempts = [
+        borrowing
+        for borrowing in attempts
+        if (borrowing or within)
+        and _may_fit(preemptor, [c for c in (*own, *reclaimed, *others) if c.may_go(borrowing)])
+    ]
+    if not attempts:
+        return []
     # The evicted ones of all three lists come first, each list in its order.
     lists = [
         sorted(some, key=lambda c: victim_order(c.holder, preemptor.queue.name))
@@ -116,17 +136,28 @@ def classical_victims(ledger: Ledger, preemptor: Preemptor) -> list[Victim]:
         for c in some
         if c.holder.evicted is evicted
     ]
-    queue, forbidden = preemptor.queue, not preemptor.policy.borrowing
-    under = all(not queue.borrows(of, 1) for of in preemptor.needed)
-    if not (reclaimed or others) or (forbidden and not under):
-        attempts = [True]
-    else:
-        attempts = [False, True] if forbidden and not reclaimed else [True, False]
     for borrowing in attempts:
         valid = _valid(ledger, preemptor, candidates, borrowing)
         if victims := minimal(ledger, preemptor, valid, borrowing=borrowing):
             return victims
     return []
+
+
+def _usage(candidates: Iterable[_Candidate]) -> Amounts:
+    """The usage of all candidates together."""
+    total: Amounts = {}
+    for one in candidates:
+        for of, amount in one.holder.usage.items():
+            total[of] = total.get(of, 0) + amount
+    return total
+
+
+def _may_fit(preemptor: Preemptor, candidates: list[_Candidate]) -> bool:
+    """Whether it might fit if all of the candidates were gone: each frees at most what it uses."""
+    freed, available = _usage(candidates), preemptor.queue.available
+    return bool(candidates) and all(
+        n <= max(0, available(of) + freed.get(of, 0)) for of, n in preemptor.usage.items()
+    )
 
 
 def _own_candidates(ledger: Ledger, preemptor: Preemptor) -> list[_Candidate]:
@@ -139,11 +170,12 @@ def _own_candidates(ledger: Ledger, preemptor: Preemptor) -> list[_Candidate]:
 
 
 def _cohort_candidates(
-    ledger: Ledger, preemptor: Preemptor
+    ledger: Ledger, preemptor: Preemptor, *, to_borrow: bool
 ) -> tuple[list[_Candidate], list[_Candidate]]:
     """Candidates over whose cohorts the workload's quota takes precedence, and all others.
 
-    It takes precedence in cohorts above one in which the workload would fit by quota.
+    It takes precedence in cohorts above one in which the workload would fit by quota. to_borrow: the
+    workload borrows whoever goes, so that candidates are left out that may not be evicted for one that does.
     """
     reclaimed: list[_Candidate] = []
     others: list[_Candidate] = []
@@ -152,14 +184,14 @@ def _cohort_candidates(
     precedes, left = _fits_in_quota(preemptor.queue, preemptor.usage)
     below: Node = preemptor.queue
     for cohort in preemptor.queue.path:
-        found = [
-            _candidate(preemptor, one, cohort, precedes)
-            for queue in _borrowing_queues(cohort, below, preemptor.needed)
-            for one in ledger.holders[queue.name].values()
-            if one.uses(preemptor.needed)
-            and preemptor.may_preempt(one, preemptor.policy.reclaim_within_cohort)
-        ]
-        (reclaimed if precedes else others).extend(found)
+        if precedes or preemptor.policy.borrowing or not to_borrow:
+            (reclaimed if precedes else others).extend(
+                _candidate(preemptor, one, cohort, precedes)
+                for queue in _borrowing_queues(cohort, below, preemptor.needed)
+                for one in ledger.holders[queue.name].values()
+                if one.uses(preemptor.needed)
+                and preemptor.may_preempt(one, preemptor.policy.reclaim_within_cohort)
+            )
         fits, left = _fits_in_quota(cohort, left)
         precedes, below = precedes or fits, cohort
     return reclaimed, others
@@ -202,7 +234,7 @@ def _valid(
     for one in candidates:
         if one.ancestor is not None:
             queue = ledger.queues[one.holder.queue]
-            if (borrowing and one.not_borrowing) or not queue.borrows_any(preemptor.needed):
+            if not one.may_go(borrowing) or not queue.borrows_any(preemptor.needed):
                 continue
             between = []
             for node in queue.path:

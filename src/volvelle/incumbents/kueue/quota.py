@@ -51,6 +51,10 @@ class Node:
     queues: list["Node"] = field(default_factory=list)
     subtree: Amounts = field(default_factory=dict)
     """Its quota, and that which its children lend."""
+    kept: Amounts = field(default_factory=dict)
+    """The quota that it never lends, where it lends no more than so much."""
+    most: Amounts = field(default_factory=dict)
+    """The most that it could use if nothing else was used, as far as that was asked for."""
     usage: Amounts = field(default_factory=dict)
     """Usage that counts against the quota of its subtree."""
 
@@ -87,14 +91,11 @@ class Node:
 
     def local_quota(self, of: FlavorResource) -> int:
         """The quota that it never lends."""
-        quota = self.quotas.get(of)
-        if quota is None or quota.lending is None:
-            return 0
-        return max(0, self.subtree.get(of, 0) - quota.lending)
+        return self.kept.get(of, 0)
 
     def local_available(self, of: FlavorResource) -> int:
         """The unused part of its local quota."""
-        return max(0, self.local_quota(of) - self.usage.get(of, 0))
+        return max(0, self.kept.get(of, 0) - self.usage.get(of, 0))
 
     def available(self, of: FlavorResource) -> int:
         """Quota that is left to it, within borrowing limits; below 0 where more is used than there is."""
@@ -111,12 +112,15 @@ class Node:
 
     def potential(self, of: FlavorResource) -> int:
         """The most that it could use if nothing else was used."""
-        if self.parent is None:
-            return self.subtree.get(of, 0)
-        most = self.local_quota(of) + self.parent.potential(of)
-        quota = self.quotas.get(of)
-        if quota is not None and quota.borrowing is not None:
-            most = min(self.subtree.get(of, 0) + quota.borrowing, most)
+        if of in self.most:
+            return self.most[of]
+        most = self.subtree.get(of, 0)
+        if self.parent is not None:
+            most = self.local_quota(of) + self.parent.potential(of)
+            quota = self.quotas.get(of)
+            if quota is not None and quota.borrowing is not None:
+                most = min(self.subtree.get(of, 0) + quota.borrowing, most)
+        self.most[of] = most
         return most
 
     def borrows(self, of: FlavorResource, more: int = 0) -> bool:
@@ -219,9 +223,9 @@ class Holder:
     nodes: dict[str, int] = field(default_factory=dict)
     """GPUs in thousandths by node, where its flavour has a topology."""
 
-    def uses(self, needed: Iterable[FlavorResource]) -> bool:
+    def uses(self, needed: frozenset[FlavorResource]) -> bool:
         """Whether it holds one of these."""
-        return any(of in self.usage for of in needed)
+        return not needed.isdisjoint(self.usage)
 
 
 class Ledger:
@@ -274,20 +278,22 @@ class Ledger:
     def add(self, one: Holder) -> None:
         """Let a workload hold quota."""
         self.holders[one.queue][one.key] = one
-        self.queues[one.queue].add(one.usage)
-        if self.places is not None:
-            self.places.take(one.nodes)
+        self.count(one)
 
     def remove(self, one: Holder) -> None:
         """Free the quota of a workload."""
         del self.holders[one.queue][one.key]
-        self.queues[one.queue].add(one.usage, -1)
+        self.count(one, -1)
+
+    def count(self, one: Holder, sign: int = 1) -> None:
+        """Count what a workload uses, or count it no more; it stays among the holders."""
+        self.queues[one.queue].add(one.usage, sign)
         if self.places is not None:
-            self.places.take(one.nodes, -1)
+            self.places.take(one.nodes, sign)
 
     @contextmanager
     def without(self, some: Iterable[Holder]) -> Iterator[None]:
-        """The ledger as if these workloads held nothing."""
+        """The ledger as if these workloads held nothing, and were none of the holders."""
         gone = list(some)
         for one in gone:
             self.remove(one)
@@ -311,3 +317,8 @@ def _gather(node: Node) -> None:
         _gather(child)
         for of, quota in child.subtree.items():
             node.subtree[of] = node.subtree.get(of, 0) + quota - child.local_quota(of)
+    node.kept = {
+        of: max(0, node.subtree[of] - quota.lending)
+        for of, quota in node.quotas.items()
+        if quota.lending is not None
+    }

@@ -26,6 +26,9 @@ from volvelle.model.arrays import Floats, Ints
 NO_GPUS = "(no GPUs)"
 """A node that is not there: jobs without GPUs hold one slot of it each, since the core counts GPUs."""
 
+_COMPILED_FROM = 33_000
+"""Jobs of which asking Python costs as much as compiling the kernel, 31 s of CPU time."""
+
 
 @dataclass(eq=False)
 class _Memory:
@@ -121,10 +124,18 @@ class Slurm(Policy):
     # ------------------------------------------------------------------ decisions
 
     def kernel(self, *, named: bool) -> Kernel | None:
-        """Decisions for a site that is not described; all others are made by `allocate`."""
-        if self.site or self.jobs or self._memory.given:
+        """Decisions for a site that is not described; `allocate` makes all others, and all that follow."""
+        asked = self._plain[plain_memory.STATE] == plain_memory.PYTHONS
+        if self.site or self.jobs or self._memory.given or asked:
             return None
-        return Kernel(plain.decide, self._plain, rates=False, yields=True, names_nodes=True)
+        return Kernel(
+            plain.decide,
+            self._plain,
+            rates=False,
+            yields=True,
+            names_nodes=True,
+            compiled_from=_COMPILED_FROM,
+        )
 
     def refresh(self, view: View) -> tuple[str, ...] | None:
         """Describe the cluster to the kernel before its first decision; all later ones are `allocate`'s."""

@@ -1,14 +1,21 @@
 """Whether a composition can schedule real jobs."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 import msgspec
 
-from volvelle.core.composition import WrittenComposition
+from volvelle.core.composition import Composition, WrittenComposition
+from volvelle.core.events import UNRECORDED, JobFinished, JobSubmitted, WakeUp
 from volvelle.core.memory import memory_of
+from volvelle.core.mistakes import is_own
 from volvelle.core.policy import policies
 from volvelle.core.scheduler import Scheduler
 from volvelle.live.control.requests import Recompose
 from volvelle.live.forecasts.what_if import forecast_recomposition
+from volvelle.live.scheduler_queries import gpus_decided
 from volvelle.model.cluster import Cluster
+from volvelle.model.job import JobSpec
 from volvelle.model.problems import Problem
 from volvelle.model.units import DAY
 
@@ -30,14 +37,36 @@ def check_recomposition(scheduler: Scheduler, request: Recompose) -> None:
 
 def try_recomposition(fork: Scheduler, request: Recompose, now: float) -> None:
     """Raise `Problem` if the requested policy or admission fails at once, tried on ``fork``."""
-    try:
+    parts = f"policy {request.policy!r} with admission {request.admission!r}"
+    with _failures(f"{parts} cannot decide about the jobs that are here"):
         forecast_recomposition(fork, request.policy, request.admission, now)
+
+
+def check_start(scheduler: Scheduler, request: Recompose, now: float) -> None:
+    """Raise `Problem` if the parts that a server is started with cannot take over its ``scheduler``."""
+    before = scheduler.composition.written
+    try:
+        check_recomposition(scheduler, request)
+        try_recomposition(scheduler.fork(), request, now)
+    except Problem as problem:
+        said = "; ".join(filter(None, (str(problem.args[0]), problem.mend)))
+        raise Problem(
+            f"the server cannot be started under policy {request.policy!r}: {said}",
+            mend=f"mend it, or start with policy = {before.policy!r} and admission = "
+            f"{before.admission!r}, which decided before; jobs run on meanwhile",
+        ) from problem
+
+
+@contextmanager
+def _failures(what: str) -> Iterator[None]:
+    """Errors within are `Problem`s that say ``what``; a `Problem` says itself what failed, and where."""
+    try:
+        yield
     except Problem:
         raise
     except Exception as error:
         raise Problem(
-            f"policy {request.policy!r} with admission {request.admission!r} cannot decide about the jobs "
-            f"that are here ({type(error).__name__}: {error})",
+            f"{what} ({type(error).__name__}: {error})",
             mend="choose another, or another parameter",
         ) from error
 
@@ -75,6 +104,34 @@ def check_composition(cluster: Cluster, written: WrittenComposition) -> None:
     composition.policy.refuse(cluster, ())
     for part in composition:
         memory_of(part)
+    if any(is_own(type(part)) for part in (composition.policy.decider, *composition[1:])):
+        _try_out(cluster, composition)
+
+
+def _try_out(cluster: Cluster, composition: Composition) -> None:
+    """Raise `Problem` if a user's own part fails on made-up jobs, more than the cluster has GPUs for."""
+    scheduler = Scheduler(cluster, composition)
+    pool = cluster.pools[0].name if cluster.pools else ""
+    widths = [*(node.gpus for node in cluster.nodes), 1, 1]
+    jobs = [
+        JobSpec(id=str(n), submit_time=0.0, gpus=gpus, pool=pool, estimate_seconds=60.0)
+        for n, gpus in enumerate(widths)
+    ]
+    try:
+        with _failures(f"policy {composition.policy.label!r} fails"):
+            given = gpus_decided(
+                scheduler.handle(0.0, [JobSubmitted(0.0, n, job) for n, job in enumerate(jobs)])
+            )
+            if (wake := scheduler.wake_at()) is not None:
+                given |= gpus_decided(scheduler.handle(wake, [WakeUp(wake)]))
+            now = max(scheduler.now, 1.0)
+            scheduler.handle(now, [JobFinished(now, n, UNRECORDED) for n in [*given][:1]])
+    except Problem as problem:
+        raise Problem(
+            str(problem.args[0]),
+            mend=f"mend it: it was tried on {len(jobs)} made-up jobs, more than there are GPUs for, "
+            "and has decided about no others",
+        ) from problem
 
 
 def check_partition(whole: Cluster | None) -> None:

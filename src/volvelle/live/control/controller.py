@@ -7,6 +7,7 @@ from typing import Any
 from volvelle.core.composition import Composition
 from volvelle.core.journal import Header
 from volvelle.live.control.clock import Clock, Dates, JournalClock
+from volvelle.live.control.composition_checks import check_start
 from volvelle.live.control.config_drift import config_drift
 from volvelle.live.control.cycle import ControlCycle
 from volvelle.live.control.cycle_loop import CycleLoop, stopping_problem
@@ -93,8 +94,14 @@ class Controller:
         """Findings of the recovery, changes of the configuration since the journal, secrets without key, the
         executor's warning."""
         state.joining = executor.joining
-        self._recompose_first = recovered.substituted
         self._clock = JournalClock(clock, state.dates, state.last_time)
+        was, wanted = state.scheduler.composition.written, header.composition.build().written
+        changed = (was.policy, was.admission) != (wanted.policy, wanted.admission)
+        self._first_request: Recompose | None = None
+        if changed or recovered.substituted:
+            composition = header.composition
+            self._first_request = Recompose(composition.policy, composition.admission)
+            check_start(state.scheduler, self._first_request, self._clock.now())
         self._began = self._clock.now()
         retention = Retention(store, keep_history, DAY if self._clock.leapt else 0.0)
         self._cycle = ControlCycle(
@@ -147,12 +154,8 @@ class Controller:
         nodes = frozenset(node.name for node in (*context.cluster.nodes, *context.expected))
         self._loop.inbox.put(ControllerStarted(self._identity, nodes, self.store.restored))
         self._loop.executor = open_executor(self._executor, context, self.report)
-        was = state.scheduler.composition.written
-        wanted = self._header.composition.build().written
-        changed = (was.policy, was.admission) != (wanted.policy, wanted.admission)
-        if changed or self._recompose_first:
-            composition = self._header.composition
-            self.request(Recompose(composition.policy, composition.admission))
+        if self._first_request is not None:
+            self.request(self._first_request).add_done_callback(self._cycle.recomposition_answered)
 
     def stop(self) -> None:
         """Stop. Earlier requests are answered, unless the store fails. Jobs run on."""
@@ -268,6 +271,7 @@ class Controller:
             state.servers.problem,
             self._all_down,
             self._getting_nowhere,
+            self._cycle.policy_problem,
             self._clock.problem,
             *self._loop.problems,
             *self._delivery.problems,

@@ -14,9 +14,11 @@ from dataclasses import asdict, dataclass, field
 from types import MappingProxyType
 from typing import Any
 
-from volvelle.core.events import Event, JobStopped, NodeChanged, WakeUp
+from volvelle.core.decision import Decision
+from volvelle.core.events import Event, JobStopped, NodeChanged, Recomposed, WakeUp
 from volvelle.core.forward.moments import boundary
 from volvelle.core.journal import Entry
+from volvelle.core.mistakes import is_own
 from volvelle.core.solver_clock import on_the_clock
 from volvelle.live.control.cycle_changes import CycleChanges
 from volvelle.live.control.cycle_effects import CycleEffects
@@ -37,6 +39,9 @@ from volvelle.live.status.reasons import NO_REASON
 from volvelle.live.status.view import JobState, JobStatusView
 from volvelle.live.store.rows import CycleBatch, JobEnd, Notification, StoredEntry, Submission
 from volvelle.model.problems import Problem
+
+_PLAIN = "fifo"
+"""The policy that decides once a user's own has failed: it stops nothing that runs."""
 
 
 @dataclass
@@ -69,6 +74,8 @@ class ControlCycle:
         self.metrics = ControllerMetrics()
         self.node_problems: dict[str, str] = {}
         """Problems of nodes, by name."""
+        self.policy_problem = ""
+        """Why another policy decides than was asked for; empty where none does."""
         self._views = ViewBuilder(state)
         self.publisher = StatusPublisher(self._views.update(state.jobs))
         self._revoked_at: dict[AttemptKey, float] = {}
@@ -206,7 +213,7 @@ class ControlCycle:
             return prepared
         began = time.perf_counter()
         with on_the_clock() as clock:
-            decision = state.scheduler.handle(now, events)
+            events, decision = self._handle(now, events)
         if clock.ended:
             changes.record(SolverEnded(clock.ended))
         self.metrics.decision.observe(time.perf_counter() - began)
@@ -232,6 +239,35 @@ class ControlCycle:
         prepared.touched |= effects.touched
         prepared.nodes = [event.name for event in events if isinstance(event, NodeChanged)]
         return prepared
+
+    def _handle(self, now: float, events: tuple[Event, ...]) -> tuple[tuple[Event, ...], Decision]:
+        """The scheduler's decision, and the events it is about.
+
+        Where a user's own policy fails, fifo decides from then on: one event more, which a replay has too.
+        """
+        state = self.state
+        policy, admission = state.scheduler.composition.policy, state.admission
+        changed = [event for event in events if isinstance(event, Recomposed)]
+        before = state.scheduler.fork() if changed or is_own(type(policy.decider)) else None
+        try:
+            decision = state.scheduler.handle(now, events)
+        except Exception as error:
+            if before is None:
+                raise
+            if changed:
+                admission = changed[-1].admission
+            events = (*events, Recomposed(now, _PLAIN, admission))
+            self.metrics.policy_failures += 1
+            state.go_on_with(before)
+            decision = before.handle(now, events)
+            self.policy_problem = (
+                f"{_described(error)}; {_PLAIN} decides instead, and what runs goes on: mend the policy and "
+                "start the server again, or set another (volvelle policy set)"
+            )
+        else:
+            if changed:
+                self.policy_problem = ""
+        return events, decision
 
     def _events(self, changes: CycleChanges, requests: RequestIngestion) -> tuple[Event, ...]:
         """All events of the cycle, in the order in which a scheduler expects them."""
@@ -298,9 +334,20 @@ class ControlCycle:
                 future.set_result(answer)
         return prepared.orders
 
+    def recomposition_answered(self, answer: Future[Any]) -> None:
+        """Note where the policy of the configuration could not take over."""
+        if isinstance(error := answer.exception(), Problem):
+            self.policy_problem = f"{_described(error)}; {self.state.policy} goes on deciding"
+
     def publish_nodes(self, names: Sequence[str]) -> None:
         """Publish the states of these nodes, outside of a cycle."""
         self.publisher.publish(self._views.update((), nodes=names))
+
+
+def _described(error: Exception) -> str:
+    if isinstance(error, Problem):
+        return str(error.args[0])
+    return f"the policy has failed: {type(error).__name__}: {error}"
 
 
 def _job_end(job: JobStatusView) -> JobEnd:

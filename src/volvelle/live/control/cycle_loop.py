@@ -133,6 +133,8 @@ class CycleLoop:
             self._run_until_stopped()
         except (Superseded, StoreFailed) as problem:
             self.failure = str(problem)
+        except Problem as problem:
+            self.failure = f"the controller has failed: {problem}"
         except BaseException as error:
             self.failure = f"the controller has failed: {type(error).__name__}: {error}"
             raise

@@ -234,6 +234,10 @@ class ControllerState:
         self.partition.left(record.number)
         self._concluded.append(record)
 
+    def go_on_with(self, scheduler: Scheduler) -> None:
+        """Let another scheduler in the same state decide from now on."""
+        self.scheduler, self.ledger.resources = scheduler, scheduler.resources
+
     def apply_decision(
         self, time: float, events: Sequence[Event], decision: Decision
     ) -> CycleEffects:

@@ -43,6 +43,8 @@ from volvelle.live.store import Store
 from volvelle.live.uploads import UPLOADS, Uploads
 from volvelle.metrics.told import ToldClass
 
+_SHORTER = "name a shorter span, or give it longer: limits.replay of the server's file"
+
 
 def create_app(
     controller: Controller,
@@ -61,7 +63,7 @@ def create_app(
     _show(app, controller, store, limits, is_closing)
     app.state.metrics_text = partial(metrics_text, controller)
     app.state.told = partial(queue.told_table, controller, store)
-    app.state.replays = ForecastThreads(limits.replay, threads=1)
+    app.state.replays = ForecastThreads(limits.replay, threads=1, hint=_SHORTER)
     app.state.fronts = FrontFolder(fronts)
     app.state.quota = JobQuota(limits.jobs, limits.jobs_of_a_user, limits.priority)
     app.state.jobs_folder = jobs_folder

@@ -56,10 +56,10 @@ def not_yours(number: int, user: str) -> HttpError:
     return HttpError(404, f"job {number} is not yours", place=f"job {number}", hint=hint)
 
 
-def unavailable(detail: str) -> HttpError:
+def unavailable(detail: str, hint: str = "try again soon") -> HttpError:
     """The request cannot be handled now and may be repeated, with the same idempotency key."""
     headers = {"Retry-After": str(RETRY_AFTER_SECONDS)}
-    return HttpError(503, detail, place="store", hint="try again soon", headers=headers)
+    return HttpError(503, detail, place="store", hint=hint, headers=headers)
 
 
 def error_responses(*statuses: int) -> dict[int | str, dict[str, Any]]:

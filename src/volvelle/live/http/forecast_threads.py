@@ -19,10 +19,13 @@ _T = TypeVar("_T")
 
 
 class ForecastThreads:
-    """Works out forecasts; an answer that takes longer than ``seconds``, waiting included, is given up."""
+    """Works out forecasts; an answer that takes longer than ``seconds``, waiting included, is given up.
 
-    def __init__(self, seconds: float, threads: int = 2) -> None:
-        self.seconds = seconds
+    hint: the mend where that happens.
+    """
+
+    def __init__(self, seconds: float, threads: int = 2, hint: str = "try again soon") -> None:
+        self.seconds, self._hint = seconds, hint
         self._threads = ThreadPoolExecutor(threads, "forecasts")
         self._asked: Counter[str] = Counter()
 
@@ -45,7 +48,7 @@ class ForecastThreads:
             async with asyncio.timeout(self.seconds):
                 return await asyncio.wrap_future(future)
         except TimeoutError:
-            raise unavailable(f"no forecast within {self.seconds:g} s") from None
+            raise unavailable(f"no forecast within {self.seconds:g} s", self._hint) from None
         finally:
             future.cancel()  # it has not begun, and its request was given up
             self._asked[principal.user] -= 1

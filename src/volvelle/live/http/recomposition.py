@@ -18,9 +18,10 @@ def recomposition(policy: str | None, admission: str | None, controller: Control
         if part and (".py" in part or ".json" in part):
             raise HttpError(
                 409,
-                "files are not read on behalf of the API",
+                f"a running server does not read {part}: it takes installed parts, and those of files "
+                "that it was started with",
                 place="policy",
-                hint="name an installed part, or start the server with the file",
+                hint=f"start it again with --policy {part}, jobs run on meanwhile; or name an installed one",
             )
     now = controller.status
     return Recompose(policy or now.policy, admission or now.admission)

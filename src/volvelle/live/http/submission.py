@@ -49,7 +49,7 @@ def read_job(path: Path) -> dict[str, Any]:
     except FileNotFoundError:
         raise Problem(f"there is no file {path}", mend="check the path", usage=True) from None
     except (UnicodeDecodeError, yaml.YAMLError) as error:
-        text = " ".join(str(error).split())
+        text = " ".join(str(error).replace(' in "<unicode string>",', " in").split())
         raise Problem(f"{path} is not a YAML file: {text}", usage=True) from None
     if not isinstance(document, dict):
         raise Problem(

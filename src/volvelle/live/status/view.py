@@ -167,6 +167,11 @@ class JobStatusView:
         return None if self.guarantee is None else self.guarantee.finish_by
 
     @property
+    def revoked(self) -> Moment | None:
+        """When it was guaranteed to finish, where that no longer holds."""
+        return None if self.guarantee is None else self.guarantee.revoked
+
+    @property
     def progress(self) -> float | None:
         """The share of its iterations that it has done, in hundredths."""
         if not self.total_iterations:

@@ -13,7 +13,7 @@ from volvelle.core.fill import TARGET, TARGET_REASON, TARGET_TYPE, fill
 from volvelle.core.policy import Allocation
 from volvelle.core.promises import LEAST_SLACK, over_share
 from volvelle.core.state import Reason
-from volvelle.model.arrays import BoolColumn, FloatColumn, IntColumn
+from volvelle.model.arrays import BoolColumn, FloatColumn, Floats, IntColumn
 from volvelle.model.job import JobSpec
 from volvelle.model.tolerances import SAME_AMOUNT
 from volvelle.model.units import format_duration
@@ -21,11 +21,14 @@ from volvelle.systems.chronus.guarantees import Guarantees, Memory
 from volvelle.systems.chronus.look import (
     HOLDS,
     LAST,
+    MOST_STEPS,
     ROW,
     SEEN,
+    STEPS,
     TOO_LARGE,
     Look,
 )
+from volvelle.systems.chronus.needs import Left, need_now
 from volvelle.systems.chronus.reservations import Reservations
 from volvelle.systems.chronus.selection import select
 from volvelle.systems.chronus.standing import note_given, note_reservations
@@ -74,6 +77,11 @@ class Cycle:
         if spec.rewards:
             last = max(reward.deadline_seconds for reward in spec.rewards)
             look.matrix[LAST, at] = spec.submit_time + last
+            due = [until for until, _ in steps_of(spec)]
+            if len(due) > MOST_STEPS:
+                look.matrix[STEPS, at] = np.nan
+            else:
+                look.matrix[STEPS : STEPS + len(due), at] = due
         if not look.gangs[at]:
             if look.matrix[HELD, at] > 0.0:
                 self._hold_to_end(at, int(look.matrix[TYPE, at]))
@@ -242,26 +250,38 @@ class Cycle:
 
     def _need_this_slot(self) -> BoolColumn:
         """Which jobs without a guarantee keep a deadline only if they run now, if smaller ones go first."""
-        look, own, now, book = self.look, self.look.matrix, self.view.now, self.book
-        needs: BoolColumn = np.zeros(len(look.gap), dtype=np.bool_)
+        look, book, memory = self.look, self.book, self.memory
         if not look.fresh:
-            return needs
-        open_yet = (own[LAST] > 0.0) & (own[ROW] == 0.0) & look.gangs
-        open_yet &= now + look.least_seconds + np.where(look.waiting, look.gap, 0.0) <= own[LAST]
-        if not open_yet.any():
-            return needs
-        service = look.least_seconds * look.matrix[GPUS]
-        found = np.flatnonzero(open_yet & (service < self._too_large))
-        rows = []
-        for at in found[np.lexsort((look.matrix[NUMBER, found], service[found]))].tolist():
-            if not book.free_in(look.slot, 1).any():
-                break
-            rows.append(row := self.kept.enter(at))
-            steps = steps_of(self.view.spec(look.number(at)))
-            if any(due > now and self.kept.reserve(at, row, due) for due, _ in steps):
-                needs[at] = book.held[row, look.slot - book.first]
-        book.leave(np.array(rows, dtype=np.int64))
+            return np.zeros(len(look.gap), dtype=np.bool_)
+        left = Left(look.seconds, look.starting, look.gap, self.counted)
+        terms = np.array(
+            [
+                self.view.now,
+                look.slot,
+                book.first,
+                book.slot_seconds,
+                memory.wait,
+                memory.late,
+                memory.pace,
+                memory.margin.now,
+                self._too_large,
+            ]
+        )
+        needs, width = need_now(look.matrix, left, self._due(), book.free, book.capacity, terms)
+        book.widen(width)
         return needs
+
+    def _due(self) -> Floats:
+        """(steps, jobs) when steps of jobs are due, as `volvelle.systems.chronus.look.STEPS`."""
+        matrix = self.look.matrix
+        due, many = matrix[STEPS : STEPS + MOST_STEPS], np.flatnonzero(np.isnan(matrix[STEPS]))
+        steps = {at: steps_of(self.view.spec(self.look.number(at))) for at in many.tolist()}
+        if steps:
+            most = max(map(len, steps.values()))
+            due = np.pad(due, ((0, most - MOST_STEPS), (0, 0)))
+            for at, each in steps.items():
+                due[: len(each), at] = [until for until, _ in each]
+        return due
 
     def _note_reservations(self) -> bool:
         """Note in the jobs' columns what is reserved for them in this slot; whether one does not hold it."""

@@ -101,7 +101,7 @@ class Guarantees:
                 rows = self.book.rows
                 rows = rows[~self.book.fixed[rows]]
                 self.book.free_all(rows)
-                self._reserve(rows)
+                self._reserve(rows, self.look.places(len(self.book.number)))
 
     def learn_starts(self) -> None:
         """See how late jobs started that were given GPUs since the last lease."""
@@ -123,9 +123,9 @@ class Guarantees:
             if not keeps(self.view.now, self.book.finish_by[row]):
                 self._learn(float(self.book.finish_by[row]), kept=False)
                 self._drop(row, int(place[row]))
-        self._reserve(to_renew(look.matrix, self.book.booked(look.slot), place))
+        self._reserve(to_renew(look.matrix, self.book.booked(look.slot), place), place)
 
-    def _reserve(self, rows: IntColumn) -> None:
+    def _reserve(self, rows: IntColumn, place: IntColumn) -> None:
         """Reserve anew for these rows, least time first.
 
         Jobs without one keep their guarantee as long as it is not impossible: they are served right after
@@ -133,7 +133,6 @@ class Guarantees:
         """
         if not len(rows):
             return
-        place = self.look.places(len(self.book.number))
         rows = rows[np.argsort(self.book.finish_by[rows], kind="stable")]
         rows = rows[~self._reserve_each(rows, place)]
         if not self._reserve_each(rows, place).all():

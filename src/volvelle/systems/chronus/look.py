@@ -27,12 +27,15 @@ from volvelle.core.fill import work_left
 from volvelle.core.view import View
 from volvelle.model.arrays import BoolColumn, FloatColumn, Floats, IntColumn
 
-ROW, LAST, SEEN, PACE, SINCE, LEFT, HOLDS, BEHIND, GIVEN = range(COUNT, COUNT + 9)
+ROW, LAST, SEEN, PACE, SINCE, LEFT, HOLDS, BEHIND, GIVEN, STEPS = range(COUNT, COUNT + 10)
 """The policy's own columns: the row of its reservation + 1, its last deadline (0: none), 1 once answered; how
 many seconds a believed second takes (0: not seen yet), when that was last looked at (0: it did not run), and
 the believed seconds that were left then; 1 where its reservation holds GPUs in this slot, and where it has a
-guarantee without a reservation; when it was given GPUs to start on (0: not since the last lease)."""
-OWN_COLUMNS = 9
+guarantee without a reservation; when it was given GPUs to start on (0: not since the last lease); and from
+there on when its steps are due, in the order in which they are tried (0: no more; NaN: more than
+`MOST_STEPS`)."""
+MOST_STEPS = 4
+OWN_COLUMNS = 9 + MOST_STEPS
 _NOT_ZERO = 1e-300
 TOO_LARGE = 2.0
 """In `SEEN`: it was answered, and was too large to be guaranteed anything."""

@@ -19,9 +19,9 @@ class RecentWork:
     came: FloatColumn = field(default_factory=lambda: np.zeros(0))
     work: FloatColumn = field(default_factory=lambda: np.zeros(0))
     sizes: FloatColumn = field(default_factory=lambda: np.zeros(0))
-    """The same work, the smallest first."""
+    """The same work, the smallest first, while `sums` are known."""
     sums: FloatColumn = field(default_factory=lambda: np.zeros(0))
-    """Of `sizes`, up to each."""
+    """Of `sizes`, up to each; none while they are not known."""
 
     def add(self, came: FloatColumn, work: FloatColumn) -> None:
         """These jobs came, the last of them now; those that came too long ago are forgotten."""
@@ -30,8 +30,7 @@ class RecentWork:
         came, work = np.concatenate([self.came, came]), np.concatenate([self.work, work])
         first = int(np.searchsorted(came, came[-1] - self.period))
         self.came, self.work = came[first:], work[first:]
-        self.sizes = np.sort(self.work)
-        self.sums = np.cumsum(self.sizes)
+        self.sums = np.zeros(0)
 
     def rate_of_smaller(self, work: float, now: float) -> float:
         """GPUs that jobs no larger than this one, which came too, keep busy: one standard error fewer.
@@ -46,5 +45,8 @@ class RecentWork:
 
     def largest_within(self, work: float) -> float:
         """The size from which on jobs do not find room in so many GPU-seconds if smaller ones go first."""
+        if not len(self.sums):
+            self.sizes = np.sort(self.work)
+            self.sums = np.cumsum(self.sizes)
         first = int(np.searchsorted(self.sums, work, side="right"))
         return float(self.sizes[first]) if first < len(self.sizes) else float(np.inf)

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from volvelle.core.compiled import compiled
+from volvelle.core.compiled import compiled, kernel
 from volvelle.model.arrays import BoolColumn, Bools, FloatColumn, Floats, IntColumn
 from volvelle.model.tolerances import SAME_MOMENT, WHOLE_ROUND
 from volvelle.systems.chronus.standing import Booked
@@ -64,28 +64,20 @@ class Reservations:
 
     def begin(self, slot: int) -> None:
         """Slots before this one are over."""
-        passed = slot - self.first
-        width = self.held.shape[1]
-        if passed < width // 2:
-            return
-        kept = max(width - passed, 0)
-        self.held[:, :kept] = self.held[:, width - kept :].copy()
-        self.held[:, kept:] = False
-        self.free[:, :kept] = self.free[:, width - kept :].copy()
-        self.free[:, kept:] = self.capacity[:, None]
-        self.some[:] = self.held.any(axis=1)
-        self.first = slot
+        self.first = forget_passed(self.free, self.held, self.some, self.capacity, self.first, slot)
 
     def reach(self, time: float) -> None:
         """Have room for slots until ``time``."""
         self._reach_slot(int(time / self.slot_seconds) + 2)
 
     def _reach_slot(self, end: int) -> None:
-        needed = end - self.first
-        width = self.held.shape[1]
-        if needed <= width:
+        self.widen(wide_enough(self.held.shape[1], end - self.first))
+
+    def widen(self, width: int) -> None:
+        """Have so many slots."""
+        more = width - self.held.shape[1]
+        if not more:
             return
-        more = max(needed, 2 * width) - width
         self.held = np.pad(self.held, ((0, 0), (0, more)))
         late = np.repeat(self.capacity[:, None], more, axis=1)
         self.free = np.concatenate([self.free, late], axis=1)
@@ -226,6 +218,31 @@ class Reservations:
         self.free += (capacity - self.capacity)[:, None]
         self.capacity = capacity.copy()
         return bool((self.free >= 0.0).all())
+
+
+@kernel
+def wide_enough(width: int, needed: int) -> int:
+    """How many slots a book of so many has once it has those that are needed."""
+    return width if needed <= width else max(needed, 2 * width)
+
+
+@compiled
+def forget_passed(
+    free: Floats, held: Bools, some: Bools, capacity: Floats, first: int, slot: int
+) -> int:
+    """The slot of the first column once ``slot`` begins; slots that are over are forgotten, in place."""
+    passed, width = slot - first, held.shape[1]
+    if passed < width // 2:
+        return first
+    kept = max(width - passed, 0)
+    held[:, :kept] = held[:, width - kept :].copy()
+    held[:, kept:] = False
+    free[:, :kept] = free[:, width - kept :].copy()
+    for kind in range(len(free)):
+        free[kind, kept:] = capacity[kind]
+    for row in range(len(held)):
+        some[row] = held[row].any()
+    return slot
 
 
 @compiled

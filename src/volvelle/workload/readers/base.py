@@ -15,12 +15,18 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from volvelle.core.registry import Catalogue
 from volvelle.model.job import Job, JobSpec, Recorded, Truth
 from volvelle.model.problems import Problem
+from volvelle.model.units import MINUTE
 from volvelle.model.validation import describe_validation
 from volvelle.workload.readers.columns import Columns, jobs_of
 from volvelle.workload.readers.ledger import Broken, Ledger, Unfit, each_job
 from volvelle.workload.readers.rows import MOST_GPUS, Row
 from volvelle.workload.readers.states import state_of
 from volvelle.workload.readers.text import Sample, csv_columns, csv_rows
+
+_AT_ONCE = "started and ended at the same time"
+_WITHIN_A_MINUTE = (
+    "started and ended in the same minute; times with seconds, or a duration, keep them"
+)
 
 
 class ReaderOptions(BaseModel):
@@ -146,7 +152,9 @@ def rigid_jobs(
         if (what := _unsuited(spec.gpus, duration)) is not None:
             without_length = what.column == "duration" and "duration" not in columns.header
             if without_length and span[0] is not None and span[0] == span[1]:
-                what = Unfit("started and ended at the same time", end, columns.texts(end)[row])
+                text = columns.texts(end)[row]
+                to_the_minute = ":" in text and not span[0] % MINUTE
+                what = Unfit(_WITHIN_A_MINUTE if to_the_minute else _AT_ONCE, end, text)
             columns.note(row, what)
             jobs.append(None)
         else:

@@ -11,6 +11,7 @@ from itertools import compress, islice
 from typing import TypeVar
 
 from volvelle.model.job import Job
+from volvelle.model.units import HOUR
 from volvelle.workload.readers.ledger import Broken, Ledger, Unfit
 from volvelle.workload.readers.rows import (
     ABSENT,
@@ -26,6 +27,8 @@ from volvelle.workload.readers.rows import (
 )
 
 Value = TypeVar("Value")
+
+_CLOCKS_SET_BACK = ", by an hour at most (clocks set back? --map end_time=COLUMN:Europe/Berlin)"
 
 
 class Columns:
@@ -68,10 +71,16 @@ class Columns:
 
     def with_made(self, column: str, makes: Mapping[str, Callable[[str], str]]) -> "Columns":
         """The same rows with columns of these names, made of the cells of one."""
+        cells = self._column(column)
+        return self.with_columns({name: [*map(make, cells)] for name, make in makes.items()})
+
+    def with_columns(self, more: Mapping[str, Sequence[str]]) -> "Columns":
+        """The same rows with columns of these names and cells, instead of any of the same name."""
         header = ColumnNames(self.header.names, self.header.file)
         header.index |= self.header.index
-        header.index |= {name: len(self._cells) + at for at, name in enumerate(makes)}
-        return self.under(header, [(self.header.index[column], one) for one in makes.values()])
+        header.index |= {name: len(self._cells) + at for at, name in enumerate(more)}
+        cells = [*self._cells, *more.values()]
+        return Columns(header, self.lines, cells, self.wrong, self._as_written)
 
     def remade(self, make: Callable[[str], str]) -> "Columns":
         """The same rows with ``make`` of every cell."""
@@ -189,7 +198,9 @@ class Columns:
         for row, (earlier, later) in enumerate(zip(started, ended, strict=True)):
             if later < earlier:
                 text = self._column(end)[row].strip()
-                self.note(row, Broken("ends before it starts", end, text))
+                back = ":" in text and earlier - later <= HOUR
+                reason = f"ends before it starts{_CLOCKS_SET_BACK if back else ''}"
+                self.note(row, Broken(reason, end, text))
         return [later - earlier for earlier, later in zip(started, ended, strict=True)]
 
     def _column(self, column: str) -> Sequence[str]:

@@ -1,16 +1,53 @@
-"""Points in time written in a form of one's own, and whether day and month may have changed places."""
+"""Points in time in a form or a time zone of one's own, and whether day and month may have changed places."""
 
+import math
 import shlex
+from collections.abc import Mapping
 from datetime import datetime
+from functools import partial
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from volvelle.model.problems import Problem
 from volvelle.model.units import DAY, format_duration
+from volvelle.workload.readers.columns import Columns
 from volvelle.workload.readers.ledger import Ledger
-from volvelle.workload.readers.rows import epoch_seconds
+from volvelle.workload.readers.rows import epoch_seconds, known_timestamp
 
 _MONTHS = 12
 _SPREAD = 3.0
 """Times over so many times the days that the other order gives them are in the wrong order."""
+
+
+def zone_named(name: str) -> ZoneInfo | None:
+    """The time zone of a name like ``Europe/Berlin``; None for other names."""
+    try:
+        return ZoneInfo(name) if "/" in name else None
+    except (ZoneInfoNotFoundError, ValueError, OSError):
+        return None
+
+
+def in_zones(columns: Columns, zones: Mapping[str, ZoneInfo]) -> Columns:
+    """The rows with the times that name no zone in those of ``zones``, by column, as seconds since 1970."""
+    least, made = [-math.inf] * len(columns), {}
+    for name in zones:
+        cells = map(partial(_in_zone, zones[name]), columns.texts(name), least)
+        made[name] = list(cells)
+        least = [
+            known_timestamp(cell) or before for cell, before in zip(made[name], least, strict=True)
+        ]
+    return columns.with_columns(made)
+
+
+def _in_zone(zone: ZoneInfo, text: str, least: float) -> str:
+    """The seconds; of two, in the hour for which clocks go back, the first not before ``least``."""
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        return text
+    if moment.tzinfo is not None or text.isdecimal():
+        return text
+    first, second = (epoch_seconds(moment.replace(tzinfo=zone, fold=fold)) for fold in (0, 1))
+    return repr(second if first < least <= second else first)
 
 
 class DateForm:
@@ -30,7 +67,7 @@ class DateForm:
         self._days: tuple[set[int], set[int]] = (set(), set())
 
     def read(self, text: str) -> str:
-        """Seconds since 1970 as text; what is no such date is left for its column to complain about."""
+        """The time in ISO form; what is no such date is left for its column to complain about."""
         try:
             moment = datetime.strptime(text.strip(), self.form)
         except ValueError:
@@ -45,7 +82,7 @@ class DateForm:
                 turned = moment.replace(month=moment.day, day=moment.month)
                 self._days[1].add(int(epoch_seconds(turned) // DAY))
                 self._example = self._example or text.strip()
-        return repr(seconds)
+        return moment.isoformat()
 
     def _note_other(self, text: str) -> None:
         try:

@@ -1,7 +1,7 @@
 """Other people's column names on ours: ``gpus=num_gpu``, ``duration=runtime:min``, ``gpus=1``.
 
-A unit or a number after the last colon multiplies; a column whose own name has that colon is taken first. A
-number that names no column is the value of all rows.
+A unit or a number after the last colon multiplies, a time zone there is that of times without one; a column
+whose own name has that colon is taken first. A number that names no column is the value of all rows.
 Mappings of published tables are kept as profiles, files in ``workload/profiles``; one's own is named by its
 path.
 """
@@ -15,7 +15,7 @@ from pathlib import Path
 from volvelle.model.problems import Problem, nearest
 from volvelle.model.toml import read_toml
 from volvelle.workload.readers.columns import Columns
-from volvelle.workload.readers.dates import DateForm
+from volvelle.workload.readers.dates import DateForm, zone_named
 from volvelle.workload.readers.rows import ColumnNames
 
 UNITS: dict[str, float] = {
@@ -129,7 +129,10 @@ def _wrong_pair(header: ColumnNames, ours: str, theirs: str, known: Sequence[str
         return f"{header.file} has no column {name!r}{nearest(name, header.names)}"
     if unit in UNITS or (_NUMBER.fullmatch(unit) and float(unit) > 0.0):
         return ""
-    return f"unknown unit {unit!r}{nearest(unit, UNITS)}, units are {', '.join(UNITS)}, or a number"
+    if ours in TIMES and zone_named(unit):
+        return ""
+    zone = " or a time zone, as Europe/Berlin" if ours in TIMES else ""
+    return f"unknown unit {unit!r}{nearest(unit, UNITS)}, units are {', '.join(UNITS)}, or a number{zone}"
 
 
 def _times(factor: float, text: str) -> str:
@@ -149,6 +152,8 @@ def _located(header: ColumnNames, theirs: str) -> tuple[int, Callable[[str], str
     name, colon, unit = theirs.rpartition(":")
     if not colon:
         return 0, lambda _: theirs
+    if name in header and zone_named(unit):
+        return header.index[name], None
     factor = UNITS.get(unit) or float(unit)
     if name in header:
         return header.index[name], partial(_times, factor)

@@ -11,7 +11,7 @@ reward step is ``4h:10`` (deadline since submission, value), GPU types are joine
 import itertools
 import re
 import shlex
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from functools import partial
 from pathlib import Path
@@ -27,10 +27,10 @@ from volvelle.model.units import format_duration, parse_duration
 from volvelle.workload.readers.base import ReaderOptions, TraceFormat, formats, rigid_jobs
 from volvelle.workload.readers.cells import codec_of, meaning_of, read_column
 from volvelle.workload.readers.columns import Columns, jobs_of
-from volvelle.workload.readers.dates import DateForm
+from volvelle.workload.readers.dates import DateForm, in_zones, zone_named
 from volvelle.workload.readers.json_lines import flat_object, json_cells, json_columns
 from volvelle.workload.readers.ledger import Broken, Ledger
-from volvelle.workload.readers.mapping import TWO_PARTS, mapped_header
+from volvelle.workload.readers.mapping import TIMES, TWO_PARTS, mapped_header
 from volvelle.workload.readers.rows import (
     ABSENT,
     MOST_SECONDS,
@@ -49,9 +49,13 @@ from volvelle.workload.readers.suggesting import (
     written_map,
 )
 from volvelle.workload.readers.text import Sample, csv_columns
+from volvelle.workload.readers.words import words_of
 
 Made = TypeVar("Made", bound=msgspec.Struct)
 
+_ISO_DATE = re.compile(r"\d{4}-\d\d-\d\d")
+_LOCAL = frozenset(("local", "lokal", "ortszeit", "cet", "cest", "est", "edt", "cst", "pst", "pdt"))
+"""Words in the names of columns whose times are not UTC."""
 _NUMBER = re.compile(r"-?\d+([.,]\d+)?")
 
 _MORE = {
@@ -129,11 +133,13 @@ def mapped(blocks: Iterable[Columns], options: OwnOptions, ledger: Ledger) -> It
     under: Callable[[Columns], Columns] | None = None
     dates = DateForm(options.dates) if options.dates else None
     columns, states = _chosen_states(options.columns)
+    named = {ours: zone_named(columns.get(ours, "").rpartition(":")[2]) for ours in TIMES}
+    of_times = {ours: zone for ours, zone in named.items() if zone is not None}
     for block in blocks:
         if under is None and len(block):
             columns = _with_units(columns, block, ledger)
             header, under, wrong = mapped_header(block.header, columns, COLUMNS, dates)
-            if wrong := wrong + _lacking(header, columns):
+            if wrong := wrong + _dates_as_lengths(columns, block) + _lacking(header, columns):
                 raise _wrong_map(wrong, block, options)
             if "status" in header:
                 header.index.setdefault("state", header.index["status"])
@@ -143,7 +149,10 @@ def mapped(blocks: Iterable[Columns], options: OwnOptions, ledger: Ledger) -> It
             }
             block.header.refuse_twice(filter(None, ledger.headings.values()))
             note_days(under(block), columns, ledger)
+            _note_local(block, of_times.keys(), ledger)
         ours = block if under is None else _with_types(under(block))
+        if of_times:
+            ours = in_zones(ours, of_times)
         states.note(ours)
         if len(zones) < 2:
             _note_zones(ours, zones, ledger)
@@ -151,6 +160,20 @@ def mapped(blocks: Iterable[Columns], options: OwnOptions, ledger: Ledger) -> It
     states.check(ledger.file)
     if dates is not None:
         dates.check(ledger)
+
+
+def _dates_as_lengths(columns: Mapping[str, str], block: Columns) -> list[str]:
+    """Clauses on columns of dates that are taken for lengths of time."""
+    wrong = []
+    for ours in (one for one in _LENGTHS if one not in TIMES):
+        theirs = columns.get(ours, ours)
+        name = theirs if theirs in block.header else theirs.rpartition(":")[0]
+        cells = block.texts(name) if name in block.header else []
+        first = next((cell for cell in cells if cell.lower() not in ABSENT), "")
+        if _ISO_DATE.match(first) or suggested_dates([first]):
+            mend = f": say end_time={name}, and which is start_time" if ours == "duration" else ""
+            wrong.append(f"{name!r} holds dates, as {first!r}, which are no {ours}{mend}")
+    return wrong
 
 
 def _with_units(columns: Mapping[str, str], block: Columns, ledger: Ledger) -> dict[str, str]:
@@ -215,6 +238,19 @@ def _note_zones(columns: Columns, zones: set[bool], ledger: Ledger) -> None:
         if len(zones) > 1:
             reason = "times with and without a time zone: those without are UTC, unless you write their zone"
             ledger.taken(reason, line, "submit_time", text)
+            return
+
+
+def _note_local(block: Columns, zoned: Collection[str], ledger: Ledger) -> None:
+    """Say of a column whose name says that its times are local that they are read as UTC."""
+    for ours in TIMES:
+        theirs = ledger.headings.get(ours, ours)
+        if theirs in block.header and ours not in zoned and _LOCAL & {*words_of(theirs)}:
+            mapped = shlex.quote(f"{ours}={theirs}:Europe/Berlin")
+            reason = (
+                f"local times are read as UTC; if clocks change, say their zone: --map {mapped}"
+            )
+            ledger.taken(reason, block.lines[0], ours, block.texts(theirs)[0])
             return
 
 

@@ -24,6 +24,14 @@ def states_of(columns: Columns) -> Sequence[str]:
     return columns.optional("state", state_of, "")
 
 
+def _without_start(columns: Columns) -> list[bool]:
+    """Whether each row has neither a start nor another length of the job."""
+    if "start_time" not in columns.header:
+        return [False] * len(columns)
+    absent = map(columns.absent, ("start_time", "duration", "work"))
+    return [all(row) for row in zip(*absent, strict=True)]
+
+
 class ChosenStates:
     """The states whose jobs are wanted, as in ``completed+failed``; all for an empty text."""
 
@@ -36,11 +44,14 @@ class ChosenStates:
         """Note the rows that are not wanted, and those whose jobs have not ended."""
         states = states_of(columns)
         self._seen.update(states)
+        never = _without_start(columns) if "cancelled" in states else ()
         for row, state in enumerate(states):
             if self._wanted and state not in self._wanted:
                 columns.note(row, Unfit(f"not chosen: {state or 'no state'}", "state", state))
             elif state in _NOT_ENDED:
                 columns.note(row, Unfit(_NOT_ENDED[state], "state", state))
+            elif state == "cancelled" and never[row]:
+                columns.note(row, Unfit("cancelled before they started", "state", state))
 
     def check(self, file: str) -> None:
         """Raise `Problem` where no row is in one of the chosen states."""

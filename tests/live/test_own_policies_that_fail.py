@@ -1,0 +1,84 @@
+"""A policy in a user's own file that fails under real jobs: at the start of a server, and later."""
+
+from pathlib import Path
+
+import pytest
+from fake_cluster import ControllerHarness, header_of, sleeping
+
+from volvelle.model.problems import Problem
+
+OWN = """
+from volvelle.policy import order
+
+@order("own")
+def own(jobs, now):
+    if {fails}:
+        return jobs.gpuz
+    return -jobs.number
+"""
+
+
+def own_policy(folder: Path, fails: str) -> str:
+    """A file with a policy, the latest job first, that fails where ``fails`` is true."""
+    (folder / "own.py").write_text(OWN.format(fails=fails))
+    return str(folder / "own.py")
+
+
+def test_a_policy_that_fails_is_refused_before_the_first_job(tmp_path: Path) -> None:
+    with pytest.raises(Problem, match=r"own\.py, line 7, in own: .*gpuz.* 3 made-up jobs"):
+        ControllerHarness.at(tmp_path, policy=own_policy(tmp_path, "True"))
+
+
+def test_a_server_does_not_start_under_a_policy_that_fails_on_the_jobs_that_are_there(
+    tmp_path: Path,
+) -> None:
+    harness = ControllerHarness.at(tmp_path, policy="las:round=5")
+    for _ in range(4):
+        harness.submit(sleeping(50))
+    harness.header = header_of(
+        harness.fake_cluster.cluster, own_policy(tmp_path, "len(jobs.gpus) == 4")
+    )
+    with pytest.raises(Problem, match=r"own\.py, line 7, .* start with policy = 'las:round=5'"):
+        harness.crash()
+
+
+def test_a_server_goes_on_under_fifo_where_its_policy_fails_and_replay_knows(
+    tmp_path: Path,
+) -> None:
+    own = own_policy(tmp_path, "len(jobs.gpus) == 4")
+    harness = ControllerHarness.at(tmp_path, policy=own)
+    for _ in range(3):
+        harness.submit(sleeping(5, 2))
+        harness.step(1)
+    assert harness.submit(sleeping(5, 2)) == 3
+    assert [harness.state(n) for n in range(4)] == ["waiting", "waiting", "running", "waiting"]
+    (problem,) = harness.controller.health.problems
+    assert "own.py, line 7, in own: AttributeError" in problem
+    assert "fifo decides instead" in problem
+    assert harness.controller.health.ready is harness.controller.is_ready
+    assert harness.controller.metrics.policy_failures == 1
+    status = harness.controller.status
+    assert (status.policy, harness.controller.composition.policy.label) == ("fifo", "fifo")
+    harness.header = header_of(harness.fake_cluster.cluster)
+    harness.crash(snapshot=False)
+    harness.deliver()
+    assert not harness.controller.warnings, "the journal says what was decided, and by what"
+    harness.step(5)
+    for _ in range(3):
+        harness.step(5)
+    starts = [number for _, what, number, _ in harness.fake_cluster.history if what == "start"]
+    assert starts == [0, 1, 2, 0, 1, 3]
+    assert [harness.state(n) for n in range(4)] == ["finished"] * 4
+
+
+def test_a_policy_that_fails_between_the_start_and_the_first_cycle_is_named(tmp_path: Path) -> None:
+    harness = ControllerHarness.at(tmp_path)
+    for _ in range(3):
+        harness.submit(sleeping(50))
+    harness.header = header_of(harness.fake_cluster.cluster, own_policy(tmp_path, "now > 5"))
+    harness.crash()
+    harness.step(10)
+    (problem,) = harness.controller.health.problems
+    assert "own.py, line 7, in own: AttributeError" in problem
+    assert problem.endswith("; fifo goes on deciding")
+    assert harness.controller.status.policy == "fifo"
