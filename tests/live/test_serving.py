@@ -222,6 +222,11 @@ def test_a_notebook_asks_as_the_commands_do(server: Path, monkeypatch: pytest.Mo
     until(lambda: len([job for job in live.history() if job.name == "asked"]) == 2)
     (server / "job.yaml").write_text("command: sleep 0\nname: written\n")
     assert live.submit("job.yaml", name="changed")[0].name == "changed"
+    (server / "broken.yaml").write_text("command: sleep: 0\n")
+    with pytest.raises(
+        Problem, match=r"broken.yaml is not a YAML file: .* here in line 1, column 15"
+    ):
+        live.submit("broken.yaml")
     with pytest.raises(Problem, match="did you mean 'gpus'"):
         live.submit("job.yaml", gpuss=1)
     number = live.submit(["sleep", "60"])[0].number

@@ -64,7 +64,7 @@ def _yaml(text: str) -> Iterator[Any]:
     try:
         yield from yaml.load_all(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
     except yaml.YAMLError as error:
-        raise ValueError(str(error)) from None
+        raise ValueError(str(error).replace(' in "<unicode string>",', " in")) from None
 
 
 def _unpacked(content: object, where: str) -> Iterator[Document]:
