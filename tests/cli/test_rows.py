@@ -66,10 +66,14 @@ def test_an_end_says_its_state_once_and_a_start_to_come_is_not_past() -> None:
     waiting = {"started": None, "state": "waiting", "predicted_start": 3600.0}
     assert formatting.format_start(waiting, now) == "~02:00:00"
     over = {"ended": None, "predicted_p50": 3600.0, "predicted_p90": 3601.0, "guessed": False}
-    over |= {"guarantee": None, "due": None}
+    over |= {"guarantee": None, "due": None, "state": "running", "predicted_start": None}
     assert formatting.format_finish(over, now) == "02:00:00, longer than expected"
     late = formatting.format_finish(over | {"predicted_p90": 7500.0}, now)
     assert late == "02:00:00-02:05:00, longer than expected"
+    waits = over | waiting | {"predicted_p50": 3610.0, "predicted_p90": 3670.0}
+    assert formatting.format_finish(waits, now) == "02:00:10-02:01:10", "as much later as its start"
+    needed = formatting.format_deadline(waits | {"due": 7205.0}, now)
+    assert needed == "deadline 02:00:05, expected 5s too late"
     forecast = {"start": None, "p50": 3600.0, "p90": 7500.0, "guessed": False}
     said = formatting.format_forecast(forecast, now)
     assert said == "finishes 02:00:00 (P50) to 02:05:00 (P90), longer than expected"
@@ -81,6 +85,8 @@ def test_a_revoked_guarantee_is_seen_in_the_queue_and_an_end_has_its_course() ->
         "ended": None,
         "predicted_p50": 7300.0,
         "predicted_p90": 7300.0,
+        "predicted_start": None,
+        "state": "waiting",
         "guessed": False,
     }
     job |= {"due": None, "guarantee": {"finish_by": None, "revoked": 7205.0}}

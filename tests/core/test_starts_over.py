@@ -3,6 +3,7 @@
 import msgspec
 import pytest
 
+from volvelle.core.events import JobSubmitted
 from volvelle.core.fork import Fork
 from volvelle.model.cluster import parse_cluster
 from volvelle.simulate.world import World
@@ -20,6 +21,20 @@ def scenario() -> Scenario:
 def test_a_stopped_job_begins_anew(compiled: bool) -> None:
     outcomes = happen(scenario(), compiled=compiled).outcomes
     assert outcomes.finish.tolist() == [150.0, 50.0], "100 s after the short job, not 60 s"
+
+
+def test_a_look_ahead_ends_where_jobs_that_begin_anew_take_turns() -> None:
+    """Under least attained service each stops the other before it is through."""
+    scheduler = scenario().under(policy="las", estimator="declared").scheduler()
+    spec = scenario().jobs[0].spec
+    arrivals = [
+        JobSubmitted(
+            0.0, number, msgspec.structs.replace(spec, id=str(number), estimate_seconds=2e3)
+        )
+        for number in range(2)
+    ]
+    scheduler.handle(0.0, arrivals)
+    assert Fork(scheduler).until().finish.keys() == {0, 1}
 
 
 def test_a_look_ahead_counts_what_is_lost() -> None:

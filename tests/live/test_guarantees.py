@@ -15,6 +15,7 @@ from volvelle.live.forecasts.forecast_update import forecast_jobs
 from volvelle.live.forecasts.job_forecast import JobForecast
 from volvelle.live.job_request import JobRequest
 from volvelle.live.request_parts import Deadline
+from volvelle.live.scheduler_queries import starts_over
 from volvelle.live.status.view import NO_GUARANTEES, Guarantee, JobStatusView
 
 
@@ -121,12 +122,65 @@ def test_a_guarantee_is_revoked_when_it_becomes_impossible(harness: ControllerHa
     revoked = guarantee(harness, number)
     assert revoked.finish_by is None
     assert revoked.earliest == pytest.approx(began + 350.0, abs=20.0)
-    assert revoked.reason.startswith("200 s of work are left at least")
+    more = "200 s of work are left at least, 10 s more than until the guaranteed time"
+    assert revoked.reason == more
     assert revoked.revoked == pytest.approx(began + 350.0)
     job = {"guarantee": {**asdict(revoked), "earliest": None}, "state": "finished"}
     said = formatting.format_kept(job, datetime.fromtimestamp(began, UTC))
     assert said.startswith("guaranteed until ")
     assert ", then revoked: 200 s of work are left" in said
+
+
+def plain(seconds: float, within: float | None = None) -> JobRequest:
+    """A script that saves nothing, and with a deadline is guaranteed a later finish where need be."""
+    deadline = None if within is None else Deadline(within=within, accept_later=True)
+    command = ("plain", f"{seconds:g}")
+    return JobRequest(command=command, gpus=2, estimate=seconds, deadline=deadline)
+
+
+def test_jobs_that_come_later_break_no_guarantee_though_a_stopped_script_begins_again(
+    tmp_path: Path,
+) -> None:
+    harness = ControllerHarness.at(tmp_path, "1x2", "srsf", admission="deadlines")
+    first, last = harness.submit(plain(30.0, 40.0)), harness.submit(plain(30.0, 10.0))
+    told = {number: guarantee(harness, number).finish_by for number in (first, last)}
+    assert None not in told.values()
+    harness.step(10.0)
+    assert starts_over(harness.controller._cycle.state.scheduler, first)
+    long, short = harness.submit(plain(22.0)), harness.submit(plain(3.0))
+    assert not shown(harness, short).started
+    for _ in range(100):
+        harness.step(1.0)
+        if not harness.controller.status.jobs:
+            break
+    ends = {}
+    for number in (first, last, long, short):
+        record = harness.controller.store.jobs.find(number)
+        assert record is not None and record.status is not None
+        ends[number] = record.status["ended"]
+        if number in told:
+            assert record.status["guarantee"]["finish_by"] == told[number]
+            assert ends[number] <= told[number]
+    assert ends[first] < ends[last]
+
+
+def test_a_script_that_counts_iterations_is_taken_to_save_from_then_on(tmp_path: Path) -> None:
+    harness = ControllerHarness.at(tmp_path, "1x2", "srsf", admission="deadlines")
+    declared = sleeping(30, 2, checkpoint={"path": "here"})
+    number, other = harness.submit(sleeping(20, 2)), harness.submit(declared)
+
+    def lost(job: int) -> bool:
+        return starts_over(harness.controller._cycle.state.scheduler, job)
+
+    assert (lost(number), lost(other)) == (True, False)
+    harness.step(5.0)
+    harness.fake_cluster.report_progress()
+    harness.deliver()
+    assert not lost(number)
+    for snapshot in (True, False):
+        harness.crash(snapshot=snapshot)
+        harness.deliver()
+        assert not lost(number)
 
 
 def test_a_server_that_promises_nothing_says_so_at_once_and_what_was_missed(tmp_path: Path) -> None:

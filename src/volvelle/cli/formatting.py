@@ -87,6 +87,7 @@ def format_finish(job: Job, now: datetime) -> str:
     """
     if job["ended"] is not None:
         return format_moment(job["ended"], now)
+    job = _still_to_start(job, now)
     p50, p90, late = _to_come(job["predicted_p50"], job["predicted_p90"], now)
     finish = format_interval(p50, p90, now) + (" (a guess)" if job["guessed"] else "") + late
     guarantee = job["guarantee"]
@@ -97,6 +98,16 @@ def format_finish(job: Job, now: datetime) -> str:
     elif guarantee is not None and guarantee.get("revoked") is not None:
         finish += f", guarantee of {format_moment(guarantee['revoked'], now)} revoked"
     return finish + format_risk(job)
+
+
+def _still_to_start(job: Job, now: datetime) -> Job:
+    """The job; if it waits though its predicted start has passed, with P50 and P90 as much later."""
+    start = job["predicted_start"] if job["state"] == "waiting" else None
+    later = 0.0 if start is None else seconds_of(now) - start
+    if later <= 0.0:
+        return job
+    finish = {name: job[name] for name in ("predicted_p50", "predicted_p90")}
+    return job | {name: None if at is None else at + later for name, at in finish.items()}
 
 
 def _to_come(
@@ -213,7 +224,7 @@ def format_deadline(job: Job, now: datetime) -> str:
     if job.get("due") is None:
         return ""
     if job["state"] not in OVER:
-        return f"deadline {format_moment(job['due'], now)}{format_risk(job)}"
+        return f"deadline {format_moment(job['due'], now)}{format_risk(_still_to_start(job, now))}"
     return ": ".join(
         filter(None, (f"deadline {format_moment(job['due'], now)}", format_missed(job)))
     )

@@ -2,6 +2,7 @@
 goes into the arrays.
 """
 
+import math
 from collections.abc import Callable
 
 import numpy as np
@@ -29,7 +30,9 @@ from volvelle.model.problems import Problem
 from volvelle.model.tolerances import GRANTED
 
 _LATE = "it is not finished at the time that was guaranteed"
-_IMPOSSIBLE = "{needed:.0f} s of work are left at least, and {left:.0f} s until the guaranteed time"
+_IMPOSSIBLE = (
+    "{needed:.0f} s of work are left at least, {more:g} s more than until the guaranteed time"
+)
 
 
 def _allocate(scheduler: SchedulerState) -> None:
@@ -220,8 +223,8 @@ def _watch(scheduler: SchedulerState) -> None:
         needed, row = _least_seconds(scheduler, number), scheduler.row_of(number)
         if not keeps(finish := scheduler.now + needed, given.finish_by):
             scheduler.composition.admission.learn(given, kept=False)
-            left = given.finish_by - scheduler.now
-            reason = _IMPOSSIBLE.format(needed=needed, left=left)
+            more = math.ceil(10.0 * (finish - given.finish_by)) / 10.0
+            reason = _IMPOSSIBLE.format(needed=needed, more=more)
             revoked = Promise(number, earliest=finish, reason=reason)
             scheduler.promises.give(revoked, scheduler.notes)
         elif row is not None and scheduler.state.jobs.held[row] == 0.0:

@@ -112,10 +112,10 @@ class JobReleased(msgspec.Struct, frozen=True, tag="released", gc=False):
 
 
 class JobChanged(msgspec.Struct, frozen=True, tag="changed", gc=False):
-    """The user of a job that holds no GPUs declares some of its attributes anew, or a stop has shown one.
+    """The user of a job that holds no GPUs declares some of its attributes anew, or it has shown one.
 
     changes: new values by the names of `JobSpec`'s fields: of `volvelle.model.job_schema.changeable` ones, or
-    ``starts_over``.
+    ``starts_over``, by which a stop or a report of iterations shows, the latter while the job runs.
     """
 
     time: float

@@ -148,7 +148,9 @@ class Fork:
         course = Course(
             ahead, lambda number: Execution(jobs[number]), _planned_changes(ahead.cluster)
         )
-        ahead.apply_rules(simulated=True, learns=learns, watches=False, tick=0.0, pauses=NEVER)
+        ahead.apply_rules(
+            simulated=True, ahead=True, learns=learns, watches=False, tick=0.0, pauses=NEVER
+        )
         s.clock[WAKE] = wake_at(s, ahead.rules)
         for number in there:
             row = ahead.row_of(number)

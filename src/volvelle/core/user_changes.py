@@ -46,7 +46,8 @@ def released(scheduler: SchedulerState, event: JobReleased) -> None:
 def changed(scheduler: SchedulerState, event: JobChanged) -> None:
     """Let another declaration hold of a job that waits, wherever it does.
 
-    A job in the system leaves it and comes back, so that no part goes by what it knew of the job.
+    A job in the system leaves it and comes back, so that no part goes by what it knew of the job. Of one that
+    runs only whether it starts over may change, as its reports show.
     """
     number, blocked, out = (
         event.number,
@@ -58,6 +59,11 @@ def changed(scheduler: SchedulerState, event: JobChanged) -> None:
         if scheduler.state.jobs.held[row] == 0.0:
             job = _redeclared(scheduler, _out_of_the_system(scheduler, row), event)
             enter(scheduler, list(job.values), job.known)
+        elif (over := event.changes.get("starts_over")) is not None:
+            known = scheduler.known[number]
+            spec = msgspec.structs.replace(known.spec, starts_over=bool(over))
+            scheduler.known[number] = known._replace(spec=spec)
+            scheduler.state.jobs.starts_over[row] = float(over)
     elif (dependent := blocked.get(number)) is not None:
         blocked[number] = dependent._replace(event=resubmitted(dependent.event, event))
     elif isinstance(waits := out.get(number), JobSubmitted):

@@ -168,6 +168,11 @@ class JobRequest(_Declared):
             return throughput_of(self.rates, self.gpus, self.max_gpus or self.gpus)
         return None
 
+    @property
+    def declares_checkpoints(self) -> bool:
+        """Whether it says how it saves, or adapts its batch size, for which the client library saves it."""
+        return bool(self.checkpoint.model_fields_set - {"grace"}) or self.batch_sizes is not None
+
     def spec(self, number: int, user: str, submit_time: float) -> JobSpec:
         """The scheduler's view of job ``number``, submitted at ``submit_time`` on the journal's clock."""
         kind = JobClass.BEST_EFFORT if self.deadline is None else JobClass(self.deadline.kind)

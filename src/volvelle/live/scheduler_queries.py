@@ -2,9 +2,13 @@
 
 from collections.abc import Iterable
 
+import msgspec
+
 from volvelle.core.admissions import HeldJob
 from volvelle.core.decision import Decision
 from volvelle.core.scheduler_state import SchedulerState
+from volvelle.live.job_request import JobRequest
+from volvelle.live.measured_rates import MeasuredRates
 from volvelle.model.job import JobSpec
 
 
@@ -92,8 +96,29 @@ def starts_over(scheduler: SchedulerState, number: int) -> bool:
     """Whether the scheduler holds that a stop loses all that a job has done; not of one that is not there."""
     if isinstance(held := scheduler.admissions.held.get(number), HeldJob):
         return held.value("starts_over") > 0.0
-    row = scheduler.row_of(number)
-    return row is not None and scheduler.state.jobs.starts_over[row] > 0.0
+    if (row := scheduler.row_of(number)) is not None:
+        return bool(scheduler.state.jobs.starts_over[row] > 0.0)
+    waits = declarations(scheduler).get(number)
+    return waits is not None and waits.starts_over
+
+
+def declared_spec(
+    scheduler: SchedulerState,
+    measured: MeasuredRates,
+    request: JobRequest,
+    number: int,
+    user: str,
+    time: float,
+) -> JobSpec:
+    """The scheduler's view of a job that is submitted at ``time``, with what was measured of its like.
+
+    Under an admission that guarantees, a script that is not known to save starts over: its stops would break
+    guarantees otherwise, which look-aheads did not foresee.
+    """
+    spec = measured.declare(request.spec(number, user, time), scheduler.resources.types)
+    saves = request.declares_checkpoints or (request.name and measured.of(user, request.name))
+    over = scheduler.rules.watches and not saves
+    return msgspec.structs.replace(spec, starts_over=True) if over else spec
 
 
 def believed_work(scheduler: SchedulerState, number: int) -> float | None:

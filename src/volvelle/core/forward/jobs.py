@@ -24,6 +24,8 @@ from volvelle.core.state import *
 
 _ROUND = int(Reason.ROUND)
 _NAN = float("nan")
+_LOSSES = 20.0
+"""The stops by which a job in a look-ahead loses what it did: jobs that take turns would never end."""
 
 
 # ---------------------------------------------------------------------- coming and going
@@ -220,7 +222,7 @@ def stop(s: State, rules: Rules, row: int, now: float) -> None:
     if free_at > now:
         delay(s, row, free_at)
     settle(s, row, now)
-    over = jobs.starts_over[row] == 1.0
+    over = jobs.starts_over[row] == 1.0 and not (rules.ahead and jobs.preemptions[row] >= _LOSSES)
     if over:
         jobs.done[row] = 0.0
     jobs.preemptions[row] += 1.0

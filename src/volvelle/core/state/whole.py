@@ -21,7 +21,8 @@ class Rules(NamedTuple):
     given other partners where they are (`Policy.shares_in_place`). admits: Python judges arrivals. learns:
     ends are passed to Python. notes: they are passed to the policy's kernel. divides: Python divides CPUs
     and memory after each decision. watches: Python finds after each decision when guarantees become
-    impossible. simulated: jobs end by themselves. tick: ends are noticed at multiples of it, 0 for at once.
+    impossible. simulated: jobs end by themselves. ahead: in a look-ahead, which has to end though jobs that
+    begin anew at each stop may never. tick: ends are noticed at multiples of it, 0 for at once.
     logs: events and decisions are kept. pauses: when to return.
     """
 
@@ -46,6 +47,7 @@ class Rules(NamedTuple):
     divides: bool = False
     watches: bool = False
     simulated: bool = False
+    ahead: bool = False
     tick: float = 0.0
     logs: bool = True
     pauses: int = NEVER

@@ -10,16 +10,19 @@ import { Table } from "./table.js";
 // A start that was foreseen and has not come is still to come.
 export const startOf = (job) => moment(job.started ?? (job.predicted_start && Math.max(job.predicted_start, now())));
 
+// Seconds by which it, and its finish with it, starts later than foreseen so far.
+const overdue = (job) => (job.state === "waiting" && job.predicted_start ? Math.max(now() - job.predicted_start, 0) : 0);
+
 // "16:30–16:50": P50 to P90; no earlier than now.
 export function finishText(job) {
   if (!job.predicted_p50) return "not known yet";
-  const from = Math.max(job.predicted_p50, now()), to = job.predicted_p90 && Math.max(job.predicted_p90, now());
-  const p50 = moment(from), late = job.predicted_p50 < now() ? ", longer than expected" : "";
+  const later = overdue(job), from = Math.max(job.predicted_p50 + later, now()), to = job.predicted_p90 && Math.max(job.predicted_p90 + later, now());
+  const p50 = moment(from), late = job.predicted_p50 + later < now() ? ", longer than expected" : "";
   return (!to ? `${p50} (P50)` : moment(to) === p50 ? p50 : span(from, to)) + late;
 }
 
 // What a job is held to: its P90, but while that is a guess its P50, as in notifications.
-const expected = (job) => (job.guessed ? job.predicted_p50 : job.predicted_p90 ?? job.predicted_p50);
+const expected = (job) => (job.guessed ? job.predicted_p50 : job.predicted_p90 ?? job.predicted_p50) + overdue(job);
 export const expectedText = (job) => `${job.guessed ? "P50" : "P90"} ${moment(expected(job))}`;
 export const lateBy = (job) => expected(job) - neededBy(job);
 

@@ -2,7 +2,13 @@
 
 import numpy as np
 
-from volvelle.core.events import BatchSizeChanged, LossReported, ProgressReported, TrainingReported
+from volvelle.core.events import (
+    BatchSizeChanged,
+    JobChanged,
+    LossReported,
+    ProgressReported,
+    TrainingReported,
+)
 from volvelle.core.facets import FollowsRegimes
 from volvelle.core.parts import Estimator
 from volvelle.live.control.batch_sizes import news_of
@@ -12,7 +18,7 @@ from volvelle.live.control.live_jobs import LiveJob
 from volvelle.live.control.step_fits import StepFit
 from volvelle.live.messages import MAX_BATCH_SIZE, AttemptProgress, SetBatchSize
 from volvelle.live.records import RateMeasured
-from volvelle.live.scheduler_queries import believed_work
+from volvelle.live.scheduler_queries import believed_work, starts_over
 
 _PROGRESS_SECONDS = 10.0
 """Between two progress events of a job: each is an entry of the journal, unless it is no news."""
@@ -41,6 +47,9 @@ class ProgressReports:
             self._keep_rate(attempt, job, report)
         if not attempt.wanted or attempt.profiles:
             return
+        if report.iterations > 0 and starts_over(self._state.scheduler, attempt.number):
+            saves = JobChanged(self._changes.now, attempt.number, {"starts_over": False})
+            self._changes.job_events.append(saves)
         fit = 0 < report.batch_size <= MAX_BATCH_SIZE and report.batch_size != job.batch_size
         if fit and self._changes.now >= job.next_batch_size_event:
             self._add_batch_size_event(attempt, job, report)

@@ -64,7 +64,7 @@ from volvelle.live.records import (
     StoreBehind,
     StoreSettled,
 )
-from volvelle.live.scheduler_queries import estimated_work
+from volvelle.live.scheduler_queries import declared_spec, estimated_work
 from volvelle.live.status.view import Guarantee, HoldingView, JobState, ProfileView
 from volvelle.live.store.rows import JobRecord
 from volvelle.model.job import JobSpec
@@ -138,8 +138,7 @@ class ControllerState:
 
     def spec(self, request: JobRequest, number: int, user: str, time: float) -> JobSpec:
         """The scheduler's view of a job that is submitted at ``time``, with what was measured of its like."""
-        spec = request.spec(number, user, time)
-        return self.measured.declare(spec, self.scheduler.resources.types)
+        return declared_spec(self.scheduler, self.measured, request, number, user, time)
 
     def is_profiled(self, number: int) -> bool:
         """Whether a job waits for a profile or is profiled, and the scheduler does not know it yet."""

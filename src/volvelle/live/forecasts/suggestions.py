@@ -11,12 +11,20 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
+import msgspec
+
 from volvelle.core.events import Event, JobCancelled, JobReleased, JobSubmitted, NodeChanged, WakeUp
 from volvelle.core.fork import Fork
 from volvelle.core.scheduler_state import SchedulerState
 from volvelle.live.forecasts.calibration import ForecastCalibration
 from volvelle.live.job_request import JobRequest
-from volvelle.live.scheduler_queries import holds_gpus, is_held, job_numbers, waits_for_jobs
+from volvelle.live.scheduler_queries import (
+    holds_gpus,
+    is_held,
+    job_numbers,
+    starts_over,
+    waits_for_jobs,
+)
 from volvelle.live.status.view import JobStatusView, Moment
 from volvelle.model.cluster import NodeState
 from volvelle.model.units import format_duration
@@ -231,8 +239,10 @@ def _candidates(
     base = Fork(fork).under(JobCancelled(fork.now, number)).scheduler
     new = max([number, *job_numbers(base)]) + 1
     request = JobRequest.model_validate(job.request | {"array": 1})  # only this job of its array
+    over = starts_over(fork, number)
     for what, changed in _changed_requests(fork, request):
         spec = request.model_copy(update=changed).spec(new, job.user, now)
+        spec = msgspec.structs.replace(spec, starts_over=over)
         known = request.estimate is not None or not {"gpus", "estimate"} & changed.keys()
         yield base, _Candidate(what, changed, (JobSubmitted(now, new, spec),), new, known)
     for name in _draining_nodes(fork):

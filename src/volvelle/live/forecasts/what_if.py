@@ -16,6 +16,7 @@ from volvelle.live.job_request import JobRequest
 from volvelle.live.measured_rates import MeasuredRates
 from volvelle.live.scheduler_queries import (
     declarations,
+    declared_spec,
     gpus_decided,
     gpus_held,
     holds_gpus,
@@ -45,7 +46,7 @@ def forecast_request(
     fork.compile_where_it_pays()
     first = max((*job_numbers(fork), *fork.promises), default=-1) + 1
     numbers = range(first, first + request.array)
-    spec = measured.declare(request.spec(first, user, now), fork.resources.types)
+    spec = declared_spec(fork, measured, request, first, user, now)
     if obstacle := fork.obstacle(spec):
         raise Problem(f"the job {obstacle}", mend="ask for less, or for another kind")
     there = {str(number) for number in job_numbers(fork)}

@@ -51,7 +51,7 @@ def notices_of(job: JobRequest, user: str, controller: Controller) -> tuple[str,
 
 
 def begins_again(job: JobRequest, user: str, controller: Controller) -> tuple[str, ...]:
-    """Say that a job may be stopped and lose its work, which no forecast counts before that has happened.
+    """Say that a job may be stopped and lose its work, and whether forecasts count that before it happens.
 
     Empty where the policy lets jobs run to their end, or the job declares that it saves, or jobs of its
     name have counted iterations.
@@ -59,12 +59,13 @@ def begins_again(job: JobRequest, user: str, controller: Controller) -> tuple[st
     policy, spec = controller.composition.policy, controller.spec(job, user)
     stopped = policy.stops_jobs or (spec.elastic and policy.resizes)
     measured = job.name and controller.measured_rates(user, job.name)
-    saves = job.checkpoint.model_fields_set - {"grace"} or job.batch_sizes is not None or measured
-    if not (stopped and spec.preemptible) or saves:
+    if not (stopped and spec.preemptible) or job.declares_checkpoints or measured:
         return ()
+    counted = "which forecasts count until it is seen to save"
     return (
         f"policy {policy.name!r} may stop it for others: a script that saves nothing then begins again, "
-        "which its forecast does not count (--no-preempt keeps its GPUs)",
+        f"{counted if spec.starts_over else 'which its forecast does not count'} "
+        "(--no-preempt keeps its GPUs)",
     )
 
 
