@@ -65,7 +65,8 @@ def test_an_end_says_its_state_once_and_a_start_to_come_is_not_past() -> None:
     now = datetime.fromtimestamp(7200.0, UTC)
     waiting = {"started": None, "state": "waiting", "predicted_start": 3600.0}
     assert formatting.format_start(waiting, now) == "~02:00:00"
-    over = {"ended": None, "predicted_p50": 3600.0, "predicted_p90": 3601.0, "guessed": False}
+    over: dict[str, Any] = {"ended": None, "predicted_p50": 3600.0, "predicted_p90": 3601.0}
+    over |= {"guessed": False}
     over |= {"guarantee": None, "due": None, "state": "running", "predicted_start": None}
     assert formatting.format_finish(over, now) == "02:00:00, longer than expected"
     late = formatting.format_finish(over | {"predicted_p90": 7500.0}, now)

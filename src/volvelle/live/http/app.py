@@ -66,6 +66,7 @@ def create_app(
     app.state.replays = ForecastThreads(limits.replay, threads=1, hint=_SHORTER)
     app.state.fronts = FrontFolder(fronts)
     app.state.quota = JobQuota(limits.jobs, limits.jobs_of_a_user, limits.priority)
+    app.state.warned = set()  # users that know that jobs may lose their work
     app.state.jobs_folder = jobs_folder
     app.state.uploads = Uploads(jobs_folder / UPLOADS)
     app.add_middleware(QuickSubmissions, path="/v1/jobs", submit=jobs.submit)

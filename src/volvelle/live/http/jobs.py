@@ -87,8 +87,10 @@ async def submit(
     check_targets(job, controller)
     request.app.state.quota.reserve(controller, principal, job.array)
     notices = notices_of(job, principal.user, controller)
-    if not controller.status.job_counts.get(principal.user):  # said once
-        notices += begins_again(job, principal.user, controller)
+    warned: set[str] = request.app.state.warned
+    if principal.user not in warned and (said := begins_again(job, principal.user, controller)):
+        warned.add(principal.user)
+        notices += said
     numbers = await execute(controller, Submit(principal.user, job, key))
     return json_response(SubmittedJobs(tuple(numbers), notices), 201)
 
