@@ -113,7 +113,10 @@ def test_a_promise_is_revoked_when_it_becomes_impossible_and_not_before() -> Non
     assert revoked_at == pytest.approx(30.0, abs=2 * DUST)
     assert revoked.finish_by is None
     assert revoked.earliest == pytest.approx(50.0, abs=2 * DUST)
-    assert revoked.reason == "20 s of work are left at least, and 20 s until the guaranteed time"
+    assert (
+        revoked.reason
+        == "20 s of work are left at least, 0.1 s more than until the guaranteed time"
+    )
 
 
 def test_a_promise_to_a_job_that_loses_its_work_is_revoked_at_once() -> None:
@@ -125,7 +128,9 @@ def test_a_promise_to_a_job_that_loses_its_work_is_revoked_at_once() -> None:
     assert made == (0.0, Promise(0, 70.0, 0))
     assert revoked_at == 20.0
     assert revoked.earliest == 80.0
-    assert revoked.reason == "60 s of work are left at least, and 50 s until the guaranteed time"
+    assert (
+        revoked.reason == "60 s of work are left at least, 10 s more than until the guaranteed time"
+    )
 
 
 def test_a_job_that_would_break_a_promise_waits_and_its_user_is_told() -> None:

@@ -2,13 +2,11 @@
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import msgspec
 import pytest
 from fake_cluster import ControllerHarness, header_of, sleeping, started_controller
 
-from volvelle.core.decision import Promise
 from volvelle.core.events import Recomposed
 from volvelle.live.control.requests import (
     Cancel,
@@ -20,7 +18,6 @@ from volvelle.live.store import CycleBatch
 from volvelle.model.cluster import Cluster
 from volvelle.model.node import Node
 from volvelle.model.problems import Problem
-from volvelle.systems.chronus import cycle
 
 
 @pytest.fixture
@@ -45,26 +42,6 @@ def test_a_job_outlives_the_controller(harness: ControllerHarness) -> None:
         ("start", 1, 1),
         ("finished", 1, 1),
     ]
-
-
-def test_a_policy_remembers_what_it_decided_before_where_only_its_words_have_changed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Guarantees rest on what chronus remembers: an upgrade that says why in other words keeps them."""
-    harness = ControllerHarness.at(tmp_path, policy="chronus:lease=4")
-    harness.submit(sleeping(5, 2, deadline=30.0))
-    hopeless = harness.submit(sleeping(50, 2, deadline=20.0))
-    guarantee = harness.controller.status.jobs[hopeless].guarantee
-    assert guarantee is not None
-    assert guarantee.reason
-
-    def in_other_words(*fields: Any, **more: Any) -> Promise:
-        made = Promise(*fields, **more)
-        return msgspec.structs.replace(made, reason=made.reason and "not yet")
-
-    monkeypatch.setattr(cycle, "Promise", in_other_words)
-    harness.crash(snapshot=False)
-    assert not harness.controller.warnings
 
 
 def test_attempts_are_the_same_to_the_next_controller_though_other_jobs_are_over(

@@ -64,8 +64,11 @@ def nearest(word: str, known: Iterable[str], likeness: float = 0.6) -> str:
     names = {_folded(name): name for name in known}
     meant = _folded(word)
     close = [name for name in _ALSO_CALLED.get(meant, ()) if name in names]
-    longer = [name for name in names if f"{name}-".startswith(f"{meant}-")]  # a100-80gb is an a100
-    close = close or longer or difflib.get_close_matches(meant, names, n=3, cutoff=likeness)
+    same = [name for name in names if name == meant]
+    longer = [
+        name for name in names if names[name].lower().startswith(f"{meant}-")
+    ]  # a100-80gb is an a100
+    close = close or same or longer or difflib.get_close_matches(meant, names, n=3, cutoff=likeness)
     close.sort(
         key=lambda name: sorted(name) != sorted(meant)
     )  # letters that changed places come first

@@ -9,11 +9,15 @@ import time
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
+from fake_cluster import ControllerHarness, sleeping
 from server_process import ServerProcess, server_process
 from waiting import until
 
+from volvelle.core.decision import Promise
 from volvelle.core.promises import keeps
+from volvelle.systems.chronus import cycle
 
 CONFIG = """
 cluster = "1x4"
@@ -80,3 +84,23 @@ def test_two_promises_are_kept_a_third_is_refused_and_a_kill_loses_nothing(tmp_p
             assert keeps(ended[number]["ended"], guarantee["finish_by"])
         assert server.volvelle("why", "11").endswith(": kept.\n")
         server.stop()
+
+
+def test_a_policy_remembers_what_it_decided_before_where_only_its_words_have_changed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Guarantees rest on what chronus remembers: an upgrade that says why in other words keeps them."""
+    harness = ControllerHarness.at(tmp_path, policy="chronus:lease=4")
+    harness.submit(sleeping(5, 2, deadline=30.0))
+    hopeless = harness.submit(sleeping(50, 2, deadline=20.0))
+    guarantee = harness.controller.status.jobs[hopeless].guarantee
+    assert guarantee is not None
+    assert guarantee.reason
+
+    def in_other_words(*fields: Any, **more: Any) -> Promise:
+        made = Promise(*fields, **more)
+        return msgspec.structs.replace(made, reason=made.reason and "not yet")
+
+    monkeypatch.setattr(cycle, "Promise", in_other_words)
+    harness.crash(snapshot=False)
+    assert not harness.controller.warnings
