@@ -48,11 +48,7 @@ class EasyBackfill(Policy):
     work_conserving: ClassVar[bool] = False
     heeds_priority: ClassVar[bool] = True
     keeps_running: ClassVar[bool] = True
-
-    @property
-    def resizes(self) -> bool:
-        """Jobs are gangs here."""
-        return False
+    gangs: ClassVar[bool] = True
 
     def kernel(self, *, named: bool) -> Kernel:
         """Keep what runs, start the head jobs that fit, reserve, backfill."""

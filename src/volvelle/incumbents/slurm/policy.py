@@ -67,6 +67,7 @@ class Slurm(Policy):
     needs_durations: ClassVar[bool] = False
     incumbent: ClassVar[bool] = True
     whole_gpus: ClassVar[bool] = True
+    gangs: ClassVar[bool] = True
     columns: ClassVar[int] = 2
 
     site: str = Field(
@@ -107,11 +108,6 @@ class Slurm(Policy):
     def chooses_nodes(self) -> bool:
         """Always."""
         return True
-
-    @property
-    def resizes(self) -> bool:
-        """Never."""
-        return False
 
     def fork(self) -> "Slurm":
         """A copy with a controller of its own; the site is shared."""

@@ -81,6 +81,7 @@ class Anticipatory(Policy):
     source: ClassVar[str] = "Anticipatory scheduling (SIA) sections 5.2 to 5.5, figures 7 and 8"
     optimises: ClassVar[str] = "mean JCT, with little harm to the pools that lend"
     work_conserving: ClassVar[bool] = False
+    gangs: ClassVar[bool] = True
     columns: ClassVar[int] = 2
 
     quanta: Quanta = Field(DEFAULT, description="stretches of time that are predicted: 5m/1h/12h")
@@ -121,11 +122,6 @@ class Anticipatory(Policy):
         if self.locality and self.preempt:
             raise ValueError("locality and preempt do not go together: set one of them")
         return self
-
-    @property
-    def resizes(self) -> bool:
-        """Jobs are gangs here."""
-        return False
 
     @property
     def stops_jobs(self) -> bool:

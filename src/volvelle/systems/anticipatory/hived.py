@@ -43,12 +43,8 @@ class HivedNonpreemptive(Policy):
     optimises: ClassVar[str] = "utilisation, with what a pool owns for its own jobs first"
     work_conserving: ClassVar[bool] = False
     keeps_running: ClassVar[bool] = True
+    gangs: ClassVar[bool] = True
     columns: ClassVar[int] = 1
-
-    @property
-    def resizes(self) -> bool:
-        """Jobs are gangs here."""
-        return False
 
     def kernel(self, *, named: bool) -> Kernel | None:
         """Keep running jobs, then start dedicated jobs, then opportunistic ones."""

@@ -95,6 +95,7 @@ class AnticipatoryVc(Policy, ForeseesArrivals):
     optimises: ClassVar[str] = "mean JCT, without harm to the pools that lend"
     work_conserving: ClassVar[bool] = False
     keeps_running: ClassVar[bool] = True
+    gangs: ClassVar[bool] = True
     columns: ClassVar[int] = 5
 
     locality: bool = Field(
@@ -107,11 +108,6 @@ class AnticipatoryVc(Policy, ForeseesArrivals):
     """See `volvelle.systems.anticipatory.lending_plan`."""
     _told: ArrivalsAnnounced | None = PrivateAttr(None)
     _wake: float | None = PrivateAttr(None)
-
-    @property
-    def resizes(self) -> bool:
-        """Jobs are gangs here."""
-        return False
 
     @property
     def chooses_nodes(self) -> bool:

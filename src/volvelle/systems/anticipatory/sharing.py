@@ -46,13 +46,9 @@ class _Queues(Policy):
     one_queue: ClassVar[bool] = False
     work_conserving: ClassVar[bool] = False
     keeps_running: ClassVar[bool] = True
+    gangs: ClassVar[bool] = True
 
     strict: bool = Field(True, description="a job that does not fit holds back those behind it")
-
-    @property
-    def resizes(self) -> bool:
-        """Jobs are gangs here."""
-        return False
 
     def kernel(self, *, named: bool) -> Kernel | None:
         """Keep running jobs, start jobs that are first in their queue and fit."""

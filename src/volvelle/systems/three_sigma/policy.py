@@ -81,11 +81,6 @@ class ThreeSigma(DeadlineOrder):
         self._memory = begin(self.ahead, self.slots)
         return self
 
-    @property
-    def solver_gaps(self) -> SolverGaps | None:
-        """The gap of each program to the starts that were made of it."""
-        return self._gaps
-
     def kernel(self, *, named: bool) -> Kernel:
         """The decision, and what it learns of ends."""
         return Kernel(decide, self._memory, rates=False, yields=True, learn=learn)
