@@ -20,7 +20,8 @@ from volvelle.incumbents.slurm.reasons import explained
 from volvelle.incumbents.slurm.records import dependencies, entry_of, job_of_spec, on_nodes
 from volvelle.incumbents.slurm.rules import Rules
 from volvelle.incumbents.slurm.shapes import GPUS, Share
-from volvelle.incumbents.slurm.site import Job, Site
+from volvelle.incumbents.slurm.site import Site
+from volvelle.incumbents.slurm.snapshot import Job
 from volvelle.model.arrays import Floats, Ints
 
 NO_GPUS = "(no GPUs)"
