@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from systems_here import of
 
-from volvelle.core import scheduler_state
+from volvelle.core import paying
 from volvelle.core.decision import Promise
 from volvelle.core.forecast import Forecast
 from volvelle.core.fork import Fork
@@ -179,7 +179,7 @@ def test_jobs_that_wait_share_what_happens_without_them_and_are_counted_as_playe
         return False
 
     monkeypatch.setattr(Fork, "until", counted)
-    monkeypatch.setattr(scheduler_state, "machine_code_pays", pays)
+    monkeypatch.setattr(paying, "machine_code_pays", pays)
     happen(Scenario.of(parse_cluster("1x4"), jobs).under("srtf", admission="deadlines"))
     assert without.count(20.0) == 1
     assert max(played) == (3 + 3) * (1 + 3)

@@ -13,8 +13,8 @@ from volvelle.core.dividing import divide_cpus
 from volvelle.core.eligibility import mean_rate
 from volvelle.core.entry import admit_all
 from volvelle.core.fill import TARGET, TARGET_TYPE, fill
-from volvelle.core.forward.decide import change
 from volvelle.core.forward.ranking import order_anew
+from volvelle.core.forward.serving import change
 from volvelle.core.limits import end_overrun
 from volvelle.core.mistakes import is_own, mistakes_of, wrong_answer
 from volvelle.core.order_policy import rank

@@ -28,6 +28,7 @@ from volvelle.core.forward.believe import fall_silent
 from volvelle.core.forward.moments import begin_moment, wake_at
 from volvelle.core.log import Batch
 from volvelle.core.parts import Belief, KnownJob
+from volvelle.core.paying import compile_where_it_pays
 from volvelle.core.scheduler_state import SchedulerState
 from volvelle.core.state import *
 from volvelle.core.view import JobView
@@ -129,7 +130,7 @@ class Fork:
     def _begin(self, ahead: SchedulerState) -> Course:
         """Let what is believed be true, and jobs come."""
         ahead.cluster = msgspec.structs.replace(ahead.cluster, failures=None)
-        ahead.compile_where_it_pays()
+        compile_where_it_pays(ahead)
         for submission in self.admitted:
             admit(ahead, submission)
         ahead.make_room()
