@@ -26,7 +26,7 @@ from volvelle.core.columns import (
     TYPES,
 )
 from volvelle.core.compiled import kernel
-from volvelle.core.fill import ClusterNow, keep_running, seconds_left
+from volvelle.core.fill import ClusterNow, keep_running, let_have, seconds_left
 from volvelle.core.policy import Kernel, Policy, policies
 from volvelle.core.state import INFINITY, Reason
 from volvelle.model.arrays import Floats, Ints
@@ -133,11 +133,7 @@ def backfill(
                 chosen = gpu_type
                 break
         if chosen >= 0:
-            result[0, row] = need
-            result[1, row] = chosen
-            free[chosen] -= need
-            if pool >= 0:
-                left[pool] -= need
+            let_have(matrix, row, chosen, need, free, left, result)
             if chosen == reserved:
                 count = add(times, ahead, count, 0.0, ends[row], -need)
             continue
@@ -257,11 +253,7 @@ def reserve_all(
                 count[one] = add(times[one], ahead[one], count[one], soonest, end, -need)
         within = pool < 0 or need <= left[pool]
         if chosen >= 0 and soonest == 0.0 and within and free[chosen] >= need:
-            result[0, row] = need
-            result[1, row] = chosen
-            free[chosen] -= need
-            if pool >= 0:
-                left[pool] -= need
+            let_have(matrix, row, chosen, need, free, left, result)
             while last > place and _stays(result, matrix[GPUS], order[last], free):
                 last -= 1
         elif not within:

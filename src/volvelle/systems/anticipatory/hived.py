@@ -18,7 +18,12 @@ import numpy as np
 
 from volvelle.core.columns import COUNT, GPUS, HELD, POOL, TYPES
 from volvelle.core.compiled import compiled, kernel
-from volvelle.core.fill import TARGET, TARGET_REASON, TARGET_TYPE, ClusterNow, keep_running
+from volvelle.core.fill import (
+    TARGET_REASON,
+    ClusterNow,
+    keep_running,
+    let_have,
+)
 from volvelle.core.policy import Kernel, Policy, policies
 from volvelle.core.state import INFINITY, Reason
 from volvelle.model.arrays import Floats
@@ -99,11 +104,8 @@ def serve_roles(
                 continue
             chosen = gang_type(need, matrix[TYPES, row], free)
             if chosen >= 0:
-                given[TARGET, row], given[TARGET_TYPE, row] = need, chosen
-                free[chosen] -= need
+                let_have(matrix, row, chosen, need, free, left, given)
                 idle[chosen] -= need
-                if pool >= 0:
-                    left[pool] -= need
             elif role == DEDICATED:
                 given[TARGET_REASON, row] = _GPUS_SHORT
                 _keep_back(matrix, row, free)

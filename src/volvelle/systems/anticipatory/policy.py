@@ -45,9 +45,9 @@ from volvelle.core.facets import ForeseesArrivals
 from volvelle.core.fill import (
     TARGET,
     TARGET_REASON,
-    TARGET_TYPE,
     ClusterNow,
     keep_running,
+    let_have,
     seconds_left,
 )
 from volvelle.core.policy import Allocation, Kernel, Policy, by_kernel, policies
@@ -295,10 +295,7 @@ def start_early(
             given[TARGET_REASON, row] = _RESERVED
         if not may:
             continue
-        given[TARGET, row], given[TARGET_TYPE, row] = need, chosen
-        free[chosen] -= need
-        if pool >= 0:
-            left[pool] -= need
+        let_have(matrix, row, chosen, need, free, left, given)
         if matrix[STATE, row] == BOOKED:
             count = add(
                 times, reserved, count, max(matrix[FROM, row], now), matrix[UNTIL, row], need

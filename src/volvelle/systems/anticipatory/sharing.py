@@ -21,9 +21,9 @@ from volvelle.core.compiled import compiled, kernel
 from volvelle.core.fill import (
     TARGET,
     TARGET_REASON,
-    TARGET_TYPE,
     ClusterNow,
     keep_running,
+    let_have,
     seconds_left,
 )
 from volvelle.core.policy import Allocation, Kernel, Policy, policies
@@ -159,10 +159,7 @@ def serve(
             given[TARGET_REASON, row] = _QUOTA if need > within + SAME_AMOUNT else _GPUS_SHORT
             blocked[queue] = strict
             continue
-        given[TARGET, row], given[TARGET_TYPE, row] = need, chosen
-        free[chosen] -= need
-        if pool >= 0:
-            left[pool] -= need
+        let_have(matrix, row, chosen, need, free, left, given)
     given[3] = order
     return given
 
@@ -234,11 +231,8 @@ def serve_fairly(
         within = left[best] if best >= 0 else np.inf
         chosen = gang_type(need, matrix[TYPES, row], free) if need <= within + SAME_AMOUNT else -1
         if chosen >= 0:
-            given[TARGET, row], given[TARGET_TYPE, row] = need, chosen
-            free[chosen] -= need
+            let_have(matrix, row, chosen, need, free, left, given)
             held[best] += need
-            if best >= 0:
-                left[best] -= need
             order[served] = row
             served += 1
             continue
