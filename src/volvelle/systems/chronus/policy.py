@@ -29,6 +29,7 @@ class Chronus(Terms):
     time_varying: ClassVar[bool] = True
     work_conserving: ClassVar[bool] = False
     gangs: ClassVar[bool] = True
+    guarantees: ClassVar[bool] = True
     columns: ClassVar[int] = OWN_COLUMNS
 
     _kept: Memory | None = PrivateAttr(default=None)
