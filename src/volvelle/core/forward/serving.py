@@ -1,4 +1,4 @@
-"""What a job is given of what those before it left, and what it keeps in any case."""
+"""Service of jobs one after another: GPUs that a job gets of all that are left, or keeps in any case."""
 
 import math
 
