@@ -1,4 +1,4 @@
-"""``volvelle serve`` as a process of a test's own: commands right after its start, a demo, a failing policy, its end."""
+"""``volvelle serve`` as a process of a test's own: commands right after its start, a demo, what ends it."""
 
 import csv
 import socket
