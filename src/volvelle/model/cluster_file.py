@@ -6,14 +6,7 @@ from pathlib import Path
 from typing import Annotated, Any, NamedTuple
 
 import msgspec
-from pydantic import (
-    AfterValidator,
-    BaseModel,
-    ConfigDict,
-    Field,
-    ValidationError,
-    model_validator,
-)
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from volvelle.durations import parse_duration
 from volvelle.model.node import FailureProcess, Level, Node, NodeChange, NodeState, read_labels

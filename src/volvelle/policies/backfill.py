@@ -19,12 +19,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from volvelle.core.columns import (
-    GPUS,
-    POOL,
-    PRIORITY,
-    TYPES,
-)
+from volvelle.core.columns import GPUS, POOL, PRIORITY, TYPES
 from volvelle.core.compiled import kernel
 from volvelle.core.fill import ClusterNow, keep_running, let_have, seconds_left
 from volvelle.core.policy import Kernel, Policy, policies

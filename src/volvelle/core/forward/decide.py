@@ -15,13 +15,7 @@ from volvelle.core.forward.classes import (
     type_for,
 )
 from volvelle.core.forward.ranking import work_out_key
-from volvelle.core.forward.running import (
-    list_from,
-    list_pool,
-    list_running,
-    put_back,
-    sort_ranked,
-)
+from volvelle.core.forward.running import list_from, list_pool, list_running, put_back, sort_ranked
 from volvelle.core.forward.serving import change, keeps, serve_running, serve_waiting
 from volvelle.core.forward.shared_gpus import parts_are_named
 from volvelle.core.forward.waiting import wait, wait_no_more

@@ -3,10 +3,7 @@
 import math
 
 from volvelle.core.compiled import kernel
-from volvelle.core.forward.classes import (
-    set_left,
-    type_for,
-)
+from volvelle.core.forward.classes import set_left, type_for
 from volvelle.core.forward.waiting import wait_no_more
 from volvelle.core.state import *
 from volvelle.model.tolerances import SAME_AMOUNT

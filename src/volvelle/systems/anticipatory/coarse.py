@@ -43,12 +43,7 @@ from volvelle.model.arrays import Floats
 from volvelle.model.tolerances import SAME_AMOUNT
 from volvelle.model.validation import Seconds
 from volvelle.systems.anticipatory.coarse_by_node import NodeLender, home_nodes_of
-from volvelle.systems.anticipatory.coming import (
-    LoadPredictions,
-    expected_load,
-    lasting,
-    read_model,
-)
+from volvelle.systems.anticipatory.coming import LoadPredictions, expected_load, lasting, read_model
 from volvelle.systems.anticipatory.harm_control import HarmControl
 from volvelle.systems.anticipatory.kinds import kind_of, kinds_of
 from volvelle.systems.anticipatory.lending import decide

@@ -18,12 +18,7 @@ import numpy as np
 
 from volvelle.core.columns import COUNT, GPUS, HELD, POOL, TYPES
 from volvelle.core.compiled import compiled, kernel
-from volvelle.core.fill import (
-    TARGET_REASON,
-    ClusterNow,
-    keep_running,
-    let_have,
-)
+from volvelle.core.fill import TARGET_REASON, ClusterNow, keep_running, let_have
 from volvelle.core.policy import Kernel, Policy, policies
 from volvelle.core.state import INFINITY, Reason
 from volvelle.model.arrays import Floats

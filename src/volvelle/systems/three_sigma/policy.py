@@ -37,14 +37,7 @@ from volvelle.model.problems import Problem
 from volvelle.model.validation import Seconds
 from volvelle.plan.programs import Program, Rows, maximise, relative_gap
 from volvelle.policies.deadline_orders import DeadlineOrder
-from volvelle.systems.three_sigma.deciding import (
-    decide,
-    filled,
-    rounded,
-    too_many,
-    weighed,
-    worths,
-)
+from volvelle.systems.three_sigma.deciding import decide, filled, rounded, too_many, weighed, worths
 from volvelle.systems.three_sigma.past import (
     ANSWERED,
     GOES,

@@ -31,10 +31,7 @@ from volvelle.workload.readers.json_lines import flat_object, json_cells, json_c
 from volvelle.workload.readers.ledger import Ledger
 from volvelle.workload.readers.mapping import TIMES, TWO_PARTS, mapped_header
 from volvelle.workload.readers.own_jobs import own_jobs
-from volvelle.workload.readers.rows import (
-    ABSENT,
-    ColumnNames,
-)
+from volvelle.workload.readers.rows import ABSENT, ColumnNames
 from volvelle.workload.readers.spreadsheets import note_days, plain_numbers
 from volvelle.workload.readers.states import ChosenStates, states_of
 from volvelle.workload.readers.suggesting import (

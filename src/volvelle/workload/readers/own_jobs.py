@@ -14,12 +14,7 @@ from volvelle.workload.readers.base import rigid_jobs
 from volvelle.workload.readers.cells import codec_of, read_column
 from volvelle.workload.readers.columns import Columns, rows_of
 from volvelle.workload.readers.ledger import Broken, Ledger
-from volvelle.workload.readers.rows import (
-    ABSENT,
-    MOST_SECONDS,
-    in_range,
-    parse_timestamp,
-)
+from volvelle.workload.readers.rows import ABSENT, MOST_SECONDS, in_range, parse_timestamp
 
 Made = TypeVar("Made", bound=msgspec.Struct)
 
