@@ -6,7 +6,7 @@ import { gpuColumns, gpuMap, gpusByType } from "./gpus.js";
 import { loadChart } from "./load.js";
 import { atRisk, expectedText, finishText, lateBy, neededBy, neededByText, queueLink } from "./queue.js";
 
-const READ_SECONDS = 15, LISTED = 6, AT_RISK = 4, FEW_COLUMNS = 10;
+const READ_SECONDS = 15, LISTED = 6, AT_RISK = 4, FEW_COLUMNS = 24;
 const link = (href, ...text) => h("a", { href }, text);
 const jobLink = (job) => link(`#/job/${job.number}`, h("span", { class: "quiet" }, jobId(job.number)), ` ${nameOf(job)}`);
 
@@ -15,14 +15,14 @@ export function overview(root, { cluster, session, go }) {
   const parts = Object.fromEntries(["map", "load", "look", "starting", "finishing", "shares", "hold"].map((name) => [name, h("div")]));
   const card = (style, title, part, small = "") => h("section", { class: `card ${style}` }, h("h2", {}, title, h("small", {}, small)), part);
   const map = gpuMap(parts.map, cluster, go), few = gpuColumns(cluster.nodes.values()) <= FEW_COLUMNS;
-  const holders = card(few ? "" : "whole", "Who holds the GPUs", parts.map), load = card("most", "Load", parts.load, "past solid, dashed to P50, pale to P90");
-  const look = (style) => card(style, "Needs a look", parts.look);
-  root.append(h("h1", {}, "Overview"), lead, sub, h("div", { class: "cards" },
-    few ? [h("div", { class: "column most" }, load, holders), look("rest first")] : [holders, load, look("rest first")],
-    card("", "Starting next", parts.starting, "P50, GPUs"), card("", "Finishing next", parts.finishing, "P50–P90"),
-    card("", "Shares", parts.shares, "GPUs in use"), card("", "Do forecasts hold?", parts.hold, "P90")));
+  const holders = card(few ? "" : "whole", "Who holds the GPUs", parts.map), size = few ? "" : "third";
+  root.append(h("h1", {}, "Overview"), lead, sub,
+    h("div", { class: "cards" }, few ? null : holders, card("most fills", "Load", parts.load, "past solid, dashed to P50, pale to P90"),
+      h("div", { class: "column rest" }, card("first", "Needs a look", parts.look), card("", "Do forecasts hold?", parts.hold, "P90"))),
+    h("div", { class: "cards ragged" }, few ? holders : null, card(size, "Starting next", parts.starting, "P50, GPUs"), card(size, "Finishing next", parts.finishing, "P50–P90"),
+      card(size, "Shares", parts.shares, "GPUs in use")));
   let read = { load: null, failed: [], pools: [], health: {} }, readAt = -Infinity, closed = false;
-  const drawLoad = () => { if (read.load && parts.load.clientWidth) parts.load.replaceChildren(...loadChart(named(read.load.columns, read.load.points), cluster, parts.load.clientWidth)); };
+  const drawLoad = () => { if (read.load && parts.load.clientWidth) parts.load.replaceChildren(...loadChart(named(read.load.columns, read.load.points), cluster, parts.load.clientWidth, parts.load.clientHeight)); };
   for (const part of [parts.load, parts.look]) part.append(h("p", { class: "note" }, "Reading …"));
   const drawLook = () => { if (read.load) parts.look.replaceChildren(needsALook([...cluster.jobs.values()], cluster, read)); };
   const draw = () => {
