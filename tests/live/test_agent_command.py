@@ -50,7 +50,7 @@ def test_it_connects_for_its_node_until_it_is_interrupted(
     assert until(lambda: reports) == [NodeJoined(node=Node("gpu03", 2), keeps_ends=True)]
     assert process.stdout is not None
     said = process.stdout.readline()
-    assert said == f"connected to 127.0.0.1:{server.port} as gpu03 with 2 GPUs\n"
+    assert said == f"connected to 127.0.0.1:{server.port} as gpu03, 2 GPUs offered\n"
     assert server.logs.absence("gpu03") == ""
     process.send_signal(signal.SIGINT)
     assert process.wait(10) in (130, -signal.SIGINT)

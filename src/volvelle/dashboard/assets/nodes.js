@@ -15,6 +15,7 @@ const columns = (unit) => [
   { name: "gpus", title: "GPUs", value: (node) => node.gpus, number: true },
   { name: "free", title: "Free", value: (node) => (OUT.has(node.state) ? null : node.free), number: true },
   { name: "state", title: "State", value: (node) => node.state, state: true, plain: true },
+  { name: "away", title: "Agent", value: (node) => node.away, wide: true, line: true, optional: true, late: () => true },
   { name: "jobs", title: "Jobs", value: (node) => node.jobs.join(" "), draw: (node) => h("span", {}, node.jobs.flatMap((job) => [h("a", { href: `#/job/${job}`, tabIndex: -1 }, jobId(job)), " "])), wide: true, line: true, gaps: true },
 ];
 

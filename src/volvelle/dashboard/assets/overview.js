@@ -109,7 +109,7 @@ const list = (jobs, time, rest, none) => (jobs.length
   : h("p", { class: "note" }, none));
 
 const runsLate = (job) => job.grants.length && job.predicted_p90 && job.predicted_p90 < now() - 60;
-const isOut = (node) => node.state === "down" || node.state === "drained";
+const isOut = (node) => node.state === "down" || node.state === "drained" || node.away;
 
 // How many jobs and nodes need a look; jobs that failed are not among the rows.
 export function needingALook(jobs, nodes) {
@@ -128,9 +128,9 @@ function needsALook(jobs, cluster, { failed, health }) {
     ...first(jobs.filter(atRisk), (job) => neededBy(job)).slice(0, AT_RISK).map((job) => ["risk", jobLink(job), late(lateBy(job)), `${neededByText(job)}, ${expectedText(job)}.`]),
     ...first(jobs.filter((job) => runsLate(job) && !atRisk(job)), (job) => job.predicted_p90).slice(0, 2).map((job) => ["late", jobLink(job), late(time - job.predicted_p90), "It runs past its P90."]),
     ...failed.filter((job) => job.ended > time - 86400).slice(0, 3).map((job) => ["failed", jobLink(job), moment(job.ended), sentence(reasonOf(job))]),
-    ...(out.length ? [["out", link("#/nodes", `${counted(out.length, "node")} out of use`), "", out.slice(0, 4).map((node) => `${node.name} is ${node.state}`).join(", ")]] : []),
+    ...(out.length ? [["out", link("#/nodes", `${counted(out.length, "node")} out of use`), "", out.slice(0, 4).map((node) => `${node.name} is ${node.away || node.state}`).join(", ")]] : []),
   ];
-  if (!found.length) return h("p", { class: "note" }, "Nothing: no guarantee or deadline is at risk, no job failed within a day, and no node is down or drained.");
+  if (!found.length) return h("p", { class: "note" }, "Nothing: no guarantee or deadline is at risk, no job failed within a day, and no node is down, drained or out of reach.");
   const glyphs = { risk: ["\u25B2", "at risk"], late: ["\u25B2", "late"], server: ["\u25B2", "warning"], failed: ["\u2715", "failed"], out: ["\u25A0", "out of use"] };
   const risky = jobs.filter(atRisk).length;
   return h("div", {}, h("ul", { class: "jobs look" }, found.map(([kind, what, by, why]) => h("li", {},

@@ -77,7 +77,7 @@ def job_page(
 
 @lru_cache(maxsize=32)
 def _row_of(names: tuple[str, ...]) -> Callable[[JobStatusView], dict[str, Any]]:
-    """The function that gives a job's fields ``names``, as a struct: half the time of a dict to make and encode."""
+    """The function that gives a job's fields ``names``, as a struct, made and encoded in half the time."""
     make: Any = msgspec.defstruct("ChosenFields", [(name, Any) for name in names])
     values = itemgetter(*names)
     if len(names) == 1:

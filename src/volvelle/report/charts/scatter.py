@@ -110,8 +110,8 @@ def _label(
 ) -> Text:
     """The label of a point: above it where that is free, else as near as it covers least.
 
-    It stays within the panel, and over none of ``others`` where there is room. drawn: places (n, 2) of points,
-    and of lines between them.
+    It stays within the panel, and over none of ``others`` where there is room. drawn: places (n, 2) of
+    points, and of lines between them.
     """
     text = clip_text(text, _LABEL_SIZE, box.width / 2)
     leftwards = x > box.x + box.width / 2
