@@ -136,7 +136,7 @@ def agent(
         authority=str(authority.absolute()) if authority else "",
         retention_seconds=_retention_seconds(keep),
     )
-    joined = f"connected to {connect} as {node} with {format_gpus(settings.node.gpus)}"
+    joined = f"connected to {connect} as {node}, {format_gpus(settings.node.gpus)} offered"
     told = partial(print, joined, flush=True)
     try:
         if not asyncio.run(run_agent(kept, settings, _print_problem, told)):
@@ -154,7 +154,7 @@ def _run_as(given: list[str]) -> dict[str, str]:
 
 
 def _print_problem(problem: str) -> None:
-    print(f"{problem}; retrying.", file=sys.stderr, flush=True)
+    print(f"{problem}; the agent goes on and tries again.", file=sys.stderr, flush=True)
 
 
 def _retention_seconds(keep: str) -> float:

@@ -13,9 +13,10 @@ from volvelle.live.status.view import (
     HoldingView,
     JobStatusView,
     LoadPoint,
+    NodeStatusView,
     StatusView,
 )
-from volvelle.model.cluster import Pool
+from volvelle.model.cluster import NodeState, Pool
 
 
 class AnswersWhy(Protocol):
@@ -67,6 +68,16 @@ class ShownCluster(Protocol):
 
     def forecast_history(self, number: int) -> tuple[ForecastPoint, ...]:
         """Forecasts of a job since the server started, the earliest first."""
+
+
+def shown_nodes(cluster: ShownCluster) -> tuple[NodeStatusView, ...]:
+    """The nodes at present, with why the agents of some cannot be reached."""
+    return tuple(
+        replace(node, away=away)
+        if node.state != NodeState.DOWN.value and (away := cluster.absence(node.name))
+        else node
+        for node in cluster.status.nodes
+    )
 
 
 def on_absent_nodes(cluster: ShownCluster, job: JobStatusView) -> JobStatusView:
