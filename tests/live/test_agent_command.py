@@ -102,6 +102,11 @@ def test_it_says_when_its_server_is_gone_and_that_it_tries_again(
             ("--gpus", "2", "--pretend", "--connect", "head.example:7475"),
             "whoever is on the way to head.example could run code here, as there is no TLS",
         ),
+        (
+            "the right token",
+            ("--gpus", "2", "--pretend", "--connect", "http://127.0.0.1:8421"),
+            "http://127.0.0.1:8421 is no HOST:PORT; http:// stands before the dashboard's address",
+        ),
     ],
 )
 def test_errors_are_one_sentence(
