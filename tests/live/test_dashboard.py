@@ -155,7 +155,17 @@ def test_a_phone_shows_one_line_of_header_and_a_card_for_each_row(site: Site) ->
     for waiting in page.locator("tbody tr:has([data-state=waiting])").all():
         assert all(cell.is_visible() for cell in waiting.locator("td.wide:not(:empty)").all())
     assert page.locator("td.wide:not(:empty)").count() > 1, "names and reasons"
+    cards = page.evaluate(_CARDS)
+    assert all(height == lines * 24 + 14 for height, lines in cards), "as high as what they hold"
     assert not site.errors
+
+
+_CARDS = """() => [...document.querySelectorAll("tbody tr[id]")].map((row) => {
+  const shown = [...row.cells].filter((cell) => cell.checkVisibility() && !cell.matches(".pick"));
+  const halves = shown.reduce((sum, cell) => sum + (cell.matches(".line") ? 2 : 1), 0);
+  return [row.offsetHeight, Math.ceil(halves / 2)];
+})"""
+"""The heights of cards, CSS pixels, and the lines that their cells take."""
 
 
 def test_a_phone_shows_every_view_and_offers_every_policy_within_its_width(site: Site) -> None:

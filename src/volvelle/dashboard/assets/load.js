@@ -1,8 +1,8 @@
 // GPUs in use and jobs waiting: what was, and what the forecasts of the jobs that are here come to.
 
-import { axisEnd, h, moment, now, number, svg, tickLabel, ticks } from "./dom.js";
+import { axisEnd, moment, now, number, svg, tickLabel, ticks } from "./dom.js";
 
-const LEFT = 48, RIGHT = 12, TOP = 34, UPPER = 0.63, BETWEEN = 30, FOOT = 24, NOTE = 28;
+const LEFT = 48, RIGHT = 12, TOP = 34, UPPER = 0.63, BETWEEN = 30, FOOT = 24;
 const DAY = 86400;
 
 // Steps [time, value] of a sum of changes [time, by] from `start` on.
@@ -45,13 +45,13 @@ const valueAt = (steps, time) => {
   return found;
 };
 
-// past: rows of /v1/load. Chart and note are as wide and as high as is said.
-export function loadChart(past, cluster, width, tall) {
+// The chart, and a note on it. past: rows of /v1/load.
+export function loadChart(past, cluster, width, height) {
   const time = now(), gpus = [...cluster.nodes.values()].reduce((sum, node) => sum + node.gpus, 0);
   const coming = outlook(cluster.jobs.values(), gpus, time);
   const from = Math.max(time - DAY, Math.min(past[0]?.time ?? time, time - 300)), to = Math.min(time + DAY, Math.max(coming.last, time + 300));
   const x = (at) => LEFT + (Math.min(to, Math.max(from, at)) - from) / (to - from) * (width - LEFT - RIGHT);
-  const height = tall - NOTE, upper = Math.round(UPPER * (height - TOP - BETWEEN - FOOT)), second = TOP + upper + BETWEEN, lower = height - FOOT - second;
+  const upper = Math.round(UPPER * (height - TOP - BETWEEN - FOOT)), second = TOP + upper + BETWEEN, lower = height - FOOT - second;
   const before = (column) => { const rows = past.filter((row) => row.time <= time).map((row) => [row.time, row[column]]); return [...rows.filter(([at]) => at < from).slice(-1), ...rows.filter(([at]) => at >= from)]; };
   const held = before("held"), waited = before("waiting");
   const most = 2 * Math.ceil(Math.max(1, coming.now.waiting, ...waited.map(([, value]) => value), ...coming.waiting.map(([, value]) => value)) / 2); // its half is a number of jobs
@@ -97,5 +97,5 @@ export function loadChart(past, cluster, width, tall) {
   });
   chart.addEventListener("pointerleave", () => { hideTip(); rule.removeAttribute("d"); });
   chart.setAttribute("aria-label", `GPUs in use and jobs waiting from ${moment(from)} to ${moment(to)}: now ${number(coming.now.held)} of ${number(gpus)} GPUs, ${number(coming.now.waiting)} waiting.`);
-  return [chart, h("p", { class: "note" }, `The jobs that are here, without later ones.${coming.unknown ? ` ${number(coming.unknown)} without a forecast stay as they are.` : ""}`)];
+  return [chart, `The jobs that are here, without later ones.${coming.unknown ? ` ${number(coming.unknown)} without a forecast stay as they are.` : ""}`];
 }

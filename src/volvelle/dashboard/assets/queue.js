@@ -62,7 +62,7 @@ const columns = [
 
 // Of an attached cluster: what only its scheduler knows, and by when a job starts in nine cases of ten.
 const attachedColumns = (titles) => [
-  ...["partition", "account", "qos"].map((name) => ({ name, title: titles[name], value: (job) => job.attached[name] })),
+  ...["partition", "account", "qos"].map((name) => ({ name, title: titles[name], value: (job) => job.attached[name], optional: true })),
   { name: "start_p90", title: "Start P90", value: (job) => job.attached.start_p90, text: (job) => moment(job.attached.start_p90) },
   { name: "site_start", title: titles.start, value: (job) => job.attached.start, text: (job) => moment(job.attached.start) || (job.started ? "" : "none") },
   { name: "site_reason", title: "Site says", value: (job) => job.attached.reason },

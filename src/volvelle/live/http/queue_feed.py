@@ -93,10 +93,10 @@ class QueueFeed:
         now = time.monotonic()
         if not at_once and now - self._seen_at < 0.9 * FRAME_SECONDS:
             return
+        self._seen_at = now
         view, nodes = self._cluster.status, shown_nodes(self._cluster)
         if view.version == self._version and nodes == self._nodes:
             return
-        self._seen_at = now
         body = await run_in_threadpool(self._take, view, nodes)
         if body is not None:
             self._seq += 1

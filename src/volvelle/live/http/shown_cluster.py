@@ -72,11 +72,13 @@ class ShownCluster(Protocol):
 
 def shown_nodes(cluster: ShownCluster) -> tuple[NodeStatusView, ...]:
     """The nodes at present, with why the agents of some cannot be reached."""
+    nodes, down = cluster.status.nodes, NodeState.DOWN.value
+    absences = [cluster.absence(node.name) for node in nodes]
+    if not any(absences):
+        return nodes
     return tuple(
-        replace(node, away=away)
-        if node.state != NodeState.DOWN.value and (away := cluster.absence(node.name))
-        else node
-        for node in cluster.status.nodes
+        replace(node, away=away) if away and node.state != down else node
+        for node, away in zip(nodes, absences, strict=True)
     )
 
 
