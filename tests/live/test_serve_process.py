@@ -131,7 +131,7 @@ def test_a_server_whose_policy_fails_goes_on_under_fifo_and_says_so(tmp_path: Pa
             assert submitted.returncode == 0, submitted.stderr
         queue = volvelle(tmp_path, "queue")
         assert "running" in queue.stdout
-        for said in (queue.stderr, server.output):
+        for said in (queue.stderr, volvelle(tmp_path, "policy").stderr, server.output):
             assert "policy 'fails-later' failed in" in said
             assert "LookupError: three" in said
             assert "fifo decides instead" in said
@@ -160,7 +160,8 @@ def test_an_idle_server_ends_when_its_store_is_removed_or_its_folder_is_made_ane
 @pytest.mark.parametrize(
     ("text", "error"),
     [
-        ("polcy = 'fifo'", "unknown key 'polcy' (did you mean 'policy'?)"),
+        ("\npolcy = 'fifo'", "cluster.toml line 2: unknown key 'polcy' (did you mean 'policy'?)"),
+        ("foo = 1", "cluster.toml line 1: unknown key 'foo'. Keys are "),
         ("[listen]\nprot = 1", "unknown key 'listen.prot' (did you mean 'port'?)"),
         ("[listen]\ncertificate = 'a'", "certificate and key belong together"),
         ("policy = 'fif'\ncluster = '1x1'", "unknown policy 'fif' (did you mean 'fifo'?)"),

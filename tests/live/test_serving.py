@@ -81,6 +81,26 @@ def test_submit_wait_exits_with_the_outcome_of_the_job(server: Path) -> None:
     until(lambda: wanted in told(), "the webhook")
 
 
+def test_a_job_comes_after_all_of_an_array_by_its_name(server: Path) -> None:
+    sweep = ("submit", "--gpus", "1", "--name", "sweep", "--array", "4", "--", "sleep", "60")
+    first = int(volvelle(server, *sweep).stdout.split()[1].partition("-")[0])
+    after = volvelle(server, "submit", "--after", "sweep:any", "--", "true")
+    assert after.returncode == 0, after.stderr
+    number = int(after.stdout.split()[1])
+    [waits] = [
+        job
+        for job in json.loads(volvelle(server, "queue", "-o", "json").stdout)
+        if job["number"] == number
+    ]
+    assert str(first) in waits["reason"]
+    told = json.loads(volvelle(server, "why", str(number), "-o", "json").stdout)
+    [declared] = told["job"]["request"]["after"]
+    assert (declared["job"], declared["count"]) == (first, 4)
+    unknown = volvelle(server, "token", "revoke", "zzz")
+    assert unknown.stderr == "error: there is no token 'zzz'. See: volvelle token list.\n"
+    volvelle(server, "cancel", str(number), *map(str, range(first, first + 4)))
+
+
 def test_logs_of_a_job_that_has_not_started_say_so(server: Path) -> None:
     holds, waits = (
         volvelle(server, "submit", "--gpus", "4", "--", "sleep", "60").stdout.split()[1]
@@ -199,9 +219,7 @@ def test_a_notebook_asks_as_the_commands_do(server: Path, monkeypatch: pytest.Mo
     (server / "job.yaml").write_text("command: sleep 0\nname: written\n")
     assert live.submit("job.yaml", name="changed")[0].name == "changed"
     (server / "broken.yaml").write_text("command: sleep: 0\n")
-    with pytest.raises(
-        Problem, match=r"broken.yaml is not a YAML file: .* here in line 1, column 15"
-    ):
+    with pytest.raises(Problem, match=r"broken.yaml line 1 is not YAML: .*Write keys and values"):
         live.submit("broken.yaml")
     with pytest.raises(Problem, match="did you mean 'gpus'"):
         live.submit("job.yaml", gpuss=1)

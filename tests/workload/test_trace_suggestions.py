@@ -140,3 +140,20 @@ def test_columns_that_fit_as_well_are_named(tmp_path: Path) -> None:
     path.write_text("created_at,submitted_at,num_gpus,runtime\n1,2,3,4\n")
     with pytest.raises(Problem, match=r"\(submit_time may also be created_at\)"):
         read_trace(path)
+
+
+def test_the_only_column_of_dates_is_proposed_as_the_submission(tmp_path: Path) -> None:
+    path = tmp_path / "odd.csv"
+    path.write_text(
+        "Ticket #,Kicked Off,Cards,Wall Clock,Squad\n"
+        "1,11/24/2026 02:05 PM,4,1:30:00,vision\n2,11/25/2026 02:05 AM,4,1:30:00,speech\n"
+    )
+    with pytest.raises(Problem, match="no known trace format has these columns") as problem:
+        read_trace(path)
+    assert problem.value.options == (
+        "--map 'id=Ticket #,submit_time=Kicked Off,gpus=Cards,duration=Wall Clock,pool=Squad' "
+        "--dates '%m/%d/%Y %I:%M %p'"
+    )
+    path.write_text("Kicked Off,Signed Off,Cards,Wall Clock\n2026-11-24,2026-11-25,4,1:30:00\n")
+    with pytest.raises(Problem, match=r"submit_time=\?"):
+        read_trace(path)
