@@ -50,8 +50,7 @@ from volvelle.core.forward.log import log_event
 from volvelle.core.forward.ranking import order_again, queue_up
 from volvelle.core.forward.waiting import wait_no_more
 from volvelle.core.limits import end_overrun
-from volvelle.core.parts import Belief, KnownJob, admissions
-from volvelle.core.policy import policies
+from volvelle.core.parts import Belief, KnownJob
 from volvelle.core.scheduler_state import SchedulerState
 from volvelle.core.state import *
 from volvelle.core.user_changes import changed, held, released, requeued
@@ -291,17 +290,17 @@ def _order_again(scheduler: SchedulerState, row: int) -> None:
 
 def _recomposed(scheduler: SchedulerState, event: Recomposed) -> None:
     """A new policy knows nothing of the past but the state; jobs that are in stay in."""
-    policy, admission = policies.make(event.policy), admissions.make(event.admission)
-    composition = scheduler.composition
-    if policy.label != composition.policy.label:
-        scheduler.composition = composition._replace(policy=policy)
-        scheduler.state.jobs.set_more(policy.columns)
+    before = scheduler.composition
+    scheduler.composition = composition = before.changed(event)
+    if composition.placement is not before.placement:
+        scheduler.judge_nodes()
+    if composition.policy is not before.policy:
+        scheduler.state.jobs.set_more(composition.policy.columns)
         scheduler.count_pools()
         scheduler.judge_nodes()
         scheduler.state.clock[NAMED_WAKE] = INFINITY
         scheduler.state.count[DIRTY] = 1
-    if admission.label != composition.admission.label:
-        scheduler.composition = scheduler.composition._replace(admission=admission)
+    if composition.admission is not before.admission:
         scheduler.count_capacity()
     scheduler.apply_rules()
 

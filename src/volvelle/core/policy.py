@@ -200,6 +200,8 @@ class Policy(JobPart):
     """Whether every job that fits the cluster is guaranteed to finish while jobs keep arriving."""
     work_conserving: ClassVar[bool] = True
     """Whether no GPU stays idle at its decisions while a job that fits it waits."""
+    guarantees: ClassVar[bool] = False
+    """Whether it guarantees finishes to jobs with deadlines."""
     incumbent: ClassVar[bool] = False
     """Whether it is a scheduler that sites have: comparisons hold others against it."""
     keeps_running: ClassVar[bool] = False

@@ -117,12 +117,13 @@ def declared_spec(
 ) -> JobSpec:
     """The scheduler's view of a job that is submitted at ``time``, with what was measured of its like.
 
-    Under an admission that guarantees, a script that is not known to save starts over: its stops would break
-    guarantees otherwise, which look-aheads did not foresee.
+    Where finishes are guaranteed, a script that is not known to save starts over: its stops would break
+    guarantees otherwise, which nothing had foreseen.
     """
     spec = measured.declare(request.spec(number, user, time), scheduler.resources.types)
     saves = request.declares_checkpoints or (request.name and measured.of(user, request.name))
-    over = scheduler.rules.watches and not saves
+    guarantees = scheduler.rules.watches or scheduler.composition.policy.guarantees
+    over = guarantees and not saves
     return msgspec.structs.replace(spec, starts_over=True) if over else spec
 
 

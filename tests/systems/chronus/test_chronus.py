@@ -68,12 +68,41 @@ LEASES = [
 @settings(max_examples=40)
 @given(scenario=scenarios(STEADY))
 def test_with_true_estimates_every_promise_is_kept(policy: str, scenario: Scenario) -> None:
-    run = happen(scenario.under(policy))
+    assert_kept(happen(scenario.under(policy)))
+
+
+def assert_kept(run: Run) -> None:
+    """No guarantee of the run was broken or revoked."""
     made = {one.number: one.finish_by for _, one in promises(run) if one.finish_by is not None}
     last = lasts(run)
     for number, finish_by in made.items():
         assert last[number].finish_by == finish_by
         assert run.outcomes.finish[number] <= finish_by + ROUNDING
+
+
+@pytest.mark.parametrize("policy", LEASES)
+@pytest.mark.parametrize("cluster", ["1x4", "1x4:a100,1x2:v100"])
+def test_promises_are_kept_in_a_crowd_of_jobs_that_lose_their_work_when_stopped(
+    policy: str, cluster: str
+) -> None:
+    stops = 0
+    for seed in range(8):
+        draw = np.random.default_rng(seed)
+        jobs, time = [], 0.0
+        for number in range(14):
+            time += float(draw.choice([0.0, 1.0, 7.0, 15.0, 40.0]))
+            seconds = float(draw.choice([3.0, 8.0, 20.0, 45.0, 90.0, 150.0]))
+            job = linear_job(number, time, float(draw.choice([1.0, 2.0, 4.0, 4.0])), seconds)
+            if draw.random() < 0.6:
+                job = due(
+                    job, (seconds * draw.choice([1.3, 2.0, 5.0]) + draw.choice([10.0, 200.0]), 1.0)
+                )
+            spec = msgspec.structs.replace(job.spec, starts_over=bool(draw.random() < 0.8))
+            jobs.append(msgspec.structs.replace(job, spec=spec))
+        run = happen(Scenario.of(parse_cluster(cluster), jobs, policy=policy))
+        assert_kept(run)
+        stops += int(run.outcomes.preemptions.sum())
+    assert stops
 
 
 def on_generated_jobs(load: float, estimator: str) -> tuple[int, int]:
@@ -376,17 +405,26 @@ def test_promises_are_kept_over_a_restart(tmp_path: Path) -> None:
     st.floats(0.0, 8.0),
     st.floats(15.0, 120.0),
     st.booleans(),
+    st.booleans(),
 )
 def test_compiled_loops_agree_with_their_twins_and_what_is_reserved_is_enough(
-    free: list[int], gpus: int, need: float, gap: float, finish_by: float, goes_on: bool
+    free: list[int],
+    gpus: int,
+    need: float,
+    gap: float,
+    finish_by: float,
+    goes_on: bool,
+    one_run: bool,
 ) -> None:
     tables = [np.array(free, dtype=np.float64) for _ in range(2)]
     held = [np.zeros(len(free), dtype=np.bool_) for _ in range(2)]
     finish_by = min(finish_by, 10.0 * len(free))
     reserving: list[Callable[..., bool]] = [reserve_late, reserve_late.py_func]
     finding: list[Callable[..., float]] = [earliest_finish, earliest_finish.py_func]
+    first_gap = gap * (not goes_on)
+    asked = 0, 10.0, 0.0, 0, finish_by, float(gpus), need, gap, first_gap, one_run
     found = [
-        loop(table, slots, 0, 10.0, 0.0, 0, finish_by, float(gpus), need, gap, gap * (not goes_on))
+        loop(table, slots, *asked)
         for loop, table, slots in zip(reserving, tables, held, strict=True)
     ]
     assert found[0] == found[1]
@@ -394,7 +432,7 @@ def test_compiled_loops_agree_with_their_twins_and_what_is_reserved_is_enough(
     np.testing.assert_array_equal(tables[0], np.array(free) - gpus * held[0])
     assert (tables[0] >= 0.0).all() or not held[0].any()
     earliest = [
-        loop(np.array(free, dtype=np.float64), 0, 10.0, 0.0, 0, float(gpus), need, gap)
+        loop(np.array(free, dtype=np.float64), 0, 10.0, 0.0, 0, float(gpus), need, gap, one_run)
         for loop in finding
     ]
     assert earliest[0] == earliest[1]
@@ -405,6 +443,7 @@ def test_compiled_loops_agree_with_their_twins_and_what_is_reserved_is_enough(
                 done, run = done + run - gap, 0.0
             run += min(10.0 * (slot + 1), finish_by) - 10.0 * slot if slot >= 0 else 0.0
         assert done + gap * goes_on * held[0][0] >= need - 1e-6
+        assert not one_run or (np.diff(np.flatnonzero(held[0])) == 1).all()
     if not goes_on:
         assert found[0] == (earliest[0] <= finish_by + 1e-6)
 
@@ -413,7 +452,7 @@ def test_each_run_of_a_reservation_costs_a_restart() -> None:
     """Two runs of 20 and 10 s with a gap of 5 s each do 20 s of work."""
     for need, slots in ((20.0, [0, 2, 3]), (21.0, [])):
         free, held = np.array([1.0, 0.0, 1.0, 1.0]), np.zeros(4, dtype=np.bool_)
-        enough = reserve_late.py_func(free, held, 0, 10.0, 0.0, 0, 40.0, 1.0, need, 5.0, 5.0)
+        enough = reserve_late.py_func(free, held, 0, 10.0, 0.0, 0, 40.0, 1.0, need, 5.0, 5.0, False)
         assert (enough, np.flatnonzero(held).tolist()) == (bool(slots), slots)
 
 
@@ -511,7 +550,7 @@ def test_reservations_keep_their_slots_as_time_passes() -> None:
     book = Reservations(10.0, np.array([8.0]))
     row = book.enter(7, 4.0, -1)
     book.finish_by[row] = 4000.0
-    assert book.reserve(row, 0, 0.0, 0, 35.0, 0.0)
+    assert book.reserve(row, 0, 0.0, 0, 35.0, 0.0, one_run=False)
     assert np.flatnonzero(book.held[row]).tolist() == [396, 397, 398, 399]
     book.begin(300)
     assert book.booked(396).held[row]

@@ -138,15 +138,13 @@ class RecompositionEffect:
     resizes: tuple[int, ...]
 
 
-def forecast_recomposition(
-    fork: Scheduler, policy: str, admission: str, now: float
-) -> RecompositionEffect:
-    """The effect of another policy ``now``, or at its first round if it decides in rounds.
+def forecast_recomposition(fork: Scheduler, event: Recomposed) -> RecompositionEffect:
+    """The effect of other parts now, or at the first round of a policy that decides in rounds.
 
-    Raises `Problem` if there is no such policy.
+    Raises `Problem` if there are no such parts.
     """
-    held = gpus_held(fork)
-    decided = gpus_decided(fork.handle(now, [Recomposed(now, policy, admission)]))
+    held, now = gpus_held(fork), event.time
+    decided = gpus_decided(fork.handle(now, [event]))
     wake = fork.wake_at()
     if fork.composition.policy.round is not None and wake is not None:
         decided |= gpus_decided(fork.handle(max(wake, now), [WakeUp(max(wake, now))]))

@@ -33,6 +33,7 @@ from volvelle.live.http.responses import (
     IssuedToken,
     ListedToken,
     NamedPart,
+    NamedPolicy,
     PartList,
     json_response,
 )
@@ -83,11 +84,20 @@ async def list_policies(principal: AnyPrincipal) -> Response:
 
 @cache
 def _installed() -> PartList:
-    named = (
-        tuple(NamedPart(name, part.summary()) for name, part in catalogue.all().items())
-        for catalogue in (policies, admissions)
+    described = (
+        NamedPolicy(
+            name,
+            part.summary(),
+            part.optimises,
+            part.source,
+            part.needs_durations,
+            part.goes_by_rates,
+            part.incumbent,
+        )
+        for name, part in policies.all().items()
     )
-    return PartList(*named)
+    named = (NamedPart(name, part.summary()) for name, part in admissions.all().items())
+    return PartList(tuple(described), tuple(named))
 
 
 @router.put("/policy", response_model=CurrentPolicy, responses=error_responses(403, 409))

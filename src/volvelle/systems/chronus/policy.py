@@ -28,6 +28,7 @@ class Chronus(Terms):
     optimises: ClassVar[str] = "deadlines kept, then mean JCT of best effort"
     time_varying: ClassVar[bool] = True
     work_conserving: ClassVar[bool] = False
+    guarantees: ClassVar[bool] = True
     columns: ClassVar[int] = OWN_COLUMNS
 
     _kept: Memory | None = PrivateAttr(default=None)

@@ -141,9 +141,15 @@ AnyRecord = TypeVar("AnyRecord", bound=Record)
 
 
 def each_job(
-    records: Iterable[AnyRecord], make: Callable[[AnyRecord], Job], ledger: Ledger
+    records: Iterable[AnyRecord],
+    make: Callable[[AnyRecord], Job],
+    ledger: Ledger,
+    state_of: Callable[[AnyRecord], str] = lambda record: "",
 ) -> Iterator[Job]:
-    """The jobs ``make`` finds in ``records``; the others, and repeated ids, go to the ledger."""
+    """The jobs ``make`` finds in ``records``; the others, and repeated ids, go to the ledger.
+
+    state_of: the state of a record's job, "" for none; those of the jobs are counted.
+    """
     seen: set[str] = set()
     for record in records:
         try:
@@ -168,4 +174,6 @@ def each_job(
         else:
             seen.add(job.spec.id)
             ledger.report.kept += 1
+            if state := state_of(record):
+                ledger.report.states[state] += 1
             yield job
