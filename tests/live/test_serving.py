@@ -105,6 +105,26 @@ def test_submit_says_how_many_jobs_were_rejected_at_once_and_fails(tmp_path: Pat
         assert queue.stderr == ""
 
 
+def test_a_job_comes_after_all_of_an_array_by_its_name(server: Path) -> None:
+    sweep = ("submit", "--gpus", "1", "--name", "sweep", "--array", "4", "--", "sleep", "60")
+    first = int(volvelle(server, *sweep).stdout.split()[1].partition("-")[0])
+    after = volvelle(server, "submit", "--after", "sweep:any", "--", "true")
+    assert after.returncode == 0, after.stderr
+    number = int(after.stdout.split()[1])
+    [waits] = [
+        job
+        for job in json.loads(volvelle(server, "queue", "-o", "json").stdout)
+        if job["number"] == number
+    ]
+    assert str(first) in waits["reason"]
+    told = json.loads(volvelle(server, "why", str(number), "-o", "json").stdout)
+    [declared] = told["job"]["request"]["after"]
+    assert (declared["job"], declared["count"]) == (first, 4)
+    unknown = volvelle(server, "token", "revoke", "zzz")
+    assert unknown.stderr == "error: there is no token 'zzz'. See: volvelle token list.\n"
+    volvelle(server, "cancel", str(number), *map(str, range(first, first + 4)))
+
+
 def test_logs_of_a_job_that_has_not_started_say_so(server: Path) -> None:
     holds, waits = (
         volvelle(server, "submit", "--gpus", "4", "--", "sleep", "60").stdout.split()[1]
@@ -223,9 +243,7 @@ def test_a_notebook_asks_as_the_commands_do(server: Path, monkeypatch: pytest.Mo
     (server / "job.yaml").write_text("command: sleep 0\nname: written\n")
     assert live.submit("job.yaml", name="changed")[0].name == "changed"
     (server / "broken.yaml").write_text("command: sleep: 0\n")
-    with pytest.raises(
-        Problem, match=r"broken.yaml is not a YAML file: .* here in line 1, column 15"
-    ):
+    with pytest.raises(Problem, match=r"broken.yaml line 1 is not YAML: .*Write keys and values"):
         live.submit("broken.yaml")
     with pytest.raises(Problem, match="did you mean 'gpus'"):
         live.submit("job.yaml", gpuss=1)
@@ -450,7 +468,7 @@ def test_a_server_whose_policy_fails_goes_on_under_fifo_and_says_so(tmp_path: Pa
             assert submitted.returncode == 0, submitted.stderr
         queue = volvelle(tmp_path, "queue")
         assert "running" in queue.stdout
-        for said in (queue.stderr, server.output):
+        for said in (queue.stderr, volvelle(tmp_path, "policy").stderr, server.output):
             assert "policy 'fails-later' failed in" in said
             assert "LookupError: three" in said
             assert "fifo decides instead" in said
@@ -479,7 +497,8 @@ def test_an_idle_server_ends_when_its_store_is_removed_or_its_folder_is_made_ane
 @pytest.mark.parametrize(
     ("text", "error"),
     [
-        ("polcy = 'fifo'", "unknown key 'polcy' (did you mean 'policy'?)"),
+        ("\npolcy = 'fifo'", "cluster.toml line 2: unknown key 'polcy' (did you mean 'policy'?)"),
+        ("foo = 1", "cluster.toml line 1: unknown key 'foo'. Keys are "),
         ("[listen]\nprot = 1", "unknown key 'listen.prot' (did you mean 'port'?)"),
         ("[listen]\ncertificate = 'a'", "certificate and key belong together"),
         ("policy = 'fif'\ncluster = '1x1'", "unknown policy 'fif' (did you mean 'fifo'?)"),

@@ -658,6 +658,23 @@ def test_rows_far_below_say_whether_the_month_comes_first(tmp_path: Path) -> Non
         read_trace(path)
 
 
+def test_the_only_column_of_dates_is_proposed_as_the_submission(tmp_path: Path) -> None:
+    path = tmp_path / "odd.csv"
+    path.write_text(
+        "Ticket #,Kicked Off,Cards,Wall Clock,Squad\n"
+        "1,11/24/2026 02:05 PM,4,1:30:00,vision\n2,11/25/2026 02:05 AM,4,1:30:00,speech\n"
+    )
+    with pytest.raises(Problem, match="no known trace format has these columns") as problem:
+        read_trace(path)
+    assert problem.value.options == (
+        "--map 'id=Ticket #,submit_time=Kicked Off,gpus=Cards,duration=Wall Clock,pool=Squad' "
+        "--dates '%m/%d/%Y %I:%M %p'"
+    )
+    path.write_text("Kicked Off,Signed Off,Cards,Wall Clock\n2026-11-24,2026-11-25,4,1:30:00\n")
+    with pytest.raises(Problem, match=r"submit_time=\?"):
+        read_trace(path)
+
+
 def test_a_python_file_is_no_trace(tmp_path: Path) -> None:
     path = tmp_path / "own.py"
     path.write_text("import csv, json\n")

@@ -217,7 +217,8 @@ class RequestIngestion:
                 raise Problem(f"there is no job {number}", mend="see: volvelle history")
             elif not one.any_end and self._ends[number] != JobState.FINISHED:
                 raise Problem(
-                    f"job {number} is {self._ends[number]}: what is to run after its success never would",
+                    f"job {number} {JobState(self._ends[number]).predicate}: what is to run after its "
+                    "success never would",
                     mend=f"to run it after any end: --after {number}:any",
                 )
         return tuple(left)

@@ -255,7 +255,7 @@ async def _execute(
     if job.state.over:
         raise HttpError(
             409,
-            f"job {job.number} is {job.state}",
+            f"job {job.number} {job.state.predicate}",
             place=f"job {job.number}",
             hint="it is over: to run it again, submit it again",
         )
