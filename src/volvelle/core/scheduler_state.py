@@ -220,7 +220,7 @@ class SchedulerState(ABC):
             or admissions.dependents.watched,
             "learns": self.others_learn
             or type(parts.admission).learn_pace is not Admission.learn_pace,
-            "watches": type(parts.admission).learn is not Admission.learn,
+            "watches": type(parts.admission).learn is not Admission.learn and not self.rules.ahead,
         }
         before = self.rules._replace(**{**known, **changed})
         self.rules = rules_of(s, parts, kernel, before, self._rates_are_known)
