@@ -121,8 +121,8 @@ def _finished(scheduler: SchedulerState, event: JobFinished) -> None:
     number, attempt = event.number, event.attempt
     held = scheduler.admissions.held.get(number)
     if held is not None and not isinstance(held, JobSubmitted) and held.attempt == attempt:
-        del scheduler.admissions.held[number]
-        enter(scheduler, list(held.values), held.known)
+        scheduler.admissions.take(number)
+        enter(scheduler, held.values, held.known)
     row = scheduler.row_of(number)
     if row is not None and scheduler.state.jobs.attempt[row] == attempt:
         drop_stop(scheduler.state, number, attempt)
@@ -138,7 +138,8 @@ def _stopped(scheduler: SchedulerState, event: JobStopped) -> None:
     if row is not None:
         note_checkpoint(scheduler.state, row, number, event.work_done)
     elif held is not None and not isinstance(held, JobSubmitted):
-        scheduler.admissions.held[number] = held.having({"done": event.work_done})
+        done = held.value("true_done") if scheduler.rules.simulated else event.work_done
+        scheduler.admissions.held[number] = held.having({"done": done})
 
 
 def _failed(scheduler: SchedulerState, event: JobFailed) -> None:
@@ -181,7 +182,7 @@ def _leave(scheduler: SchedulerState, number: int, *, ok: bool) -> None:
         drop(scheduler, row)
     elif (dependent := scheduler.admissions.dependents.blocked.pop(number, None)) is not None:
         spec = dependent.event.spec
-    elif (held := scheduler.admissions.held.pop(number, None)) is not None:
+    elif (held := scheduler.admissions.take(number)) is not None:
         spec = held.spec if isinstance(held, JobSubmitted) else held.known.spec
     elif (submission := scheduler.admissions.withdraw(number)) is not None:
         spec = submission.spec

@@ -237,13 +237,14 @@ class SchedulerState(ABC):
         """Let the forward loop know of parts that are new, and of these ``changed`` rules."""
         s, parts, admissions = self.state, self.composition, self.admissions
         kernel = parts.policy.kernel(named=self.resources.named)
+        learns = type(parts.admission).learn is not Admission.learn
         known = {
             "admits": parts.admission.limit(0.0) is None
             or not admissions.prepared
             or admissions.dependents.watched,
             "learns": self.others_learn
             or type(parts.admission).learn_pace is not Admission.learn_pace,
-            "watches": type(parts.admission).learn is not Admission.learn,
+            "watches": learns and not self.rules.ahead,
         }
         before = self.rules._replace(**{**known, **changed})
         self.rules = rules_of(s, parts, kernel, before, self._rates_are_known)

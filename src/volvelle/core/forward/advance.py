@@ -88,7 +88,7 @@ def advance(s: State, rules: Rules, until: float, moments: int) -> int:  # noqa:
                 return ASK_LIMITS
         if count[PHASE] == PROMISES:
             count[PHASE] = DEPENDENCIES
-            if clock[PROMISED] <= clock[NOW]:
+            if clock[PROMISED] <= clock[NOW] or (rules.watches and clock[PROMISED] < INFINITY):
                 return ASK_PROMISES
         if count[PHASE] == DEPENDENCIES:
             count[PHASE] = ADMISSION
