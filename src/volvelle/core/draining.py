@@ -9,7 +9,7 @@ from volvelle.model.arrays import FloatColumn
 
 
 def pin(s: State, resources: Resources, capacity: FloatColumn) -> None:
-    """Pin jobs to draining nodes; the GPUs that they hold there are added to ``capacity``, by type, in place."""
+    """Pin jobs to draining nodes; GPUs that they hold there are added to ``capacity``, by type, in place."""
     pinned: set[int] = set()
     up, owner = resources.schedulable, resources.owner
     for slot in np.flatnonzero(~up[resources.slot_node] & (owner >= 0)).tolist():
