@@ -13,6 +13,7 @@ from volvelle.live.job_change import JobChange
 from volvelle.live.job_request import JobRequest
 from volvelle.live.messages import AttemptEnded, Outcome
 from volvelle.live.scheduler_queries import estimated_work, starts_over
+from volvelle.live.status.reasons import WaitingReason
 from volvelle.live.status.view import JobState
 from volvelle.metrics.recorder import outcomes_of
 from volvelle.model.problems import Problem
@@ -207,3 +208,27 @@ def test_yesterday_under_another_policy_goes_by_the_last_declaration(
     assert [job.spec.priority for job in jobs] == [0, 4]
     other = counterfactual(journal, "srsf", "accept-all", 0.0, 100.0)
     assert other.jobs == 2
+
+
+@pytest.mark.parametrize(
+    ("down_at", "said"),
+    [
+        (48.0, "waits for 4 GPUs: 2 free"),
+        (30.0, "60% of it: waits for 4 GPUs: 2 free; 40% of it: no node takes new jobs"),
+    ],
+)
+def test_a_job_says_what_it_waited_for_longest(
+    harness: ControllerHarness, down_at: float, said: str
+) -> None:
+    job = harness.controller._cycle.state.jobs[harness.submit(sleeping(9, 2))]
+    job.first_started, job.waiting_reason, job.waiting_since = None, "", None
+
+    def found(text: str, at: float) -> None:
+        job.update_forecast(None, None, None, WaitingReason(text), guessed=False, now=at)
+
+    found("waits for 4 GPUs: 0 free", 0.0)
+    found("waits for 4 GPUs: 2 free", 20.0)
+    found("waits for 4 GPUs: 2 free", 25.0)
+    found("no node takes new jobs", down_at)
+    job.start(50.0)
+    assert job.waited_for == said
