@@ -304,7 +304,7 @@ class ControlCycle:
         metrics, state = self.metrics, self.state
         wall = state.last_wall_time
         metrics.accepted += accepted
-        metrics.preemptions += sum(not stop.kill for stop in effects.stops)
+        metrics.preemptions += effects.preempted
         for record in records:
             if isinstance(record, AttemptEnded):
                 revoked_at = self._revoked_at.pop(record.key, None)
