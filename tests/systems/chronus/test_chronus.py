@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from volvelle.core.compiled import compiled
 from volvelle.core.composition import WrittenComposition
 from volvelle.core.decision import Promise
 from volvelle.core.events import JobFinished, JobStarted, JobSubmitted
@@ -22,14 +23,38 @@ from volvelle.core.scheduler import Scheduler
 from volvelle.core.snapshot import Snapshot, read_snapshot
 from volvelle.core.view import View
 from volvelle.metrics.promises import broken, promised
+from volvelle.model.arrays import Floats
 from volvelle.model.cluster import Cluster, Node, NodeChange, NodeState, parse_cluster
 from volvelle.model.job import Job, JobSpec, Reward
 from volvelle.model.overheads import Overheads
 from volvelle.model.problems import Problem
 from volvelle.simulate.run import Setting, simulate
 from volvelle.simulate.sources import generated
-from volvelle.systems.chronus.recent import RecentWork
-from volvelle.systems.chronus.reservations import Reservations, earliest_finish, reserve_late
+from volvelle.systems.chronus.memory import (
+    FINISH_BY,
+    NOW,
+    SLOT,
+    WIDTH,
+    free_of,
+    held_of,
+    is_short,
+    opened,
+    rows_of,
+    with_room,
+)
+from volvelle.systems.chronus.policy import Chronus
+from volvelle.systems.chronus.recent import add_work, largest_within, rate_of_smaller, sum_of
+from volvelle.systems.chronus.reservations import (
+    earliest_finish,
+    first_with_room,
+    forget_passed,
+    has_room,
+    leave,
+    reserve,
+    reserve_late,
+    share,
+    take_row,
+)
 from volvelle.testing.scenario import Run, Scenario, happen, linear_job
 from volvelle.testing.strategies import KNOWN, scenarios
 
@@ -235,22 +260,43 @@ def test_who_would_be_late_otherwise_starts_in_the_middle_of_a_lease() -> None:
     assert later.outcomes.first_start[4] == 80.0
 
 
+def remembering(gpus: float, **terms: float) -> Floats:
+    """The memory of a policy that decided at time 0, on so many GPUs of one type."""
+    policy = Chronus.model_validate(terms)
+    memory = opened(policy, np.array([gpus]), np.zeros(0), 0.0, plain=True)
+    memory[SLOT] = 0.0
+    return memory
+
+
 def test_room_until_a_deadline() -> None:
-    book = Reservations(10.0, np.array([2.0]))
-    assert book.has_room(0, 0.0, 100.0, 150.0, 0.0)
-    assert book.has_room(0, 0.0, 100.0, 50.0, 1.5)
-    assert not book.has_room(0, 0.0, 100.0, 60.0, 1.5)
-    assert book.first_with_room(0, 0.0, 100.0, 60.0, 1.5) == 120.0
+    memory = remembering(2.0, lease=10.0, parts=1)
+    assert has_room(memory, 100.0, 150.0, 0.0)
+    assert has_room(memory, 100.0, 50.0, 1.5)
+    assert not has_room(memory, 100.0, 60.0, 1.5)
+    assert first_with_room(memory, 100.0, 60.0, 1.5) == 120.0
 
 
 def test_how_fast_smaller_jobs_come_and_which_are_too_large() -> None:
-    recent = RecentWork(7200.0)
-    recent.add(np.zeros(5), np.array([100.0, 200.0, 300.0, 400.0, 5000.0]))
-    assert recent.rate_of_smaller(200.0, 10.0) == 0.0
-    assert recent.rate_of_smaller(300.0, 10.0) == pytest.approx(600 / 3600 * (1 - 2**-0.5))
-    assert recent.rate_of_smaller(5000.0, 6000.0) == pytest.approx(6000 / 6000 * 0.5)
-    assert recent.largest_within(600.0) == 400.0
-    assert recent.largest_within(6000.0) == np.inf
+    memory = remembering(1.0, period=7200.0)
+    for work in (300.0, 100.0, 5000.0, 200.0, 400.0):
+        add_work(memory, work)
+    memory[NOW] = 10.0
+    assert rate_of_smaller(memory, 200.0) == 0.0
+    assert rate_of_smaller(memory, 300.0) == pytest.approx(600 / 3600 * (1 - 2**-0.5))
+    memory[NOW] = 6000.0
+    assert rate_of_smaller(memory, 5000.0) == pytest.approx(6000 / 6000 * 0.5)
+    assert largest_within(memory, 600.0) == 400.0
+    assert largest_within(memory, 6000.0) == np.inf
+    memory[NOW] = 7201.0
+    add_work(memory, 50.0)
+    assert largest_within(memory, 49.0) == 50.0
+
+
+@given(st.integers(0, 1000), st.integers(0, 99))
+def test_sums_are_those_of_numpy(many: int, seed: int) -> None:
+    """To the last digit: which guarantees are made hangs on it."""
+    numbers = np.random.default_rng(seed).lognormal(3.0, 2.0, many)
+    assert sum_of(numbers) == float(numbers.sum())
 
 
 def of(job: Job, user: str = "", pool: str = "", *, preemptible: bool = True) -> Job:
@@ -381,10 +427,10 @@ def test_compiled_loops_agree_with_their_twins_and_what_is_reserved_is_enough(
     free: list[int], gpus: int, need: float, gap: float, finish_by: float, goes_on: bool
 ) -> None:
     tables = [np.array(free, dtype=np.float64) for _ in range(2)]
-    held = [np.zeros(len(free), dtype=np.bool_) for _ in range(2)]
+    held = [np.zeros(len(free)) for _ in range(2)]
     finish_by = min(finish_by, 10.0 * len(free))
-    reserving: list[Callable[..., bool]] = [reserve_late, reserve_late.py_func]
-    finding: list[Callable[..., float]] = [earliest_finish, earliest_finish.py_func]
+    reserving: list[Callable[..., bool]] = [compiled(reserve_late), reserve_late]
+    finding: list[Callable[..., float]] = [compiled(earliest_finish), earliest_finish]
     found = [
         loop(table, slots, 0, 10.0, 0.0, 0, finish_by, float(gpus), need, gap, gap * (not goes_on))
         for loop, table, slots in zip(reserving, tables, held, strict=True)
@@ -412,8 +458,8 @@ def test_compiled_loops_agree_with_their_twins_and_what_is_reserved_is_enough(
 def test_each_run_of_a_reservation_costs_a_restart() -> None:
     """Two runs of 20 and 10 s with a gap of 5 s each do 20 s of work."""
     for need, slots in ((20.0, [0, 2, 3]), (21.0, [])):
-        free, held = np.array([1.0, 0.0, 1.0, 1.0]), np.zeros(4, dtype=np.bool_)
-        enough = reserve_late.py_func(free, held, 0, 10.0, 0.0, 0, 40.0, 1.0, need, 5.0, 5.0)
+        free, held = np.array([1.0, 0.0, 1.0, 1.0]), np.zeros(4)
+        enough = reserve_late(free, held, 0, 10.0, 0.0, 0, 40.0, 1.0, need, 5.0, 5.0)
         assert (enough, np.flatnonzero(held).tolist()) == (bool(slots), slots)
 
 
@@ -508,17 +554,20 @@ def test_a_late_start_is_reserved_for_before_its_lease_ends(late: float, start: 
 
 
 def test_reservations_keep_their_slots_as_time_passes() -> None:
-    book = Reservations(10.0, np.array([8.0]))
-    row = book.enter(7, 4.0, -1)
-    book.finish_by[row] = 4000.0
-    assert book.reserve(row, 0, 0.0, 0, 35.0, 0.0)
-    assert np.flatnonzero(book.held[row]).tolist() == [396, 397, 398, 399]
-    book.begin(300)
-    assert book.booked(396).held[row]
-    assert not book.booked(395).held[row]
-    assert book.share(300, 4000.0) == pytest.approx(4 * 4 / (8 * 100))
-    book.leave(np.array([row]))
-    assert (book.free == 8.0).all()
+    memory = remembering(8.0, lease=10.0, parts=1)
+    row = take_row(memory, 7.0, 4.0, -1.0)
+    rows_of(memory)[FINISH_BY, row] = 4000.0
+    assert is_short(memory, 0, 0, 4000.0)
+    memory = with_room(memory)
+    assert not is_short(memory, 0, 0, 4000.0)
+    assert reserve(memory, row, 0, 35.0, 0.0)
+    assert np.flatnonzero(held_of(memory)[row]).tolist() == [396, 397, 398, 399]
+    memory[SLOT] = 300.0
+    forget_passed(memory)
+    assert np.flatnonzero(held_of(memory)[row]).tolist() == [96, 97, 98, 99]
+    assert share(memory, 4000.0) == pytest.approx(4 * 4 / (8 * 100))
+    leave(memory, row)
+    assert (free_of(memory)[:, : int(memory[WIDTH])] == 8.0).all()
 
 
 def test_baselines_go_by_deadline_laxity_and_quota() -> None:
