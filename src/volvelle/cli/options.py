@@ -6,7 +6,7 @@ from contextlib import suppress
 from enum import StrEnum
 from inspect import Parameter, Signature, signature
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, get_args, get_origin
+from typing import TYPE_CHECKING, Annotated, Any, get_args, get_origin, get_type_hints
 
 import typer
 
@@ -182,6 +182,17 @@ def complete(command: AnyCommand) -> AnyCommand:
 
     completed.__signature__ = Signature([*arguments, *command.besides(), *options])  # type: ignore[attr-defined]
     return completed
+
+
+def of_fields(record: type) -> Callable[[], Iterator[Parameter]]:
+    """A decorator that adds the options that a named tuple has as its fields."""
+
+    def made() -> Iterator[Parameter]:
+        defaults = record._field_defaults  # type: ignore[attr-defined]
+        for name, hint in get_type_hints(record, include_extras=True).items():
+            yield parameter(name, hint, defaults[name])
+
+    return made
 
 
 def of_experiment(*keys: str) -> Callable[[], Iterator[Parameter]]:

@@ -81,7 +81,7 @@ def rotate(
     client = ApiClient.find()
     old = next((each for each in client.get("/v1/tokens") if each["id"] == id), None)
     if old is None:
-        raise Problem(f"there is no token {id}", mend="see: volvelle token list")
+        raise Problem(f"there is no token {id!r}", mend="see: volvelle token list")
     wanted = {key: old[key] for key in ("user", "role", "label")}
     if old["expires"] is not None:
         wanted["expires"] = old["expires"] - old["created"]

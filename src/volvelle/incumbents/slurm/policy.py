@@ -20,7 +20,8 @@ from volvelle.incumbents.slurm.reasons import explained
 from volvelle.incumbents.slurm.records import dependencies, entry_of, job_of_spec, on_nodes
 from volvelle.incumbents.slurm.rules import Rules
 from volvelle.incumbents.slurm.shapes import GPUS, Share
-from volvelle.incumbents.slurm.site import Job, Site
+from volvelle.incumbents.slurm.site import Site
+from volvelle.incumbents.slurm.snapshot import Job
 from volvelle.model.arrays import Floats, Ints
 
 NO_GPUS = "(no GPUs)"
@@ -67,6 +68,7 @@ class Slurm(Policy):
     needs_durations: ClassVar[bool] = False
     incumbent: ClassVar[bool] = True
     whole_gpus: ClassVar[bool] = True
+    gangs: ClassVar[bool] = True
     columns: ClassVar[int] = 2
 
     site: str = Field(
@@ -107,11 +109,6 @@ class Slurm(Policy):
     def chooses_nodes(self) -> bool:
         """Always."""
         return True
-
-    @property
-    def resizes(self) -> bool:
-        """Never."""
-        return False
 
     def fork(self) -> "Slurm":
         """A copy with a controller of its own; the site is shared."""

@@ -303,8 +303,10 @@ class ControllerState:
         if number is not None:
             effects.touched.add(number)
         match event:
-            case JobSubmitted():
-                self._enter(event)
+            case JobSubmitted() if event.profile is not None and self.partition is not None:
+                self.partition.left(event.number)
+                if job is not None:
+                    job.profile = ProfileView.of(event.profile, self.epoch)
             case JobFinished():
                 self._end_job(event.number, JobState.FINISHED, "", effects, event.time, kill=False)
             case JobCancelled():
@@ -328,13 +330,6 @@ class ControllerState:
                 self.ledger.revoked.pop(event.number, None)
             case Recomposed():
                 self.policy, self.admission = event.policy, event.admission
-
-    def _enter(self, event: JobSubmitted) -> None:
-        """A job comes to the scheduler."""
-        if event.profile is not None and self.partition is not None:
-            self.partition.left(event.number)
-            if (job := self.jobs.get(event.number)) is not None:
-                job.profile = ProfileView.of(event.profile, self.epoch)
 
     def _end_job(
         self,

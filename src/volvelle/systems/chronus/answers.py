@@ -2,7 +2,16 @@
 
 import numpy as np
 
-from volvelle.core.columns import CHECKPOINT, GPUS, HELD, NUMBER, PREEMPTIBLE, TIME_LIMIT, TYPE
+from volvelle.core.columns import (
+    CHECKPOINT,
+    GPUS,
+    HELD,
+    NUMBER,
+    PREEMPTIBLE,
+    STARTS_OVER,
+    TIME_LIMIT,
+    TYPE,
+)
 from volvelle.core.compiled import kernel
 from volvelle.core.promises import LEAST_SLACK
 from volvelle.core.state import INFINITY
@@ -38,6 +47,7 @@ from volvelle.systems.chronus.memory import (
     CHOSEN,
     FINISH_BY,
     FIRST,
+    FIXED,
     JOB,
     KIND,
     KINDS,
@@ -230,11 +240,11 @@ def _offer(jobs: Floats, look: Floats, memory: Floats, job: int, why: int) -> No
         tell(memory, number, INFINITY, -1, INFINITY, why, memory[PERIOD])
         return
     gap, gpus, start = gap_of(look, memory, job), look[COUNTED, job], first_slot(jobs, memory, job)
-    soonest = INFINITY
+    soonest, over = INFINITY, jobs[STARTS_OVER, job] == 1.0
     for kind in range(int(memory[KINDS])):
         if look[SECONDS + kind, job] < INFINITY:
             need = need_of(jobs, look, memory, kind, job)
-            soonest = min(soonest, earliest(memory, kind, start, gpus, need, gap))
+            soonest = min(soonest, earliest(memory, kind, start, gpus, need, gap, over))
     soonest += (soonest - now) * max(memory[MARGIN], LEAST_SLACK)
     work = look[LEAST, job] * gpus
     rate = rate_of_smaller(memory, work)
@@ -268,6 +278,7 @@ def hold_to_end(jobs: Floats, look: Floats, memory: Floats, job: int, kind: int)
     if not (_pool_has_room(memory, row) and reserve_now(memory, row, kind, seconds)):
         leave(memory, row)
         return False
+    rows_of(memory)[FIXED, row] = 1.0
     jobs[ROW, job] = row + 1.0
     if limit_of(jobs, look, memory, job)[0] == NOTHING:
         for step in range(len(look) - steps_at(memory)):

@@ -12,6 +12,7 @@ from volvelle.core.columns import (
     GPUS,
     HELD,
     PREEMPTIBLE,
+    STARTS_OVER,
     TYPE,
     TYPES,
 )
@@ -45,6 +46,7 @@ from volvelle.systems.chronus.memory import (
     CAME,
     ELSEWHERE,
     ENDED,
+    FINISH_BY,
     FRESH,
     KIND,
     KINDS,
@@ -54,7 +56,6 @@ from volvelle.systems.chronus.memory import (
     RECENT,
     RECENT_NEEDED,
     ROUNDED,
-    ROWS_NEEDED,
     SELECTS,
     SERVES,
     SLOT,
@@ -74,6 +75,8 @@ from volvelle.systems.chronus.recent import add_work
 from volvelle.systems.chronus.standing import note_given, note_reservations
 
 _ORDER = int(Reason.ORDER)
+_SPARE = 4.0
+"""Times until its guarantee for which there is room to reserve for a job that starts over."""
 
 
 @kernel
@@ -117,9 +120,13 @@ def go_on(jobs: Floats, look: Floats, cluster: ClusterNow, memory: Floats, out: 
 def _begun(jobs: Floats, look: Floats, memory: Floats, capacity: Floats) -> bool:
     """See who came and left, and renew guarantees where a lease ends; whether there was room for that."""
     new = jobs_to_answer(jobs)
-    memory[RECENT_NEEDED] = memory[CAME] + len(new)
-    memory[ROWS_NEEDED] = 0.0
-    if memory[RECENT_NEEDED] > memory[RECENT]:
+    memory[RECENT_NEEDED], latest = memory[CAME] + len(new), memory[NOW]
+    for job in range(jobs.shape[1]):
+        if jobs[STARTS_OVER, job] == 1.0 and jobs[ROW, job] > 0.0:
+            finish_by = rows_of(memory)[FINISH_BY, int(jobs[ROW, job]) - 1]
+            latest = finish_by if latest < finish_by < INFINITY else latest
+    latest += _SPARE * (latest - memory[NOW])
+    if is_short(memory, 0, 0, latest) or memory[RECENT_NEEDED] > memory[RECENT]:
         return False
     slot = slot_at(memory, memory[NOW])
     memory[FRESH] = 1.0 if slot != memory[SLOT] else 0.0

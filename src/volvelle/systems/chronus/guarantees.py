@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 
-from volvelle.core.columns import CHECKPOINT, NUMBER, POOL
+from volvelle.core.columns import CHECKPOINT, HELD, NUMBER, POOL, STARTS_OVER, TYPE
 from volvelle.core.compiled import kernel
 from volvelle.core.promises import ADAPTS_BY, keeps
 from volvelle.core.state import INFINITY
@@ -45,6 +45,7 @@ from volvelle.systems.chronus.reservations import (
     free_row,
     leave,
     reserve,
+    reserve_now,
     resize,
     take_row,
 )
@@ -152,11 +153,17 @@ def _reserve_all(jobs: Floats, look: Floats, memory: Floats, rows: Ints, place: 
     for row in rows:
         if table[SOME, row] == 1.0:
             continue
-        seconds = look[SECONDS + int(table[KIND, row]), place[row]]
-        hair = max(_HAIR * seconds, _HAIR_SECONDS) if memory[LATE] > 0.0 else 0.0
-        if not keeps(memory[NOW] + seconds - hair, table[FINISH_BY, row]):
+        if not _is_able(look, memory, row, place[row], int(table[KIND, row])):
             tell(memory, table[JOB, row], INFINITY, -1, INFINITY, IMPOSSIBLE, 0.0)
             _drop(jobs, memory, row, place[row])
+
+
+@kernel
+def _is_able(look: Floats, memory: Floats, row: int, job: int, kind: int) -> bool:
+    """Whether a job can still be through in time on this type, if nothing stops it."""
+    seconds = look[SECONDS + kind, job]
+    hair = max(_HAIR * seconds, _HAIR_SECONDS) if memory[LATE] > 0.0 else 0.0
+    return keeps(memory[NOW] + seconds - hair, rows_of(memory)[FINISH_BY, row])
 
 
 @kernel
@@ -187,22 +194,44 @@ def _reserve_each(
 ) -> Ints:
     """Reserve anew for these rows, one after another; those for which there is no room.
 
-    spare: the part of the time beyond what is believed that is reserved.
+    spare: the part of the time beyond what is believed that is reserved. Running jobs that start over go
+    first, as what they have done is lost if they do not run on.
     """
-    table, slot = rows_of(memory), int(memory[SLOT])
+    table, slot, types = rows_of(memory), int(memory[SLOT]), int(memory[KINDS])
     lacking, some = np.empty(len(rows), np.int64), 0
+    able = np.zeros(len(rows), np.bool_)
+    for i in range(len(rows)):
+        if jobs[STARTS_OVER, place[rows[i]]] == 1.0:
+            able[i] = _runs_on(jobs, look, memory, rows[i], place[rows[i]], spare)
     for i in range(len(rows)):
         row, job = rows[i], place[rows[i]]
+        if able[i]:
+            continue
         kind, gap = int(table[KIND, row]), gap_of(look, memory, job)
-        least = believed_left(jobs, look, job, kind)
+        least = believed_left(jobs, look, look[SECONDS + types + kind, job], job, kind)
         most = at_most(jobs, job, least, memory[PACE], memory[MARGIN])
         first_gap = look[STARTING, job] if runs_on(jobs, job, kind) else gap
         free_row(memory, row)
         table[GAP, row] = gap
-        if not reserve(memory, row, slot, least + spare * (most - least), first_gap):
+        need, one_run = least + spare * (most - least), jobs[STARTS_OVER, job] == 1.0
+        if not reserve(memory, row, slot, need, first_gap, one_run):
             lacking[some] = row
             some += 1
     return lacking[:some]
+
+
+@kernel
+def _runs_on(jobs: Floats, look: Floats, memory: Floats, row: int, job: int, spare: float) -> bool:
+    """Reserve GPUs for a running job until it is through, if it can be in time and there is room."""
+    kind = int(jobs[TYPE, job])
+    if jobs[HELD, job] == 0.0 or not _is_able(look, memory, row, job, kind):
+        return False
+    seconds = look[SECONDS + kind, job]
+    left = seconds - look[STARTING, job]
+    more = at_most(jobs, job, left, memory[PACE], memory[MARGIN]) - left
+    return reserve_now(memory, row, kind, seconds + spare * more) or reserve_now(
+        memory, row, kind, seconds
+    )
 
 
 @kernel
@@ -214,7 +243,8 @@ def gap_of(look: Floats, memory: Floats, job: int) -> float:
 @kernel
 def need_of(jobs: Floats, look: Floats, memory: Floats, kind: int, job: int) -> float:
     """Seconds of work to be reserved for a job on this type."""
-    believed = believed_left(jobs, look, job, kind)
+    seconds = look[SECONDS + int(memory[KINDS]) + kind, job]
+    believed = believed_left(jobs, look, seconds, job, kind)
     return at_most(jobs, job, believed, memory[PACE], memory[MARGIN])
 
 
@@ -259,7 +289,9 @@ def reserve_for(
     """Reserve what a job needs to be through by then, on the first type where that is possible."""
     table, gap = rows_of(memory), gap_of(look, memory, job)
     table[FINISH_BY, row], table[GAP, row] = until, gap
-    start = first_slot(jobs, memory, job)
+    start, over = first_slot(jobs, memory, job), jobs[STARTS_OVER, job] == 1.0
+    if over and _runs_on(jobs, look, memory, row, job, 1.0):
+        return True
     for kind in range(int(memory[KINDS])):
         if look[SECONDS + kind, job] == INFINITY:
             continue
@@ -268,7 +300,7 @@ def reserve_for(
         free_row(memory, row)
         table[KIND, row] = kind
         first_gap = look[STARTING, job] if goes_on else gap
-        if reserve(memory, row, start, need, first_gap):
+        if reserve(memory, row, start, need, first_gap, over):
             return True
     return False
 

@@ -10,8 +10,11 @@ from volvelle.core.columns import (
     PROGRESS_FROM,
     REQUEST_RATE,
     RESTORE,
+    SCALE,
     START_GAP,
+    STARTS_OVER,
     TABLE,
+    TOTAL,
     TYPE,
     UNIT_RATE,
 )
@@ -43,26 +46,27 @@ LEAST, START, STARTING, COUNTED, OF_USER, IN_POOL, PROMISED, SECONDS = range(8)
 seconds; what is left of it to a job that starts; GPUs that a gang is counted with; where users' and pools'
 shares are limited, numbers of its user and pool (0: none), and 1 where it was guaranteed something; and from
 there on believed seconds left on the GPUs requested by type, infinite on types that will not do, in which
-what is left of starts is included on the type that is held. Behind them is when steps are due, as in
-`STEPS`."""
+what is left of starts is included on the type that is held. Behind them are the same if the job is stopped
+first, after which one that starts over has lost what it did, and when steps are due, as in `STEPS`."""
 
 
 @kernel
 def steps_at(memory: Floats) -> int:
     """The row of a look at which steps begin."""
-    return SECONDS + int(memory[KINDS])
+    return SECONDS + 2 * int(memory[KINDS])
 
 
 @kernel
 def plain_look(jobs: Floats, now: float) -> Floats:
     """The look at jobs on GPUs of one type, all of which go on as they are believed to."""
-    look = np.zeros((SECONDS + 1 + MOST_STEPS, jobs.shape[1]))
+    look = np.zeros((SECONDS + 2 + MOST_STEPS, jobs.shape[1]))
     look[SECONDS] = work_left(jobs, jobs.shape[1], now) / jobs[REQUEST_RATE]
+    look[SECONDS + 1] = jobs[TOTAL] * jobs[SCALE] / jobs[REQUEST_RATE]
     for job in range(jobs.shape[1]):
         look[START, job] = max(jobs[START_GAP, job], jobs[RESTORE, job])
         look[COUNTED, job] = jobs[GPUS, job]
         for step in range(MOST_STEPS):
-            look[SECONDS + 1 + step, job] = jobs[STEPS + step, job]
+            look[SECONDS + 2 + step, job] = jobs[STEPS + step, job]
     count_starts(jobs, look, 1, now)
     return look
 
@@ -75,9 +79,13 @@ def count_starts(jobs: Floats, look: Floats, types: int, now: float) -> None:
             look[STARTING, job] = max(jobs[PROGRESS_FROM, job] - now, 0.0)
         look[LEAST, job] = np.inf
         for kind in range(types):
+            left, anew = SECONDS + kind, SECONDS + types + kind
             if jobs[TYPE, job] == kind:
-                look[SECONDS + kind, job] += look[STARTING, job]
-            look[LEAST, job] = min(look[LEAST, job], look[SECONDS + kind, job])
+                look[left, job] += look[STARTING, job]
+                look[anew, job] += look[STARTING, job]
+            if jobs[STARTS_OVER, job] != 1.0:
+                look[anew, job] = look[left, job]
+            look[LEAST, job] = min(look[LEAST, job], look[left, job])
 
 
 @kernel

@@ -8,7 +8,7 @@ from volvelle.core.state import INFINITY
 from volvelle.model.arrays import Bools, Floats
 from volvelle.policies.claims import by_number
 from volvelle.policies.growth import then_by
-from volvelle.systems.chronus.guarantees import gap_of, need_of
+from volvelle.systems.chronus.guarantees import gap_of
 from volvelle.systems.chronus.look import (
     COUNTED,
     LAST,
@@ -22,7 +22,9 @@ from volvelle.systems.chronus.look import (
 )
 from volvelle.systems.chronus.memory import (
     FIRST,
+    MARGIN,
     NOW,
+    PACE,
     PERIOD,
     SLOT,
     SLOT_SECONDS,
@@ -32,6 +34,7 @@ from volvelle.systems.chronus.memory import (
 )
 from volvelle.systems.chronus.recent import largest_within
 from volvelle.systems.chronus.reservations import reach_time, reserve_late
+from volvelle.systems.chronus.standing import at_most, believed_left
 
 
 @kernel
@@ -72,7 +75,8 @@ def need_now(jobs: Floats, look: Floats, memory: Floats) -> Bools:
             for kind in range(len(free)):
                 if able or look[SECONDS + kind, job] == INFINITY:
                     continue
-                held = np.zeros(wider)
+                held, seconds = np.zeros(wider), look[SECONDS + kind, job]
+                believed = believed_left(jobs, look, seconds, job, kind)
                 able = reserve_late(
                     free[kind, :wider],
                     held,
@@ -82,9 +86,10 @@ def need_now(jobs: Floats, look: Floats, memory: Floats) -> Bools:
                     slot,
                     finish_by,
                     look[COUNTED, job],
-                    need_of(jobs, look, memory, kind, job),
+                    at_most(jobs, job, believed, memory[PACE], memory[MARGIN]),
                     gap,
                     look[STARTING, job] if runs_on(jobs, job, kind) else gap,
+                    False,
                 )
                 needs[job] = able and held[slot - first] > 0.0
     return needs

@@ -13,8 +13,11 @@ from volvelle.core.columns import (
     REQUEST_RATE,
     RESIZE,
     RESTORE,
+    SCALE,
     START_GAP,
+    STARTS_OVER,
     TABLE,
+    TOTAL,
     TYPES,
     UNIT_RATE,
 )
@@ -77,21 +80,13 @@ class Chronus(Terms):
     optimises: ClassVar[str] = "deadlines kept, then mean JCT of best effort"
     time_varying: ClassVar[bool] = True
     work_conserving: ClassVar[bool] = False
+    gangs: ClassVar[bool] = True
+    guarantees: ClassVar[bool] = True
     columns: ClassVar[int] = OWN_COLUMNS
 
     _memory: Floats = PrivateAttr(default_factory=begin)
     """See `volvelle.systems.chronus.memory`."""
     _gaps: SolverGaps = PrivateAttr(default_factory=SolverGaps)
-
-    @property
-    def resizes(self) -> bool:
-        """Jobs are gangs here."""
-        return False
-
-    @property
-    def solver_gaps(self) -> SolverGaps | None:
-        """The gap of each selection."""
-        return self._gaps
 
     def kernel(self, *, named: bool) -> Kernel:
         """The decision, but for what `refresh` reads and for jobs of which only `allocate` knows."""
@@ -177,27 +172,18 @@ class Chronus(Terms):
         memory[CHOSEN], memory[STAGE] = len(tried), TRIES
 
     def _look(self, view: View) -> Floats:
-        """The reading of ``view``, whatever its GPU types and jobs."""
-        jobs, kinds = view.jobs.matrix, np.arange(len(view.capacity))
-        work = work_left(jobs, len(view.jobs), view.now)
-        if len(kinds) == 1:
-            seconds = (work / jobs[REQUEST_RATE])[None, :]
-            gap = np.maximum(jobs[START_GAP], jobs[RESTORE])
-        else:
-            table, wide = view.rates(), np.ceil(jobs[GPUS]).astype(np.int64)
-            within = np.minimum(wide, table.shape[2] - 1)
-            rates = np.where(wide == within, table[view.jobs.curve, kinds[:, None], within], 0.0)
-            rates = rates * (jobs[GPUS] / wide)
-            able = (jobs[TYPES].astype(np.int64) >> kinds[:, None]) & 1
-            seconds = np.full(rates.shape, np.inf)
-            np.divide(work, rates, out=seconds, where=(rates > 0.0) & (able == 1))
-            gap = np.maximum(jobs[START_GAP], jobs[RESIZE])
-        _by_regimes(view, seconds, work)
-        look = np.vstack([np.zeros((SECONDS, len(view.jobs))), seconds, _due(view)])
-        look[START], look[COUNTED] = gap, self._counted(view)
+        """The look at the jobs of ``view``, whatever its GPU types and jobs."""
+        jobs, types = view.jobs.matrix, len(view.capacity)
+        left = _seconds(view, work_left(jobs, len(view.jobs), view.now))
+        whole = left
+        if (jobs[STARTS_OVER] == 1.0).any():
+            whole = _seconds(view, jobs[TOTAL] * jobs[SCALE], begun=False)
+        look = np.vstack([np.zeros((SECONDS, len(view.jobs))), left, whole, _due(view)])
+        look[START] = np.maximum(jobs[START_GAP], jobs[RESTORE if types == 1 else RESIZE])
+        look[COUNTED] = self._counted(view)
         if self._limits_shares:
             look[OF_USER : PROMISED + 1] = _sharing(view)
-        count_starts(jobs, look, len(seconds), view.now)
+        count_starts(jobs, look, types, view.now)
         return look
 
     def _counted(self, view: View) -> FloatColumn:
@@ -236,15 +222,24 @@ def _due(view: View) -> Floats:
     return due
 
 
-def _by_regimes(view: View, seconds: Floats, work: FloatColumn) -> None:
-    """Let ``seconds`` be those of every regime that is left, for jobs that are believed to have regimes."""
-    jobs, done = view.jobs.matrix, view.jobs.work_done
-    unlike = np.flatnonzero(np.isnan(jobs[UNIT_RATE]) & (jobs[TABLE] < 0.0))
-    for at in unlike.tolist():
-        believed = view.believed(int(jobs[NUMBER, at]))
-        if not believed.regimes:
-            continue
-        gpus = float(jobs[GPUS, at])
-        for kind in np.flatnonzero(seconds[:, at] < np.inf).tolist():
+def _seconds(view: View, work: FloatColumn, *, begun: bool = True) -> Floats:
+    """(types, jobs) seconds of so much work; of the last work of each job, or not ``begun`` of its first."""
+    jobs, kinds = view.jobs.matrix, np.arange(len(view.capacity))
+    if len(kinds) == 1:
+        seconds: Floats = (work / jobs[REQUEST_RATE])[None, :]
+    else:
+        table, wide = view.rates(), np.ceil(jobs[GPUS]).astype(np.int64)
+        within = np.minimum(wide, table.shape[2] - 1)
+        rates = np.where(wide == within, table[view.jobs.curve, kinds[:, None], within], 0.0)
+        rates = rates * (jobs[GPUS] / wide)
+        able = (jobs[TYPES].astype(np.int64) >> kinds[:, None]) & 1
+        seconds = np.full(rates.shape, np.inf)
+        np.divide(work, rates, out=seconds, where=(rates > 0.0) & (able == 1))
+    done = view.jobs.work_done if begun else np.zeros(len(view.jobs))
+    unlike = np.isnan(jobs[UNIT_RATE]) & (jobs[TABLE] < 0.0)
+    for at in np.flatnonzero(unlike).tolist():
+        believed, gpus = view.believed(int(jobs[NUMBER, at])), float(jobs[GPUS, at])
+        for kind in np.flatnonzero(seconds[:, at] < np.inf).tolist() if believed.regimes else ():
             rate = mean_rate(believed, gpus, view.gpu_types[kind], float(done[at]))
             seconds[kind, at] = work[at] / rate
+    return seconds

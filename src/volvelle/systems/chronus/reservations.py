@@ -4,7 +4,8 @@ A **slot** is a best-effort lease; slot k begins at k times its seconds. A job w
 of its gang, of one type, in each of its slots; the slots follow one another or not. Its work in a **run** of
 slots without a break is their time less a **gap**: what a start or restore costs it, and the wait until GPUs
 are free. Reservations are as late as they can be: so they say who has to run now, and leave the next slots to
-jobs that come with less time.
+jobs that come with less time. A job that starts over when it is stopped has one run, of all its work, which
+begins now once it runs and there is room for that.
 
 What is reserved fits: in no slot do reservations hold more GPUs than there are, unless GPUs are lost.
 """
@@ -26,6 +27,7 @@ from volvelle.systems.chronus.memory import (
     OF_POOL,
     SLOT,
     SLOT_SECONDS,
+    SLOTS,
     SOME,
     WIDE,
     WIDTH,
@@ -111,12 +113,14 @@ def free_row(memory: Floats, row: int) -> None:
 
 
 @kernel
-def reserve(memory: Floats, row: int, start: int, need: float, first_gap: float) -> bool:
+def reserve(
+    memory: Floats, row: int, start: int, need: float, first_gap: float, one_run: bool
+) -> bool:
     """Let a job without slots have the latest free ones from ``start`` on in which it does ``need`` seconds
     of work in time, on GPUs of its row's type; whether there are such.
 
     first_gap: what a run that begins with slot ``start`` costs it, seconds: less than its gap where it
-    runs on GPUs of this type already.
+    runs on GPUs of this type already. one_run: its slots are to follow one another.
     """
     rows = rows_of(memory)
     reach_time(memory, rows[FINISH_BY, row])
@@ -133,6 +137,7 @@ def reserve(memory: Floats, row: int, start: int, need: float, first_gap: float)
         need,
         rows[GAP, row],
         first_gap,
+        one_run,
     )
     rows[SOME, row] = 1.0 if able else 0.0
     return able
@@ -140,17 +145,25 @@ def reserve(memory: Floats, row: int, start: int, need: float, first_gap: float)
 
 @kernel
 def reserve_now(memory: Floats, row: int, kind: int, seconds: float) -> bool:
-    """Let a job that is not interrupted have its GPUs from now on for so long; whether they are free."""
-    free_row(memory, row)
+    """Let a job that is not interrupted have its GPUs from now on for so long; whether they are free.
+
+    Where they are not, what it had stays.
+    """
     now, first, slot_seconds = memory[NOW], int(memory[FIRST]), memory[SLOT_SECONDS]
+    needed = int((now + seconds) / slot_seconds) + 2 - first
+    if wide_enough(int(memory[WIDTH]), needed) > memory[SLOTS]:
+        return False  # it takes far longer than it is guaranteed
     reach_time(memory, now + seconds)
     rows, free, held = rows_of(memory), free_of(memory), held_of(memory)
-    rows[KIND, row], rows[FIXED, row] = kind, 1.0
     begin = int(now / slot_seconds + WHOLE_ROUND) - first
-    end = int((now + seconds) / slot_seconds + WHOLE_ROUND) + 1 - first
+    last = int(np.ceil((now + seconds) / slot_seconds - WHOLE_ROUND)) - first
+    end = max(last, begin + 1)
     for at in range(begin, end):
-        if free[kind, at] < rows[WIDE, row]:
+        own = held[row, at] > 0.0 and rows[KIND, row] == kind
+        if free[kind, at] < rows[WIDE, row] and not own:
             return False
+    free_row(memory, row)
+    rows[KIND, row] = kind
     for at in range(begin, end):
         free[kind, at] -= rows[WIDE, row]
         held[row, at] = 1.0
@@ -159,13 +172,15 @@ def reserve_now(memory: Floats, row: int, kind: int, seconds: float) -> bool:
 
 
 @kernel
-def earliest(memory: Floats, kind: int, start: int, gpus: float, need: float, gap: float) -> float:
+def earliest(
+    memory: Floats, kind: int, start: int, gpus: float, need: float, gap: float, one_run: bool
+) -> float:
     """When a job could be through that has GPUs whenever they are free from slot ``start`` on."""
     if gpus > capacity_of(memory)[kind]:
         return INFINITY
     free = free_of(memory)[kind, : int(memory[WIDTH])]
     first, seconds = int(memory[FIRST]), memory[SLOT_SECONDS]
-    return earliest_finish(free, first, seconds, memory[NOW], start, gpus, need, gap)
+    return earliest_finish(free, first, seconds, memory[NOW], start, gpus, need, gap, one_run)
 
 
 @kernel
@@ -246,6 +261,7 @@ def reserve_late(
     need: float,
     gap: float,
     first_gap: float,
+    one_run: bool,
 ) -> bool:
     """`reserve` for a job without slots; in place. first: the slot of the first column."""
     done, run = 0.0, 0.0
@@ -263,7 +279,7 @@ def reserve_late(
                         free[each] -= gpus
                 return True
         elif run > 0.0:
-            if run > gap:
+            if run > gap and not one_run:
                 done += run - gap
             else:
                 each = at + 1
@@ -286,13 +302,14 @@ def earliest_finish(
     gpus: float,
     need: float,
     gap: float,
+    one_run: bool,
 ) -> float:
     """`earliest` on what is free of a type. first: the slot of the first column."""
     done, begun = 0.0, np.inf
     for slot in range(start, first + len(free)):
         if free[slot - first] < gpus:
             if begun < np.inf:
-                done += max(slot * slot_seconds - begun - gap, 0.0)
+                done += 0.0 if one_run else max(slot * slot_seconds - begun - gap, 0.0)
                 begun = np.inf
             continue
         begun = min(begun, max(slot * slot_seconds, now))

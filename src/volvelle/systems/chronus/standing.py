@@ -127,10 +127,9 @@ def lateness(jobs: Floats, wait: float) -> Floats:
 
 
 @kernel
-def believed_left(jobs: Floats, look: Floats, job: int, kind: int) -> float:
-    """Seconds of work that are believed left of a job on a type, without the rest of its start."""
-    starting = look[STARTING, job] if runs_on(jobs, job, kind) else 0.0
-    return float(look[SECONDS + kind, job] - starting)
+def believed_left(jobs: Floats, look: Floats, seconds: float, job: int, kind: int) -> float:
+    """Seconds of work that are believed left of a job on a type, of these with the rest of its start."""
+    return float(seconds - (look[STARTING, job] if runs_on(jobs, job, kind) else 0.0))
 
 
 @kernel

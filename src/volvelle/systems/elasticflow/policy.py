@@ -12,7 +12,6 @@ from volvelle.core.columns import (
     HELD,
     LEAST,
     MOST,
-    NUMBER,
     PINNED,
     POOL,
     PREEMPTIBLE,
@@ -26,13 +25,7 @@ from volvelle.core.policy import Kernel, Period, Policy, policies
 from volvelle.core.state import INFINITY
 from volvelle.model.arrays import Bools, Floats, Ints
 from volvelle.policies.growth import then_by
-from volvelle.systems.elasticflow.shares import (
-    Wishes,
-    empty_plan,
-    grow,
-    share_out,
-    start_gangs,
-)
+from volvelle.systems.elasticflow.shares import Wishes, empty_plan, grow, share_out, start_gangs
 
 _ADMITTED = COUNT
 """Own column: 1 of a job whose deadline is to be met, 2 of one that is best effort; 0 of one that comes."""
@@ -64,10 +57,10 @@ def decide(jobs: Floats, cluster: ClusterNow, memory: Floats, out: Floats) -> fl
     types, gpus = _types_of(jobs, cluster), np.zeros(count)
     work = work_left(jobs, count, cluster.now)
     fixed = (jobs[HELD] > 0.0) & ((jobs[PINNED] == 1.0) | (jobs[PREEMPTIBLE] == 0.0))
-    by_number = np.argsort(jobs[NUMBER], kind="mergesort")
+    rows = np.arange(count)
     for gpu_type in range(len(cluster.capacity)):
         wishes = _wishes(jobs, cluster, gpu_type, work, fixed)
-        mine = by_number[((types == gpu_type) & (wishes.known > 0))[by_number]]
+        mine = rows[(types == gpu_type) & (wishes.known > 0)]
         if len(mine) == 0:
             continue
         _admit(jobs, mine, wishes, fixed, cluster.now, cluster.capacity[gpu_type], slot)
@@ -82,12 +75,12 @@ def decide(jobs: Floats, cluster: ClusterNow, memory: Floats, out: Floats) -> fl
             plan = start_gangs(plan, mine, wishes, slot)
         gpus += plan.held
         ask_at = min(ask_at, plan.change[0])
-    order = then_by(by_number, np.where(gpus > 0.0, jobs[DEADLINE], INFINITY))
-    bound = jobs.copy()
+    order = then_by(rows, np.where(gpus > 0.0, jobs[DEADLINE], INFINITY))
+    allowed = jobs[TYPES].copy()
     for row in range(count):
-        bound[TYPES, row] = 1 << types[row]
-    out[:3] = fill(bound, order, gpus, gpus, cluster.capacity, cluster.quota, True, False)
-    out[3] = order
+        jobs[TYPES, row] = 1 << types[row]
+    out[:3] = fill(jobs, order, gpus, gpus, cluster.capacity, cluster.quota, True, False)
+    jobs[TYPES], out[3] = allowed, order
     return ask_at
 
 
@@ -106,13 +99,13 @@ def _admit(
     for row in mine:
         if admitted[row] == 0.0 and wishes.deadline[row] == INFINITY:
             admitted[row] = 2.0
-    before = then_by(mine[((admitted == 1.0) | fixed)[mine]], wishes.deadline)
-    missed = -1
+    before, missed = mine[((admitted == 1.0) | fixed)[mine]], -1
     for row in mine[admitted[mine] == 0.0]:
-        promised = then_by(mine[((admitted == 1.0) | fixed)[mine]], wishes.deadline)
+        promised = mine[((admitted == 1.0) | fixed)[mine]]
         both = then_by(np.append(promised, row), wishes.deadline)
         _, misses = share_out(empty_plan(now, capacity, wishes), both, wishes, slot)
         if misses > 0 and missed < 0:
+            before = then_by(before, wishes.deadline)
             _, missed = share_out(empty_plan(now, capacity, wishes), before, wishes, slot)
         admitted[row] = 1.0 if misses == 0 or misses <= missed else 2.0
     for row in mine:

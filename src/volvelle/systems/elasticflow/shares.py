@@ -219,11 +219,15 @@ def empty_plan(now: float, gpus: float, wishes: Wishes) -> Plan:
 
 
 @kernel
+def _is_full(plan: Plan) -> bool:
+    """Whether there may be no room for one more share."""
+    return bool(plan.used[0] + len(plan.profile.times) + 2 > len(plan.at))
+
+
+@kernel
 def _with_room(plan: Plan) -> Plan:
     """The same plan with room for one more share."""
     used, needed = plan.used[0], plan.used[0] + len(plan.profile.times) + 2
-    if needed <= len(plan.at):
-        return plan
     at, gpus = np.empty(2 * needed), np.empty(2 * needed)
     at[:used], gpus[:used] = plan.at[:used], plan.gpus[:used]
     return Plan(
@@ -260,7 +264,8 @@ def _least(plan: Plan, profile: Profile, wish: Wish, first: int, slot: float) ->
 def _give(plan: Plan, row: int, share: Share) -> None:
     """Let a job have ``share``, which lies in what room the plan has, instead of what it had; in place."""
     now = plan.profile.times[0]
-    release(plan.profile, share_of(plan, row), 1.0)
+    if plan.parts[row] > 0:
+        release(plan.profile, share_of(plan, row), 1.0)
     release(plan.profile, share, -1.0)
     plan.first[row], plan.parts[row] = plan.used[0], len(share.at)
     plan.used[0] += len(share.at)
@@ -280,7 +285,8 @@ def share_out(plan: Plan, order: Ints, wishes: Wishes, slot: float) -> tuple[Pla
     """The least shares of jobs in ``order``, and how many of these miss their deadlines (Algorithm 1)."""
     missed = 0
     for row in order:
-        plan = _with_room(plan)
+        if _is_full(plan):
+            plan = _with_room(plan)
         share = _least(plan, plan.profile, wish_of(wishes, row), -1, slot)
         _give(plan, row, share)
         missed += share.real_end > wishes.deadline[row]
@@ -309,7 +315,8 @@ def grow(plan: Plan, order: Ints, wishes: Wishes, slot: float) -> tuple[Plan, In
     free, without = plan.profile.free, profile_of(0.0, 0.0, len(plan.profile.times))
     gain, winner = np.full(len(wishes.work), -np.inf), 0 if free[0] != 0.0 else -1
     while winner >= 0:
-        plan = _with_room(plan)
+        if _is_full(plan):
+            plan = _with_room(plan)
         for row in order:
             level, more = _next_level(plan, wishes, row)
             if level >= wishes.known[row]:
@@ -360,7 +367,9 @@ def start_gangs(plan: Plan, order: Ints, wishes: Wishes, slot: float) -> Plan:
     without a deadline need no plan for that, but for the first of these, whose plan says from when on all
     GPUs are free.
     """
-    plan, now, free = _with_room(plan), plan.profile.times[0], plan.profile.free[0]
+    now, free = plan.profile.times[0], plan.profile.free[0]
+    if _is_full(plan):
+        plan = _with_room(plan)
     without, planned = profile_of(0.0, 0.0, len(plan.profile.times)), np.count_nonzero(plan.parts)
     for row in order:
         gpus, deadline = wishes.levels[row, 0], wishes.deadline[row]
