@@ -252,9 +252,12 @@ class ControllerState:
         self._concluded = []
         for event in events:
             self._apply_event(event, effects)
-        effects.stops += self.ledger.apply_decision(
+        stops = self.ledger.apply_decision(
             decision, lambda number: estimated_work(self.scheduler, number, time)
         )
+        ordered = (self.jobs.get(stop.number) for stop in stops if not stop.kill)
+        effects.preempted += sum(job is None or not job.held for job in ordered)
+        effects.stops += stops
         effects.touched.update(decision.job.tolist())
         failed_at = {each.number: each.time for each in events if isinstance(each, JobFailed)}
         for rejection in decision.rejected:
