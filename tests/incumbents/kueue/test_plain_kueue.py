@@ -122,7 +122,7 @@ def test_a_described_site_is_decided_as_by_the_books(
         linear_job(
             number,
             10.0 * (number // 3),
-            gpus := float(rng.choice([1, 2, 4, 8])),
+            float(rng.choice([1, 2, 4, 8])),
             float(rng.integers(10, 150)),
             failures=(5.0,) if number % 13 == 0 else (),
             min_gpus=1.0 if shrinks and number % 20 == 0 else None,
