@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from systems_here import of
 
-from volvelle.core import scheduler_state
+from volvelle.core import paying
 from volvelle.core.decision import Promise
 from volvelle.core.forecast import Forecast
 from volvelle.core.fork import Fork
@@ -95,12 +95,12 @@ def test_machine_code_replay_and_following_lead_to_the_same_promises(
 
 
 def test_a_promise_is_revoked_when_it_becomes_impossible_and_not_before() -> None:
-    """The first job is believed to take 10 s and takes as long as it likes; 20 s are left of the second."""
+    """The first job, which may not be stopped, is believed to take 10 s; 20 s are left of the second."""
     second = due_in(linear_job(1, 1.0, 1.0, 20.0), 49.0)
 
     def told(takes: float) -> list[tuple[float, Promise]]:
         first = linear_job(0, 0.0, 1.0, takes)
-        spec = msgspec.structs.replace(first.spec, estimate_seconds=10.0)
+        spec = msgspec.structs.replace(first.spec, estimate_seconds=10.0, preemptible=False)
         jobs = [msgspec.structs.replace(first, spec=spec), second]
         spec = msgspec.structs.replace(second.spec, estimate_seconds=20.0)
         jobs[1] = msgspec.structs.replace(second, spec=spec)
@@ -179,9 +179,9 @@ def test_jobs_that_wait_share_what_happens_without_them_and_are_counted_as_playe
         return False
 
     monkeypatch.setattr(Fork, "until", counted)
-    monkeypatch.setattr(scheduler_state, "machine_code_pays", pays)
+    monkeypatch.setattr(paying, "machine_code_pays", pays)
     happen(Scenario.of(parse_cluster("1x4"), jobs).under("srtf", admission="deadlines"))
-    assert without.count(20.0) == 1
+    assert without.count(20.0) == 2  # whether one has to be stopped; what a newcomer would change
     assert max(played) == (3 + 3) * (1 + 3)
 
 

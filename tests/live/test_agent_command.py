@@ -24,7 +24,7 @@ def reports() -> list[Report]:
 @pytest.fixture
 def server(reports: list[Report], tmp_path: Path) -> Iterator[AgentsServer]:
     keys = StoredKeys(Store.open(str(tmp_path / "store.db")).tokens, "the right token")
-    server = AgentsServer([Node("gpu03", 2)], keys, reports.append)
+    server = AgentsServer([Node("gpu03", 2)], keys, reports.append, tell=print)
     yield server
     server.close()
 
@@ -44,17 +44,37 @@ def agent(server: AgentsServer, folder: Path, token: str, *more: str) -> subproc
 
 
 def test_it_connects_for_its_node_until_it_is_interrupted(
-    server: AgentsServer, reports: list[Report], tmp_path: Path
+    server: AgentsServer,
+    reports: list[Report],
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     process = agent(server, tmp_path, "the right token", "--gpus", "2", "--pretend")
     assert until(lambda: reports) == [NodeJoined(node=Node("gpu03", 2), keeps_ends=True)]
     assert process.stdout is not None
     said = process.stdout.readline()
-    assert said == f"connected to 127.0.0.1:{server.port} as gpu03 with 2 GPUs\n"
+    assert said == f"connected to 127.0.0.1:{server.port} as gpu03, 2 GPUs offered\n"
     assert server.logs.absence("gpu03") == ""
     process.send_signal(signal.SIGINT)
     assert process.wait(10) in (130, -signal.SIGINT)
-    assert until(lambda: server.logs.absence("gpu03")).startswith("disconnected since ")
+    absence = until(lambda: server.logs.absence("gpu03"))
+    assert absence.startswith("disconnected since ")
+    told = capsys.readouterr().out.splitlines()
+    assert told == ["node gpu03 is connected", f"node gpu03 is {absence}"]
+
+
+def test_it_says_when_its_server_is_gone_and_that_it_tries_again(
+    server: AgentsServer, reports: list[Report], tmp_path: Path
+) -> None:
+    process = agent(server, tmp_path, "the right token", "--gpus", "2", "--pretend")
+    until(lambda: reports)
+    server.close()
+    assert process.stderr is not None
+    said = process.stderr.readline()
+    assert said.startswith(f"no connection to the controller at 127.0.0.1:{server.port}: ")
+    assert said.endswith("; the agent goes on and tries again.\n")
+    process.send_signal(signal.SIGINT)
+    process.wait(10)
 
 
 @pytest.mark.parametrize(
@@ -81,6 +101,11 @@ def test_it_connects_for_its_node_until_it_is_interrupted(
             "the right token",
             ("--gpus", "2", "--pretend", "--connect", "head.example:7475"),
             "whoever is on the way to head.example could run code here, as there is no TLS",
+        ),
+        (
+            "the right token",
+            ("--gpus", "2", "--pretend", "--connect", "http://127.0.0.1:8421"),
+            "http://127.0.0.1:8421 is no HOST:PORT; http:// stands before the dashboard's address",
         ),
     ],
 )

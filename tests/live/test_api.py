@@ -316,6 +316,22 @@ def test_the_queue_is_paginated(api: ApiFixture) -> None:
     assert rest["next"] is None
 
 
+def test_jobs_have_the_fields_alone_that_are_asked_for(api: ApiFixture) -> None:
+    dana = api.client("dana")
+    dana.post("/v1/jobs", json=TRAIN | {"gpus": 8, "array": 2})
+    chosen = {"fields": ["number", "user", "number"]}
+    assert dana.get("/v1/jobs", params=chosen).json()["jobs"] == [
+        {"number": 0, "user": "dana"},
+        {"number": 1, "user": "dana"},
+    ]
+    dana.post("/v1/jobs/1/cancel")
+    over = dana.get("/v1/jobs", params={"over": True, "fields": "reason"}).json()["jobs"]
+    assert over == [{"reason": "cancelled"}]
+    refused = dana.get("/v1/jobs", params={"fields": "numbers"})
+    assert refused.status_code == 422
+    assert "predicted_p50" in refused.json()["detail"]
+
+
 def test_while_the_store_is_down_submissions_are_answered_503_with_retry_after(
     api: ApiFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -155,13 +155,22 @@ def test_a_phone_shows_one_line_of_header_and_a_card_for_each_row(site: Site) ->
     for waiting in page.locator("tbody tr:has([data-state=waiting])").all():
         assert all(cell.is_visible() for cell in waiting.locator("td.wide:not(:empty)").all())
     assert page.locator("td.wide:not(:empty)").count() > 1, "names and reasons"
+    cards = page.evaluate(_CARDS)
+    assert all(height == lines * 24 + 14 for height, lines in cards), "as high as what they hold"
     assert not site.errors
+
+
+_CARDS = """() => [...document.querySelectorAll("tbody tr[id]")].map((row) => {
+  const shown = [...row.cells].filter((cell) => cell.checkVisibility() && !cell.matches(".pick"));
+  const halves = shown.reduce((sum, cell) => sum + (cell.matches(".line") ? 2 : 1), 0);
+  return [row.offsetHeight, Math.ceil(halves / 2)];
+})"""
+"""The heights of cards, CSS pixels, and the lines that their cells take."""
 
 
 def test_a_phone_shows_every_view_and_offers_every_policy_within_its_width(site: Site) -> None:
     page = site.page("root", **PHONE)
     site.go(page, "policies")
-    page.wait_for_selector(".offers")
     width = PHONE["viewport"]["width"]
     shown = [link for link in page.locator("nav a").all() if link.is_visible()]
     assert len(shown) == 4, "one row"
@@ -172,11 +181,13 @@ def test_a_phone_shows_every_view_and_offers_every_policy_within_its_width(site:
     page.wait_for_selector("h1:has-text('Nodes')")
     assert page.locator("nav .rest").is_hidden()
     site.go(page, "policies")
-    page.wait_for_selector(".offers")
     assert all(box["x"] >= 0 and box["x"] + box["width"] <= width for box in links)
+    page.wait_for_selector("h2:has-text('Fair shares')")
+    assert page.locator(".choices li").count() == 0, "the goals alone"
+    shown = page.locator("section", has_text="Short completion times")
+    shown.get_by_role("button", name="Show all").click()
     use = page.get_by_role("button", name="Use srsf", exact=True).bounding_box()
     assert use["x"] + use["width"] <= width
-    assert page.locator(".offers").evaluate("(box) => box.scrollWidth - box.clientWidth") <= 0
     assert not site.errors
 
 
@@ -237,8 +248,21 @@ def test_what_policies_there_are_is_offered_where_one_is_named(site: Site) -> No
     for label in ("Policy", "Under policy"):
         assert page.get_by_label(label, exact=True).get_attribute("list") == "policies"
     page.get_by_role("link", name="All that there are").click()
-    row = page.get_by_role("row", name=re.compile("^las "))
+    page.wait_for_selector(".card:has-text('Decides now'):has-text('fifo First in, first out')")
+    few = page.locator(".choices li").count()
+    assert page.get_by_role("button", name="Use slurm", exact=True).count() == 1
+    page.get_by_label("Filter by text").fill("mean jct")
+    page.get_by_label("Filter by need").select_option("Without estimates of run times")
+    row = page.locator(".choices li", has=page.get_by_role("button", name="Use las", exact=True))
     assert "Least attained service" in row.inner_text()
+    assert "Tiresias (NSDI'19)" in row.inner_text()
+    assert page.get_by_role("button", name="Use srsf", exact=True).count() == 0
+    assert page.locator("section:has(h2:has-text('Deadlines'))").is_hidden()
+    page.get_by_label("Filter by text").fill("")
+    page.get_by_label("Filter by need").select_option("Whatever they need")
+    assert page.locator(".choices li").count() == few < 30
+    assert page.locator("section:has(h2:has-text('Deadlines'))").is_visible()
+    assert not violations(page)
     page.get_by_role("button", name="Use srsf", exact=True).click()
     assert "srsf" in page.get_by_role("dialog").inner_text()
     page.get_by_role("dialog").get_by_role("button", name="Back").click()

@@ -85,6 +85,20 @@ def test_the_queue_and_its_frames_show_others_what_their_rows_show(api: ApiFixtu
     assert "event: gap" in lee.get("/v1/queue/changes?follow=false&after=1").text
 
 
+def test_a_frame_says_once_that_an_agent_is_out_of_reach(
+    api: ApiFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    dana = api.client("dana")
+    table = dana.get("/v1/queue").json()
+    assert dict(zip(table["node_columns"], table["nodes"][0], strict=True))["away"] == ""
+    since = "disconnected since 2026-11-27 03:29:36 UTC"
+    monkeypatch.setattr(type(api.controller), "absence", lambda controller, node: since)
+    changed = dana.get("/v1/queue").json()
+    assert changed["seq"] > table["seq"]
+    assert changed["nodes"][0][-1] == since
+    assert dana.get("/v1/queue").json()["seq"] == changed["seq"]
+
+
 def test_shares_count_what_users_hold_and_wait_for(api: ApiFixture) -> None:
     api.client("dana").post("/v1/jobs", json=TRAIN | {"gpus": 6})
     api.client("lee").post("/v1/jobs", json=TRAIN | {"gpus": 4})

@@ -204,6 +204,13 @@ def test_a_list_of_kubernetes_that_ends_midway_is_a_problem(tmp_path: Path) -> N
         assert "no JSON" not in report_of(read_trace(path)).dropped
 
 
+def test_json_that_breaks_off_names_its_last_line(tmp_path: Path) -> None:
+    path = tmp_path / "jobs.json"
+    path.write_text('{"items": [\n')
+    with pytest.raises(Problem, match=r"jobs\.json is JSON that breaks off at line 1"):
+        read_trace(path)
+
+
 def test_an_object_of_kubernetes_is_named_with_its_place_in_the_list(tmp_path: Path) -> None:
     document = json.loads((SAMPLES / "workloads.json").read_text())
     job = next(one for one in document["items"] if one["metadata"]["name"] == "train-a")

@@ -76,6 +76,25 @@ def test_objects_of_kubernetes_ask_for_gpus_by_pod() -> None:
     assert report.dropped == {"no GPUs": 1, "never ran": 1, "still running": 1}
 
 
+def test_a_job_of_kubernetes_runs_no_more_pods_than_it_lacks(tmp_path: Path) -> None:
+    text = (SAMPLES / "workloads.json").read_text()
+    document = json.loads(text)
+    train = next(one for one in document["items"] if one["metadata"]["name"] == "train-b")
+    train["spec"]["completions"] = 1
+    train["metadata"]["labels"] = {"example.com/user": "ann"}
+    train["status"]["conditions"] = [{"type": "Complete", "status": "True"}]
+    notebook = next(one for one in document["items"] if one["metadata"]["name"] == "notebook")
+    notebook["status"]["phase"] = "Failed"
+    path = tmp_path / "jobs.json"
+    path.write_text(json.dumps(document))
+    jobs, report = read(path)
+    spec = jobs["research/train-b"].spec
+    assert (spec.gpus, spec.user, spec.pool) == (1, "ann", "research")
+    spec = jobs["research/notebook"].spec
+    assert (spec.user, spec.pool) == ("", "research")
+    assert report.states == {"completed": 1, "failed": 1}
+
+
 def test_a_list_is_read_as_kubectl_prints_it_and_so_are_lines(tmp_path: Path) -> None:
     text = (SAMPLES / "workloads.json").read_text()
     document = json.loads(text)

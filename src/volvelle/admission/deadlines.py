@@ -2,27 +2,31 @@
 
 A job with deadlines is guaranteed the first that it is believed to keep if it enters now: the scheduler is
 run ahead with it. A job that would make another break its guarantee waits in the queue, so later arrivals
-cannot break a guarantee either. Jobs behind it are judged too, a few of them each time, and new ones at
-once: under a steady flow of guaranteed jobs one that would break their guarantees may wait for long. With
-true estimates and no failures every guarantee is kept. With wrong ones a guarantee may break; it is revoked
-then, and no job waits for the sake of a guarantee that would be broken without it. A ``margin`` adapts to
-guarantees broken and kept, as that of `volvelle.systems.chronus` does, so that in the long run at most the
-share ``broken`` of them is. Guarantees that break together, as those to all jobs of the first queue, are made
-before the margin knows of any: so it is never less than the usual error, by which half of the jobs that ended
-were off what was believed of them (decision 110). A guarantee that only the margin doubts is protected: what
-comes may not delay its job. Finishes later than all deadlines (``accept_later``) have a slack of their own,
-which learns from guarantees of that kind alone: without slack one is broken by any delay, and deadlines have
-theirs from users. Both begin anew where the journal is followed and not replayed, and in snapshots.
+cannot break a guarantee either; one that is in the way of a guarantee later, since jobs took longer than was
+believed, is stopped and waits again (decision 117). Jobs behind it are judged too, a few of them each time,
+and new ones at once: under a steady flow of guaranteed jobs one that would break their guarantees may wait
+for long. With true estimates and no failures every guarantee is kept. With wrong ones a guarantee may break;
+it is revoked then, and no job waits for the sake of a guarantee that would be broken without it. A ``margin``
+adapts to guarantees broken and kept, as that of `volvelle.systems.chronus` does, so that in the long run at
+most the share ``broken`` of them is. Guarantees that break together, as those to all jobs of the first queue,
+are made before the margin knows of any: so it is never less than the usual error, by which half of the jobs
+that ended were off what was believed of them (decision 110). A guarantee that only the margin doubts is
+protected: what comes may not delay its job. Finishes later than all deadlines (``accept_later``) have a slack
+of their own, which learns from guarantees of that kind alone: without slack one is broken by any delay, and
+deadlines have theirs from users. Both begin anew where the journal is followed and not replayed, and in
+snapshots.
 
 Deadlines that no user needs cost other jobs their place (Chronus, SoCC'21, section 3.3.2), so what guaranteed
 jobs of one user or one pool request together can be limited to a share of the cluster's GPUs.
 
 Each verdict costs a look ahead while there are guarantees, or where the job has deadlines; where guarantees
-are at risk, one more for all verdicts up to the next that is not to wait.
+are at risk, one more for all verdicts up to the next that is not to wait. Each event costs one too while
+there are guarantees.
 """
 
 import math
-from collections.abc import Mapping
+from bisect import bisect_left
+from collections.abc import Collection, Mapping
 from enum import StrEnum
 from typing import Annotated, Any, ClassVar
 
@@ -33,7 +37,7 @@ from volvelle.core.decision import Promise
 from volvelle.core.events import JobSubmitted
 from volvelle.core.forecast import LookAhead
 from volvelle.core.parts import Admission, Fate, Verdict, admissions
-from volvelle.core.promises import LEAST_SLACK, Margin, keeps, over_share
+from volvelle.core.promises import LATENESS, LEAST_SLACK, Margin, keeps, over_share
 from volvelle.core.view import View
 from volvelle.model.arrays import FloatColumn
 from volvelle.model.units import format_duration
@@ -44,6 +48,8 @@ _MARGIN_STEP, _SLACK_STEP = 1.0, 2.0
 Each unit of margin costs as many broken guarantees as steps go into it (decision 70)."""
 _ENOUGH, _LAST = 20, 1000
 """From how many jobs on their error is the usual one, and of how many it is."""
+_TRIED = 16
+"""Of jobs that are to be stopped, for how many it is seen whether they need not be."""
 
 
 class Otherwise(StrEnum):
@@ -104,18 +110,20 @@ class Deadlines(Admission):
 
     def judge(self, job: JobSubmitted, view: View, ahead: LookAhead) -> Verdict:
         """Admit it with what can be guaranteed to it, unless it would break another's guarantee."""
-        promised = {number: given.finish_by for number, given in ahead.promises.items()}
-        if not promised and not job.spec.rewards:
+        away = [one for one in ahead.recalled if one.number != job.number]
+        if not ahead.promises and not job.spec.rewards and not away:
             return Verdict(Fate.ADMIT)
-        finishes = ahead.admitting(job).until({job.number, *promised}).completed
-        at_risk = _late(promised, finishes, view.now, self._margin)
-        if at_risk and (delayed := _delayed(at_risk, finishes, ahead.promised_ends)):
-            more = f" and {len(delayed) - 1} more" if len(delayed) > 1 else ""
-            reason = f"at once it would break the guarantee of job {delayed[0]}{more}: it waits"
-            return Verdict(Fate.WAIT, self._nothing(job, reason))
-        given = self._promise(job, view.now, finishes.get(job.number, math.inf) - view.now)
+        finish = math.inf
+        for world in (ahead, ahead.admitting(*away)) if away else (ahead,):
+            finishes = world.admitting(job).until({job.number, *world.promises}).completed
+            finish = finishes.get(job.number, math.inf)
+            if delayed := self._delayed(world, finishes, view.now):
+                more = f" and {len(delayed) - 1} more" if len(delayed) > 1 else ""
+                reason = f"at once it would break the guarantee of job {delayed[0]}{more}: it waits"
+                return Verdict(Fate.WAIT, self._nothing(job, reason))
+        given = self._promise(job, view.now, finish - view.now)
         if given is not None and given.finish_by is not None:
-            specs = [view.spec(number) for number in promised]
+            specs = [view.spec(number) for number in ahead.promises]
             shares = {"user": self.user_share, "pool": self.pool_share}
             if limit := over_share(job.spec, specs, view.gpus, shares):
                 given = Promise(job.number, reason=limit)
@@ -123,21 +131,49 @@ class Deadlines(Admission):
             return Verdict(Fate.ADMIT, given)
         return Verdict(Fate.REJECT, reason=given.reason)
 
+    def _delayed(self, world: LookAhead, finishes: Mapping[int, float], now: float) -> list[int]:
+        """Jobs that a newcomer delays beyond their guarantee, or nearer to it than the margin and `LATENESS`.
+
+        finishes: with the newcomer. Jobs that break their guarantees without it too do not count.
+        """
+        scale, delayed = 1.0 + self._margin, []
+        for number, given in world.promises.items():
+            by, finish = given.finish_by or math.inf, finishes.get(number, math.inf)
+            if keeps(now + (finish - now) * scale + LATENESS, by):
+                continue
+            alone = world.undisturbed.completed.get(number, math.inf)
+            if keeps(alone, by) and not keeps(finish, alone):
+                delayed.append(number)
+        return delayed
+
+    def recall(self, view: View, ahead: LookAhead) -> Collection[int]:
+        """Jobs that are in the way of the first guarantee that would be broken and need not be."""
+        finishes = ahead.undisturbed.completed
+        for number, given in sorted(ahead.promises.items()):
+            by = given.finish_by or math.inf
+            if keeps(finishes.get(number, math.inf), by):
+                continue
+            if stopped := _in_the_way(number, by, view, ahead):
+                return stopped
+        return ()
+
     def _promise(self, job: JobSubmitted, now: float, takes: float) -> Promise | None:
         """The best guarantee to a job that is to finish in ``takes`` seconds; None if it has no deadline."""
         if not job.spec.rewards:
             return None
-        finish = now + takes * (1.0 + self._margin)
+        finish = now + takes * (1.0 + self._margin) + LATENESS
         for step, reward in enumerate(job.spec.rewards):
             if keeps(finish, finish_by := job.spec.submit_time + reward.deadline_seconds):
                 return Promise(job.number, finish_by, step)
-        later = now + takes * (1.0 + max(self._slack.now, self._margin))
+        later = now + takes + max(takes * max(self._slack.now, self._margin), LATENESS)
         if job.spec.accept_later and later < math.inf:
             return Promise(job.number, later, reason="accepted later than its deadlines")
         due = job.spec.submit_time + job.spec.rewards[-1].deadline_seconds
         last = "last deadline" if job.spec.rewards[1:] else "deadline"
         if keeps(now + takes, due):
             longer = f"{100.0 * self._margin:.2g}% longer, the margin of guarantees here"
+            if not self._margin:
+                longer = f"{format_duration(LATENESS)} longer"
             reason = f"its {last} is kept as forecast, but not if jobs take {longer}"
         elif takes == math.inf:
             reason = "it is not forecast to finish"
@@ -153,25 +189,28 @@ class Deadlines(Admission):
         return Promise(job.number, earliest=finish if finish < math.inf else None, reason=reason)
 
 
-def _late(
-    promised: dict[int, float | None], finishes: dict[int, float], now: float, margin: float
-) -> dict[int, float]:
-    """Jobs that break their guarantee, with it, by these finishes, or by ones later by the margin."""
-    return {
-        number: finish_by
-        for number, finish_by in promised.items()
-        if finish_by is not None
-        and not keeps(now + (finishes.get(number, math.inf) - now) * (1.0 + margin), finish_by)
-    }
+def _in_the_way(number: int, by: float, view: View, ahead: LookAhead) -> list[int]:
+    """The fewest jobs without which one keeps its guarantee, or nearly so; none where nothing helps.
 
+    Jobs with earlier guarantees stay, and those that may not be stopped. Jobs without a guarantee go first,
+    the last to come before the others.
+    """
+    jobs, promises, start = view.jobs, ahead.promises, ahead.undisturbed.upcoming
+    end = ahead.undisturbed.finish.get(number, math.inf)
+    fixed = jobs.running & ((jobs.column("preemptible") == 0.0) | (jobs.column("pinned") == 1.0))
+    others = jobs.number[~fixed].astype(np.int64).tolist()
+    others = [one for one in others if one != number and start.get(one, math.inf) < end]
+    others = [one for one in others if one not in promises or one > number]
+    others.sort(key=lambda one: (one not in promises, one))
 
-def _delayed(
-    at_risk: dict[int, float], finishes: dict[int, float], without: Mapping[int, float]
-) -> list[int]:
-    """Jobs at risk that end later than ``without`` the newcomer, and keep their guarantees without it."""
-    return [
-        number
-        for number, finish_by in at_risk.items()
-        if keeps(alone := without.get(number, math.inf), finish_by)
-        and not keeps(finishes.get(number, math.inf), alone)
-    ]
+    def kept(stopped: list[int]) -> bool:
+        return keeps(ahead.without(*stopped).until({number}).completed.get(number, math.inf), by)
+
+    if not others or not kept(others):
+        return []
+    many = 1 + bisect_left(range(1, len(others)), True, key=lambda many: kept(others[-many:]))
+    stopped = others[-many:]
+    for one in stopped[:_TRIED]:
+        if kept(rest := [each for each in stopped if each != one]):
+            stopped = rest
+    return stopped

@@ -6,8 +6,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from volvelle.model.extras import install
-
 if TYPE_CHECKING:
     from volvelle.live.agent.gpus import Gpu
 
@@ -87,24 +85,26 @@ def agent(
     import os
     from functools import partial
 
+    import cryptography  # noqa: F401 - it proves the key: an agent without it is told before it connects
+
     from volvelle.cli.formatting import format_gpus
+    from volvelle.live.agent.controller_connection import RefusedError
     from volvelle.live.agent.files import current_umask
     from volvelle.live.agent.folders import AgentFolder, AgentSettings
     from volvelle.live.agent.gpus import common_type
     from volvelle.live.agent.job_users import check_run_as
+    from volvelle.live.agent.node_agent import run_agent
+    from volvelle.live.agent.node_key import read_or_make_key
     from volvelle.live.plain_connections import stays_on_machine
     from volvelle.model.node import Node, read_labels
     from volvelle.model.problems import Problem
 
-    try:
-        from volvelle.live.agent.controller_connection import RefusedError
-        from volvelle.live.agent.node_agent import run_agent
-        from volvelle.live.agent.node_key import read_or_make_key
-    except ImportError as missing:
+    if "://" in connect:
         raise Problem(
-            f"volvelle agent needs the package {missing.name}", mend=install("live")
-        ) from None
-
+            f"{connect} is no HOST:PORT; http:// stands before the dashboard's address",
+            mend="connect to where serve says that each node runs its agent",
+            usage=True,
+        )
     host = connect.rpartition(":")[0]
     if not (authority or insecure or stays_on_machine(host)):
         raise Problem(
@@ -136,7 +136,7 @@ def agent(
         authority=str(authority.absolute()) if authority else "",
         retention_seconds=_retention_seconds(keep),
     )
-    joined = f"connected to {connect} as {node} with {format_gpus(settings.node.gpus)}"
+    joined = f"connected to {connect} as {node}, {format_gpus(settings.node.gpus)} offered"
     told = partial(print, joined, flush=True)
     try:
         if not asyncio.run(run_agent(kept, settings, _print_problem, told)):
@@ -154,7 +154,7 @@ def _run_as(given: list[str]) -> dict[str, str]:
 
 
 def _print_problem(problem: str) -> None:
-    print(f"{problem}; retrying.", file=sys.stderr, flush=True)
+    print(f"{problem}; the agent goes on and tries again.", file=sys.stderr, flush=True)
 
 
 def _retention_seconds(keep: str) -> float:

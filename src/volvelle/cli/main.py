@@ -88,18 +88,26 @@ def main() -> None:
         where = f" {error.filename}" if error.filename else ""
         sys.exit(_said(f"{error.strerror}:{where}" if where else str(error.strerror)))
     except Exception as error:
-        from volvelle.model.problems import Problem
+        sys.exit(_failed(error, command))
 
-        if not isinstance(error, Problem):
-            raise
-        status = _said(str(error), 2 if error.usage else 1)
-        if error.options:
-            import shlex
 
-            print(
-                f"Paste: {shlex.join(['volvelle', *sys.argv[1:]])} {error.options}", file=sys.stderr
-            )
-        sys.exit(status)
+def _failed(error: Exception, command: str) -> int:
+    """The status after ``error``, whose problem is printed; a mistake of ours is raised again."""
+    from volvelle.model.extras import missing
+    from volvelle.model.problems import Problem
+
+    lacking = isinstance(error, ModuleNotFoundError) and missing(error, f"volvelle {command}")
+    problem = lacking or error
+    if not isinstance(problem, Problem):
+        raise error
+    status = _said(str(problem), 2 if problem.usage else 1)
+    if problem.options:
+        import shlex
+
+        print(
+            f"Paste: {shlex.join(['volvelle', *sys.argv[1:]])} {problem.options}", file=sys.stderr
+        )
+    return status
 
 
 _COMPUTING = frozenset(("simulate", "compare", "tune", "report", "trace", "list"))

@@ -10,7 +10,7 @@ from typer.core import TyperGroup
 
 from volvelle.cli import options
 from volvelle.cli.options import Form
-from volvelle.cli.rows import Head, show_rows
+from volvelle.cli.rows import Head, show_rows, warn
 
 if TYPE_CHECKING:
     from volvelle.live.http.client import ApiClient
@@ -42,12 +42,14 @@ def policy(context: typer.Context, output: options.Output = Form.TABLE) -> None:
         return
     from volvelle.live.http.client import ApiClient
 
-    found = ApiClient.find().get("/v1/policy")
+    client = ApiClient.find()
+    found = client.get("/v1/policy")
     if output is Form.JSON:
         print(json.dumps(found, indent=2, ensure_ascii=False))
     else:
         heads = [Head(part, itemgetter(part)) for part in found]
         show_rows([found], heads, list(found), output, "")
+    warn(client.get("/v1/jobs", limit=1, fields=["number"])["problems"])
 
 
 @app.command("set")

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from volvelle.cli import options
-from volvelle.model.extras import install
 
 if TYPE_CHECKING:
     from volvelle.live.serving import RunningServer
@@ -119,13 +118,8 @@ def serve(
         loaded = ServeConfig.load(config, given)
         if config is not None:
             stack.enter_context(ServeFolder(loaded.folder).starting())
-        try:
-            from volvelle.live.serving import run_server
-        except ImportError as missing:
-            raise Problem(
-                f"volvelle serve needs the package {missing.name}",
-                mend=install("live"),
-            ) from None
+        from volvelle.live.serving import run_server
+
         if demo:
             from volvelle.live.demo_jobs import end_jobs
 

@@ -277,15 +277,15 @@ def _deadline(when: str | None, *, soft: bool, accept_later: bool) -> dict[str, 
 
 
 def _numbered(after: list[str]) -> list[str]:
-    """Dependencies with the number of a job in place of its name. Raises `Problem`."""
+    """Dependencies with the numbers of jobs in place of their name. Raises `Problem`."""
     from volvelle.live.http.client import ApiClient
-    from volvelle.live.http.named_jobs import number_of
+    from volvelle.live.http.named_jobs import after_all_of
 
     numbered = []
     for one in after:
         job, colon, words = one.partition(":")
         if not job.replace("-", "").isdigit():
-            job = str(number_of(ApiClient.find(), job))
+            job = after_all_of(ApiClient.find(), job)
         numbered.append(f"{job}{colon}{words}")
     return numbered
 

@@ -1,6 +1,6 @@
 """``volvelle token``: access tokens (for operators)."""
 
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -55,16 +55,10 @@ def list_tokens(output: options.Output = Form.TABLE) -> None:
         Head("user", lambda token: token["user"]),
         Head("role", lambda token: token["role"]),
         Head("created", lambda token: format_moment(token["created"], local_now())),
-        Head("expires", _expiry),
+        Head("expires", lambda token: format_moment(token["expires"], local_now())),
         Head("label", lambda token: token["label"]),
     ]
     show_rows(ApiClient.find().get("/v1/tokens"), heads, _KEYS, output, "There are no tokens.")
-
-
-def _expiry(token: dict[str, Any]) -> str:
-    from volvelle.cli.moments import format_moment, local_now
-
-    return "-" if token["expires"] is None else format_moment(token["expires"], local_now())
 
 
 @app.command()
@@ -81,7 +75,7 @@ def rotate(
     client = ApiClient.find()
     old = next((each for each in client.get("/v1/tokens") if each["id"] == id), None)
     if old is None:
-        raise Problem(f"there is no token {id}", mend="see: volvelle token list")
+        raise Problem(f"there is no token {id!r}", mend="see: volvelle token list")
     wanted = {key: old[key] for key in ("user", "role", "label")}
     if old["expires"] is not None:
         wanted["expires"] = old["expires"] - old["created"]

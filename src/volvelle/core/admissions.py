@@ -5,6 +5,7 @@ In a world that knows what comes, submissions are places in the table of arrival
 arrivals that were blocked on other jobs come back to their place among them (RETURNED).
 """
 
+import math
 from bisect import bisect_left, insort
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
@@ -24,7 +25,7 @@ _QUEUED = (ENTERS, NO_PROGRESS)
 
 
 class HeldJob(NamedTuple):
-    """A job that its user holds, out of the system: its columns, and what is known of it."""
+    """A job that is out of the system for a while: its columns, and what is known of it."""
 
     values: tuple[float, ...]
     known: KnownJob
@@ -43,12 +44,24 @@ class HeldJob(NamedTuple):
         named = zip(Jobs.float_columns, self.values, strict=False)
         return self._replace(values=tuple(columns.get(name, value) for name, value in named))
 
+    @property
+    def as_believed(self) -> "HeldJob":
+        """The same in a world in which what is believed of it is true (`volvelle.core.forward.believe`)."""
+        done, unit, table = map(self.value, ("done", "unit_rate", "table"))
+        work = done + self.value("scale") * max(self.value("total") - done, 0.0)
+        asked = float(math.isnan(unit) and table < 0.0)
+        values = self.values[:KNOWN_COLUMNS] + (0.0,) * (PLACE["token"] - KNOWN_COLUMNS)
+        truth = {"true_work": work, "true_unit_rate": unit, "true_table": table, "true_done": done}
+        believed = {"total": work, "scale": 1.0, "saved": done, "truly_asked": asked}
+        return self._replace(values=values).having(truth | believed)
+
 
 class Admissions:
     """The jobs outside of the system, by what keeps them there.
 
     queue: submissions in the admission queue, but for those of the table of arrivals. held: jobs that their
-    users hold, from the system or from the queue, by number. arrival: the submissions in the table of
+    users hold, from the system or from the queue, by number, and those `recalled`, which were stopped for
+    the sake of guarantees and wait to be admitted again. arrival: the submissions in the table of
     arrivals, by place, in a world that knows what comes. prepared: whether that table says what is believed
     of them. refused: why some of them will be turned away, by number.
     """
@@ -57,6 +70,7 @@ class Admissions:
         self._state = state
         self.queue: deque[JobSubmitted] = deque()
         self.held: dict[int, HeldJob | JobSubmitted] = {}
+        self.recalled: set[int] = set()
         self.dependents = Dependents()
         self.arrival: Callable[[int], JobSubmitted] | None = None
         self.prepared = False
@@ -68,6 +82,7 @@ class Admissions:
         copy.__dict__.update(self.__dict__)
         copy._state = state
         copy.queue, copy.held = self.queue.copy(), self.held.copy()
+        copy.recalled = self.recalled.copy()
         copy.dependents = self.dependents.copy()
         return copy
 
@@ -122,10 +137,11 @@ class Admissions:
 
     @property
     def waiting(self) -> list[JobSubmitted]:
-        """The submissions in the admission queue, in order."""
+        """The submissions in the admission queue, in order; those that were admitted before come first."""
+        again = [self.submission(number) for number in sorted(self.recalled)]
         if self.arrival is None:
-            return list(self.queue)
-        return [self.arrival(place) for place in self._places()]
+            return [*again, *self.queue]
+        return again + [self.arrival(place) for place in self._places()]
 
     @property
     def submissions(self) -> list[JobSubmitted]:
@@ -134,6 +150,8 @@ class Admissions:
 
     def in_queue(self) -> Iterator[tuple[int | None, JobSubmitted]]:
         """The admission queue with places in the table of arrivals; what was yielded last may leave it."""
+        for number in sorted(self.recalled):
+            yield None, self.submission(number)
         queue, at = self.queue, 0
         while at < len(queue):
             event = queue[at]
@@ -160,6 +178,9 @@ class Admissions:
     def leave(self, event: JobSubmitted, place: int | None) -> None:
         """Take a submission, an arrival at this place in their table, out of the admission queue."""
         s, returned = self._state, self.dependents.returned
+        if event.number in self.recalled:
+            self.forget(event.number)
+            return
         if place is None:
             self.queue.remove(event)
             s.count[COME] -= 1
@@ -181,6 +202,36 @@ class Admissions:
         s = self._state
         while s.count[QUEUED] < s.count[COME] and s.verdict[s.count[QUEUED]] not in _QUEUED:
             s.count[QUEUED] += 1
+
+    # ------------------------------------------------------------------ jobs that were admitted before
+
+    def recall(self, number: int, job: HeldJob) -> None:
+        """Let a job that was admitted wait to be admitted again, as it is."""
+        self.held[number] = job
+        self.recalled.add(number)
+        self._state.count[RETURNED] += 1
+
+    def submission(self, number: int) -> JobSubmitted:
+        """The submission of a recalled job."""
+        job = self.held[number]
+        assert isinstance(job, HeldJob)
+        return JobSubmitted(job.known.spec.submit_time, number, job.known.spec)
+
+    def stopped_now(self, number: int) -> bool:
+        """Whether a recalled job was stopped at this moment, so that it cannot be given GPUs in it."""
+        job = self.held[number]
+        return isinstance(job, HeldJob) and job.value("started") == self._state.clock[NOW]
+
+    def take(self, number: int) -> HeldJob | JobSubmitted | None:
+        """A job that is held or was recalled, which is neither from now on; None where it was not."""
+        self.forget(number)
+        return self.held.pop(number, None)
+
+    def forget(self, number: int) -> None:
+        """Let a job not wait to be admitted again; its user may hold it."""
+        if number in self.recalled:
+            self.recalled.remove(number)
+            self._state.count[RETURNED] -= 1
 
     # ------------------------------------------------------------------ jobs that end
 

@@ -11,17 +11,17 @@ from volvelle.core.decision import Promise
 from volvelle.core.dependencies import take_in_dependents
 from volvelle.core.dividing import divide_cpus
 from volvelle.core.eligibility import mean_rate
-from volvelle.core.entry import admit_all
+from volvelle.core.entry import admit_all, take_out
 from volvelle.core.fill import TARGET, TARGET_TYPE, fill
-from volvelle.core.forward.decide import change
 from volvelle.core.forward.ranking import order_anew
+from volvelle.core.forward.serving import change
 from volvelle.core.limits import end_overrun
 from volvelle.core.mistakes import is_own, mistakes_of, wrong_answer
 from volvelle.core.order_policy import rank
 from volvelle.core.orders import remaining_work, work_done
 from volvelle.core.placing import place_jobs
 from volvelle.core.policy import Allocation, Policy, beyond_gang
-from volvelle.core.promises import keeps
+from volvelle.core.promises import LATENESS, keeps
 from volvelle.core.scheduler_state import SchedulerState
 from volvelle.core.state import *
 from volvelle.core.view import View
@@ -194,6 +194,18 @@ def _rate(scheduler: SchedulerState) -> None:
         scheduler.beliefs.believe_rate(int(s.unrated[i]))
 
 
+def _see_to_guarantees(scheduler: SchedulerState) -> None:
+    """Revoke guarantees that were broken, and stop jobs for the sake of others, as the admission says."""
+    if scheduler.state.clock[PROMISED] <= scheduler.now:
+        _revoke_overdue(scheduler)
+    if scheduler.rules.watches:
+        admission = scheduler.composition.admission
+        with mistakes_of(f"admission {admission.name!r}", f"it was asked at {scheduler.now:g} s"):
+            recalled = admission.recall(scheduler.view(), scheduler.ahead)
+        for number in recalled:
+            scheduler.admissions.recall(number, take_out(scheduler, number))
+
+
 def _revoke_overdue(scheduler: SchedulerState) -> None:
     """Forget guarantees to jobs that have ended, and revoke overdue ones; the admission learns of both."""
     learn = scheduler.composition.admission.learn
@@ -214,9 +226,11 @@ def _revoke_overdue(scheduler: SchedulerState) -> None:
 def _watch(scheduler: SchedulerState) -> None:
     """Revoke what has become impossible, and let the forward loop know when the next guarantee is due.
 
-    A guarantee to a job that waits is due when a start would be too late.
+    A guarantee to a job that waits is due when a start would be too late, and before, in time to stop others.
     """
-    early = dict[int, float]()
+    jobs = scheduler.view().jobs
+    early, lead = dict[int, float](), LATENESS / 2.0
+    lead += float((jobs.column("checkpoint") * jobs.running).max(initial=0.0))
     for number, given in sorted(scheduler.promises.items()) if scheduler.rules.watches else ():
         if given.finish_by is None:
             continue
@@ -229,7 +243,7 @@ def _watch(scheduler: SchedulerState) -> None:
             scheduler.promises.give(revoked, scheduler.notes)
         elif row is not None and scheduler.state.jobs.held[row] == 0.0:
             early[number] = needed
-    scheduler.promises.expect(early)
+    scheduler.promises.expect(early, lead)
 
 
 def _least_seconds(scheduler: SchedulerState, number: int) -> float:
@@ -250,7 +264,7 @@ def _least_seconds(scheduler: SchedulerState, number: int) -> float:
 
 ANSWERS: dict[int, Callable[[SchedulerState], object]] = {
     ASK_LIMITS: end_overrun,
-    ASK_PROMISES: _revoke_overdue,
+    ASK_PROMISES: _see_to_guarantees,
     ASK_DEPENDENCIES: take_in_dependents,
     ASK_ADMISSION: admit_all,
     ASK_POLICY: _allocate,

@@ -1,10 +1,16 @@
 """A composition: admission, policy, placement, estimator and termination, each chosen by name."""
 
-from typing import NamedTuple
+from collections.abc import Mapping
+from traceback import walk_tb
+from types import MappingProxyType
+from typing import Any, NamedTuple
 
 import msgspec
+from msgspec.structs import asdict
 
+from volvelle.core.events import Recomposed
 from volvelle.core.facets import FollowsLoss, FollowsRegimes, ForeseesArrivals, KnowsTheTruth
+from volvelle.core.mistakes import is_own, mistake_in
 from volvelle.core.parts import (
     Admission,
     Estimator,
@@ -16,6 +22,19 @@ from volvelle.core.parts import (
     terminations,
 )
 from volvelle.core.policy import Policy, policies
+from volvelle.core.registry import Part, Registry
+from volvelle.model.problems import Problem
+
+REGISTRIES: Mapping[str, Registry[Any]] = MappingProxyType(
+    {
+        "policy": policies,
+        "placement": placements,
+        "admission": admissions,
+        "estimator": estimators,
+        "termination": terminations,
+    }
+)
+"""Of parts, by their kind."""
 
 
 class Composition(NamedTuple):
@@ -57,6 +76,35 @@ class Composition(NamedTuple):
         """The composition in words, from which `WrittenComposition.build` makes it again."""
         return WrittenComposition(*(part.label for part in self))
 
+    @property
+    def own(self) -> dict[str, Part]:
+        """The parts that are a user's own, by kind."""
+        parts = self._asdict() | {"policy": self.policy.decider}
+        return {kind: part for kind, part in parts.items() if is_own(type(part))}
+
+    def changed(self, event: Recomposed) -> "Composition":
+        """The composition with the parts that ``event`` names; one that is the same is kept as it is."""
+        named = {kind: getattr(event, kind) for kind in self._fields}
+        made = {kind: REGISTRIES[kind].make(name) for kind, name in named.items() if name}
+        other = {k: part for k, part in made.items() if part.label != getattr(self, k).label}
+        return self._replace(**other)
+
+    def failed(self, error: Exception) -> tuple[str, str]:
+        """The kind of the user's own part that raised ``error``, and what happened, in words.
+
+        That is the innermost one; the policy where none is seen, as in machine code.
+        """
+        own: dict[type, str] = {type(part): kind for kind, part in self.own.items()}
+        frames = [frame for frame, _ in walk_tb((error.__cause__ or error).__traceback__)]
+        selves = [type(frame.f_locals.get("self")) for frame in reversed(frames)]
+        kind = next((own[each] for each in selves if each in own), "policy")
+        part = f"{kind} {getattr(self, kind).name!r}"
+        if not isinstance(error, Problem):
+            error = mistake_in(part, error, "") or Problem(
+                f"{part} failed: {type(error).__name__}: {error}"
+            )
+        return kind, str(error.args[0])
+
     def fork(self) -> "Composition":
         """Parts that remember nothing are shared, the others copied."""
         return Composition(
@@ -79,10 +127,4 @@ class WrittenComposition(msgspec.Struct, frozen=True):
 
     def build(self) -> Composition:
         """The parts by these names. Raises `Problem` for an unknown name or parameter."""
-        return Composition(
-            policies.make(self.policy),
-            placements.make(self.placement),
-            admissions.make(self.admission),
-            estimators.make(self.estimator),
-            terminations.make(self.termination),
-        )
+        return Composition(*(REGISTRIES[kind].make(name) for kind, name in asdict(self).items()))

@@ -1,12 +1,14 @@
 """How jobs come into the system and leave it: admission, entering, being turned away."""
 
 import math
+from collections.abc import Sequence
 
+from volvelle.core.admissions import HeldJob
 from volvelle.core.events import JobSubmitted
 from volvelle.core.forecast import LookAhead
 from volvelle.core.forward.jobs import enter as enter_arrival
-from volvelle.core.forward.jobs import join, leave, note_through, part, take_row
-from volvelle.core.forward.log import log_event
+from volvelle.core.forward.jobs import join, leave, note_through, part, stop, take_row
+from volvelle.core.forward.log import log_decision, log_event
 from volvelle.core.mistakes import mistakes_of, wrong_answer
 from volvelle.core.parts import Fate, KnownJob, Verdict
 from volvelle.core.scheduler_state import SchedulerState
@@ -24,13 +26,18 @@ def admit_all(scheduler: SchedulerState) -> None:
     for place, event in scheduler.admissions.in_queue():
         if waits > looks_past and event.time < scheduler.now:
             continue
+        recalled = event.number in scheduler.admissions.recalled
+        if recalled and scheduler.admissions.stopped_now(event.number):
+            continue
         verdict = _judge(scheduler, event, ahead)
+        if recalled and verdict.fate is not Fate.WAIT:
+            verdict = Verdict(Fate.ADMIT)  # what it is guaranteed still holds
         if verdict.fate is not Fate.WAIT:
             scheduler.admissions.leave(event, place)
             _let_in(scheduler, event, place, verdict)
             ahead = scheduler.ahead
             continue
-        if verdict.promise is not None:
+        if verdict.promise is not None and not recalled:
             scheduler.promises.give(verdict.promise, scheduler.notes)
         if not looks_past:
             return
@@ -76,6 +83,9 @@ def admit(scheduler: SchedulerState, event: JobSubmitted, place: int | None = No
 
     place: in the table of arrivals, in a world that knows what comes.
     """
+    if isinstance(job := scheduler.admissions.take(event.number), HeldJob):
+        enter(scheduler, job.values, job.known)
+        return
     belief = scheduler.composition.estimator.believe(event, scheduler.seed)
     values = scheduler.beliefs.newcomer(event.number, event.spec, belief)
     if isinstance(values, str):
@@ -111,7 +121,7 @@ def give_up_on(scheduler: SchedulerState, number: int, spec: JobSpec, reason: st
     scheduler.admissions.note_end(spec.id, ok=False)
 
 
-def enter(scheduler: SchedulerState, values: list[float], known: KnownJob) -> None:
+def enter(scheduler: SchedulerState, values: Sequence[float], known: KnownJob) -> None:
     """Let a job be in the system; ``values`` are the first columns of `volvelle.core.state.Jobs`."""
     s = scheduler.state
     row = take_row(s)
@@ -127,6 +137,19 @@ def enter(scheduler: SchedulerState, values: list[float], known: KnownJob) -> No
     rules = scheduler.rules
     if rules.decides == KERNEL and not rules.yields and jobs.table[row] < 0.0:
         scheduler.apply_rules()  # machine code may not know how fast it is
+
+
+def take_out(scheduler: SchedulerState, number: int) -> HeldJob:
+    """The job of this number, which leaves the system for a while; its GPUs are free after its checkpoint."""
+    s, row = scheduler.state, scheduler.known.rows[number]
+    if s.jobs.held[row] > 0.0:
+        stop(s, scheduler.rules, row, scheduler.now)
+        log_decision(s, scheduler.rules, row)
+    columns = PLACE["token"] if scheduler.rules.simulated else KNOWN_COLUMNS
+    values = tuple(float(column[row]) for column in s.jobs.floats[:columns])
+    job = HeldJob(values, scheduler.known[number])
+    drop(scheduler, row, through=False)
+    return job
 
 
 def drop(scheduler: SchedulerState, row: int, *, through: bool = True) -> None:

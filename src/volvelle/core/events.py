@@ -174,12 +174,18 @@ class LossReported(msgspec.Struct, frozen=True, tag="loss", gc=False):
     loss: float
 
 
-class Recomposed(msgspec.Struct, frozen=True, tag="recomposed", gc=False):
-    """Policy and admission, as they are written, from now on: an operator's choice or a synthesizer's."""
+class Recomposed(msgspec.Struct, frozen=True, tag="recomposed", gc=False, omit_defaults=True):
+    """Parts, as they are written, from now on: an operator's choice, a synthesizer's, or for failed ones.
+
+    placement, estimator, termination: empty for those that are there.
+    """
 
     time: float
     policy: str
     admission: str
+    placement: str = ""
+    estimator: str = ""
+    termination: str = ""
 
 
 class ArrivalsAnnounced(msgspec.Struct, frozen=True, tag="arrivals-foretold", gc=False):

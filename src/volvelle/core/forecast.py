@@ -64,14 +64,21 @@ class LookAhead(Protocol):
 
     @property
     def promises(self) -> Mapping[int, Promise]:
-        """Guarantees of a finish to jobs in the system, by number."""
+        """Guarantees of a finish to jobs in the system, or entering it, by number."""
 
     @property
-    def promised_ends(self) -> Mapping[int, float]:
-        """When jobs in `promises` finish that no time limit ends before; played out once a moment."""
+    def recalled(self) -> Collection[JobSubmitted]:
+        """Jobs with a guarantee that were stopped for others and wait to be admitted again."""
+
+    @property
+    def undisturbed(self) -> Forecast:
+        """Starts and ends until jobs in `promises` are through; played out once a moment."""
 
     def admitting(self, *jobs: JobSubmitted) -> Self:
         """The same where these jobs enter now, without being judged."""
+
+    def without(self, *numbers: int) -> Self:
+        """The same where these jobs are stopped now, and do not come back."""
 
     def until(self, jobs: int | Collection[int] | None = None) -> Forecast:
         """Starts and ends until these jobs are through (None: all)."""

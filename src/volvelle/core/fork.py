@@ -16,24 +16,29 @@ from functools import cached_property
 import msgspec
 import numpy as np
 
+from volvelle.core.admissions import HeldJob
 from volvelle.core.course import Course
 from volvelle.core.decision import Promise
 from volvelle.core.dependents import Dependents
-from volvelle.core.entry import admit
+from volvelle.core.entry import admit, take_out
 from volvelle.core.events import Event, JobSubmitted, NodeChanged
 from volvelle.core.execution import Execution
 from volvelle.core.facets import FollowsLoss, FollowsRegimes
 from volvelle.core.forecast import Forecast
 from volvelle.core.forward.believe import fall_silent
 from volvelle.core.forward.moments import begin_moment, wake_at
+from volvelle.core.forward.ranking import order_again
 from volvelle.core.log import Batch
 from volvelle.core.parts import Belief, KnownJob
+from volvelle.core.paying import compile_where_it_pays
+from volvelle.core.promises import LATENESS
 from volvelle.core.scheduler_state import SchedulerState
 from volvelle.core.state import *
 from volvelle.core.view import JobView
 from volvelle.model.arrays import FloatColumn
 from volvelle.model.cluster import Cluster
 from volvelle.model.job import Job, JobSpec, Truth
+from volvelle.model.tolerances import SAME_END
 
 _STRETCH, _STRETCHES = 256, 4096
 """Moments between two looks at which of several jobs are through, and how many such looks there are."""
@@ -43,12 +48,16 @@ _STRETCH, _STRETCHES = 256, 4096
 class Fork:
     """A question about a scheduler's future. Each method returns a fork of which one thing more is asked.
 
-    admitted: jobs that enter now. queue: whether jobs in the admission queue and jobs blocked on others come.
+    admitted: jobs that enter now. stopped: numbers of jobs that leave now. queue: whether jobs in the
+    admission queue and jobs blocked on others come. guarantees: whether jobs that took longer than was
+    believed of them go on until it would be too late to stop them, and do not end at once.
     """
 
     scheduler: SchedulerState
     admitted: tuple[JobSubmitted, ...] = ()
+    stopped: tuple[int, ...] = ()
     queue: bool = True
+    guarantees: bool = False
 
     def under(self, *events: Event) -> "Fork":
         """These events happen first, all at this moment: another policy, other nodes, jobs that leave."""
@@ -60,24 +69,38 @@ class Fork:
         """These jobs enter now, without being judged."""
         return replace(self, admitted=(*self.admitted, *jobs))
 
+    def without(self, *numbers: int) -> "Fork":
+        """These jobs are stopped now, and do not come back."""
+        return replace(self, stopped=(*self.stopped, *numbers))
+
     def without_queue(self) -> "Fork":
         """No job enters that has not been admitted. Guarantees do not fall due."""
         return replace(self, queue=False)
 
     @property
     def promises(self) -> dict[int, Promise]:
-        """Guarantees of a finish to jobs in the system, by number."""
-        there = self.scheduler.known
+        """Guarantees of a finish to jobs in the system, or entering it, by number."""
+        there = {*self.scheduler.known, *(job.number for job in self.admitted)}
         return {
             number: given
             for number, given in self.scheduler.promises.items()
             if given.finish_by is not None and number in there
         }
 
+    @property
+    def recalled(self) -> list[JobSubmitted]:
+        """Jobs with a guarantee that were stopped for others and wait to be admitted again."""
+        admissions, promises = self.scheduler.admissions, self.scheduler.promises
+        return [
+            admissions.submission(number)
+            for number in sorted(admissions.recalled)
+            if number in promises and promises[number].finish_by is not None
+        ]
+
     @cached_property
-    def promised_ends(self) -> dict[int, float]:
-        """When jobs in `promises` finish that no time limit ends before."""
-        return self.until(self.promises.keys()).completed
+    def undisturbed(self) -> Forecast:
+        """Starts and ends until jobs in `promises` are through."""
+        return self.until(self.promises.keys())
 
     def until(self, jobs: int | Collection[int] | None = None, *, begun: bool = False) -> Forecast:
         """Starts and ends until these jobs are through (None: all), or of several jobs until they have begun.
@@ -129,12 +152,16 @@ class Fork:
     def _begin(self, ahead: SchedulerState) -> Course:
         """Let what is believed be true, and jobs come."""
         ahead.cluster = msgspec.structs.replace(ahead.cluster, failures=None)
-        ahead.compile_where_it_pays()
+        compile_where_it_pays(ahead)
+        for number in self.stopped:
+            take_out(ahead, number)
         for submission in self.admitted:
             admit(ahead, submission)
         ahead.make_room()
         clock = ahead.state.clock
         foreseen = float(clock[PROMISED]), float(clock[ELIGIBLE])
+        if self.guarantees:
+            _overrun(ahead)
         fall_silent(ahead.state)
         ahead.believe()
         jobs = self._go_on(ahead)
@@ -184,7 +211,8 @@ class Fork:
         s = ahead.state
         table = _Table(ahead)
         if self.queue:
-            queue = ahead.admissions.waiting
+            recalled = ahead.admissions.recalled
+            queue = [one for one in ahead.admissions.waiting if one.number not in recalled]
             dependents = ahead.admissions.dependents
             for event in queue:
                 table.add(msgspec.structs.replace(event.spec, after=()), event)
@@ -198,8 +226,43 @@ class Fork:
         jobs = table.write()
         ahead.admissions.queue.clear()
         ahead.admissions.dependents.returned.clear()
-        s.count[QUEUED], s.count[COME], s.count[RETURNED] = 0, come, 0
+        s.count[QUEUED], s.count[COME] = 0, come
+        return jobs | self._take_back(ahead)
+
+    def _take_back(self, ahead: SchedulerState) -> dict[int, Job]:
+        """Let recalled jobs wait, of which what is believed is true; those of which only Python knows."""
+        admissions, jobs = ahead.admissions, dict[int, Job]()
+        if not self.queue:
+            admissions.recalled.clear()
+        ahead.state.count[RETURNED] = len(admissions.recalled)
+        for number in admissions.recalled:
+            held = admissions.held[number]
+            assert isinstance(held, HeldJob)
+            admissions.held[number] = held = held.as_believed
+            if held.value("truly_asked"):
+                believed = msgspec.structs.replace(
+                    held.known.believed, failures=(), work=held.value("total")
+                )
+                jobs[number] = Job(held.known.spec, believed)
         return jobs
+
+
+def _overrun(ahead: SchedulerState) -> None:
+    """Let jobs that took longer than was believed go on for as long as stopping one takes, seen to late.
+
+    A guarantee that this breaks is one for which they would have to be stopped now.
+    """
+    jobs, s = JobView(ahead.state, ahead.now), ahead.state
+    done, rate = (
+        jobs.work_done,
+        np.where(jobs.running, jobs.column("rate"), jobs.column("full_rate")),
+    )
+    late = (rate > 0.0) & (done > jobs.column("total") + SAME_END * rate)
+    for place in np.flatnonzero(late).tolist():
+        row = int(jobs.rows[place])
+        seconds = LATENESS + float(s.jobs.checkpoint[row])
+        s.jobs.total[row] = float(done[place] + rate[place] * seconds / s.jobs.scale[row])
+        order_again(s, ahead.rules, row, ahead.now)
 
 
 def _learns(ahead: SchedulerState, *, come: bool) -> bool:

@@ -42,16 +42,15 @@ from volvelle.core.events import (
 )
 from volvelle.core.facets import FollowsLoss, FollowsRegimes, ForeseesArrivals
 from volvelle.core.forward.advance import note_checkpoint, release_changed
-from volvelle.core.forward.decide import change
 from volvelle.core.forward.expected import drop_stop
 from volvelle.core.forward.gpus import hold_slot
 from volvelle.core.forward.jobs import give_up, settle, settle_work, stop
 from volvelle.core.forward.log import log_event
 from volvelle.core.forward.ranking import order_again, queue_up
+from volvelle.core.forward.serving import change
 from volvelle.core.forward.waiting import wait_no_more
 from volvelle.core.limits import end_overrun
-from volvelle.core.parts import Belief, KnownJob, admissions
-from volvelle.core.policy import policies
+from volvelle.core.parts import Belief, KnownJob
 from volvelle.core.scheduler_state import SchedulerState
 from volvelle.core.state import *
 from volvelle.core.user_changes import changed, held, released, requeued
@@ -122,8 +121,8 @@ def _finished(scheduler: SchedulerState, event: JobFinished) -> None:
     number, attempt = event.number, event.attempt
     held = scheduler.admissions.held.get(number)
     if held is not None and not isinstance(held, JobSubmitted) and held.attempt == attempt:
-        del scheduler.admissions.held[number]
-        enter(scheduler, list(held.values), held.known)
+        scheduler.admissions.take(number)
+        enter(scheduler, held.values, held.known)
     row = scheduler.row_of(number)
     if row is not None and scheduler.state.jobs.attempt[row] == attempt:
         drop_stop(scheduler.state, number, attempt)
@@ -139,7 +138,8 @@ def _stopped(scheduler: SchedulerState, event: JobStopped) -> None:
     if row is not None:
         note_checkpoint(scheduler.state, row, number, event.work_done)
     elif held is not None and not isinstance(held, JobSubmitted):
-        scheduler.admissions.held[number] = held.having({"done": event.work_done})
+        done = held.value("true_done") if scheduler.rules.simulated else event.work_done
+        scheduler.admissions.held[number] = held.having({"done": done})
 
 
 def _failed(scheduler: SchedulerState, event: JobFailed) -> None:
@@ -182,7 +182,7 @@ def _leave(scheduler: SchedulerState, number: int, *, ok: bool) -> None:
         drop(scheduler, row)
     elif (dependent := scheduler.admissions.dependents.blocked.pop(number, None)) is not None:
         spec = dependent.event.spec
-    elif (held := scheduler.admissions.held.pop(number, None)) is not None:
+    elif (held := scheduler.admissions.take(number)) is not None:
         spec = held.spec if isinstance(held, JobSubmitted) else held.known.spec
     elif (submission := scheduler.admissions.withdraw(number)) is not None:
         spec = submission.spec
@@ -290,17 +290,17 @@ def _order_again(scheduler: SchedulerState, row: int) -> None:
 
 def _recomposed(scheduler: SchedulerState, event: Recomposed) -> None:
     """A new policy knows nothing of the past but the state; jobs that are in stay in."""
-    policy, admission = policies.make(event.policy), admissions.make(event.admission)
-    composition = scheduler.composition
-    if policy.label != composition.policy.label:
-        scheduler.composition = composition._replace(policy=policy)
-        scheduler.state.jobs.set_more(policy.columns)
+    before = scheduler.composition
+    scheduler.composition = composition = before.changed(event)
+    if composition.placement is not before.placement:
+        scheduler.judge_nodes()
+    if composition.policy is not before.policy:
+        scheduler.state.jobs.set_more(composition.policy.columns)
         scheduler.count_pools()
         scheduler.judge_nodes()
         scheduler.state.clock[NAMED_WAKE] = INFINITY
         scheduler.state.count[DIRTY] = 1
-    if admission.label != composition.admission.label:
-        scheduler.composition = scheduler.composition._replace(admission=admission)
+    if composition.admission is not before.admission:
         scheduler.count_capacity()
     scheduler.apply_rules()
 

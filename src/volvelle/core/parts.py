@@ -1,6 +1,6 @@
 """The other parts of a composition: admission, placement, estimator, termination."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from enum import StrEnum
 from typing import ClassVar, NamedTuple
 
@@ -73,6 +73,14 @@ class Admission(JobPart):
         state must give the same verdict: time that passes while it thinks does not count.
         """
         raise NotImplementedError
+
+    def recall(self, view: View, ahead: LookAhead) -> Collection[int]:
+        """Numbers of jobs in the system that are to be stopped, and to be judged again.
+
+        Asked of an admission that learns of guarantees, each time something happens while there are any.
+        ``ahead``: as for `judge`. What a recalled job is guaranteed still holds.
+        """
+        return ()
 
     def learn(self, promise: Promise, *, kept: bool) -> None:
         """Adapt to a guarantee that was kept or broken: once for each, when it or a later one is due."""

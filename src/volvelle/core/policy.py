@@ -200,10 +200,14 @@ class Policy(JobPart):
     """Whether every job that fits the cluster is guaranteed to finish while jobs keep arriving."""
     work_conserving: ClassVar[bool] = True
     """Whether no GPU stays idle at its decisions while a job that fits it waits."""
+    guarantees: ClassVar[bool] = False
+    """Whether it guarantees finishes to jobs with deadlines."""
     incumbent: ClassVar[bool] = False
     """Whether it is a scheduler that sites have: comparisons hold others against it."""
     keeps_running: ClassVar[bool] = False
     """Whether jobs that have GPUs keep their least to their ends."""
+    gangs: ClassVar[bool] = False
+    """Whether elastic jobs run on the GPUs that they request, as gangs."""
     heeds_priority: ClassVar[bool] = False
     """Whether jobs of a higher priority are served before others."""
     goes_by_rates: ClassVar[bool] = False
@@ -247,7 +251,7 @@ class Policy(JobPart):
     @property
     def resizes(self) -> bool:
         """Whether elastic jobs may get fewer or more GPUs than they request."""
-        return True
+        return not self.gangs
 
     def allocate(self, view: View) -> Allocation:
         """GPUs for every job in ``view``: as `kernel` decides, interpreted, where there is one."""
@@ -305,8 +309,9 @@ class Policy(JobPart):
 
     @property
     def solver_gaps(self) -> SolverGaps | None:
-        """Of the programs solved so far; None where it solves none."""
-        return None
+        """Of the programs solved so far (``_gaps``); None where it solves none."""
+        gaps: SolverGaps | None = getattr(self, "_gaps", None)
+        return gaps
 
     def learn(self, spec: JobSpec, gpu_seconds: float) -> None:
         """A job finished after ``gpu_seconds`` of service."""

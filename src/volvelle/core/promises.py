@@ -10,13 +10,16 @@ from dataclasses import dataclass
 
 from volvelle.core.decision import Promise
 from volvelle.core.log import Notes
-from volvelle.core.state import INFINITY, MOMENTS, PROMISED, State
+from volvelle.core.state import INFINITY, MOMENTS, NOW, PROMISED, State
 from volvelle.model.job import JobSpec
 from volvelle.model.tolerances import SAME_END
 
 _STEP = 0.5
 """How much a broken guarantee adds to a margin that adapts."""
 _NOTHING: Mapping[int, float] = {}
+LATENESS = 1.0
+"""Seconds by which a live world may see what happens later than it was foreseen, all in all: a guarantee
+is later than the finish that is foreseen by so much at least."""
 LEAST_SLACK = 0.05
 """Share by which a finish that is accepted later than all deadlines is guaranteed later than foreseen, at
 least: one without slack is broken by the first second of delay."""
@@ -74,12 +77,17 @@ class Promises(dict[int, Promise]):
         else:
             clock[PROMISED] = min(float(clock[PROMISED]), _due(given))
 
-    def expect(self, needed: Mapping[int, float] = _NOTHING) -> None:
+    def expect(self, needed: Mapping[int, float] = _NOTHING, lead: float = 0.0) -> None:
         """Let the forward loop know when the next guarantee is due.
 
-        needed: seconds that jobs which wait need at least; a guarantee to one is due so much earlier.
+        needed: seconds that jobs which wait need at least; a guarantee to one is due so much earlier, and
+        seen to ``lead`` seconds before that.
         """
-        due = (_due(given) - needed.get(number, 0.0) for number, given in self.items())
+        now = float(self._state.clock[NOW])
+        due = [_due(given) - needed.get(number, 0.0) for number, given in self.items()]
+        for number, seconds in needed.items():
+            before = (self[number].finish_by or INFINITY) - seconds - lead
+            due += [before] if before > now else []
         self._state.clock[PROMISED] = min(due, default=INFINITY)
 
 

@@ -66,5 +66,5 @@ class Scheduler(SchedulerState):
 
     @property
     def ahead(self) -> Fork:
-        """A look-ahead with the jobs that are admitted, and no others."""
-        return Fork(self).without_queue()
+        """A look-ahead with the jobs that are admitted, and no others, for guarantees."""
+        return Fork(self, guarantees=True).without_queue()

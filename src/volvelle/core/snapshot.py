@@ -83,7 +83,8 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
 
     header: its parts as they are written; memories: what these remember.
     known: the jobs in the system, by number. queue: submissions that wait to be admitted. held: jobs that
-    their users hold; held_submissions: before they were admitted. models: of the tables of rates.
+    their users hold, and those ``recalled``; held_submissions: before they were admitted. models: of the
+    tables of rates.
     """
 
     header: Header
@@ -102,6 +103,7 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
     served: tuple[int, ...] | None
     models: tuple[Linear | Table | PerType, ...]
     memories: tuple[bytes, ...]
+    recalled: tuple[int, ...] = ()
     format: int = FORMAT
 
     @classmethod
@@ -145,6 +147,7 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
             else tuple(map(int, scheduler.grants.served)),
             models=scheduler.beliefs.models,
             memories=tuple(map(memory_of, scheduler.composition)),
+            recalled=tuple(sorted(scheduler.admissions.recalled)),
         )
 
     @property
@@ -188,6 +191,7 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
             one.number: HeldJob(tuple(np.frombuffer(one.values).tolist()), one.known)
             for one in self.held
         } | {event.number: event for event in self.held_submissions}
+        scheduler.admissions.recalled = set(self.recalled)
         scheduler.admissions.dependents = self.dependents.copy()
         scheduler.promises = Promises(scheduler.state, self.promises)
         served = None if self.served is None else list(self.served)

@@ -6,29 +6,29 @@ import msgspec
 
 from volvelle.core.admissions import HeldJob
 from volvelle.core.beliefs import DECLARED_COLUMNS
-from volvelle.core.entry import drop, enter
+from volvelle.core.entry import enter, take_out
 from volvelle.core.events import JobChanged, JobHeld, JobReleased, JobRequeued, JobSubmitted
 from volvelle.core.forward.jobs import stop
-from volvelle.core.forward.log import log_decision
 from volvelle.core.parts import KnownJob
 from volvelle.core.scheduler_state import SchedulerState
-from volvelle.core.state import DIRTY, KNOWN_COLUMNS
+from volvelle.core.state import DIRTY
 
 
 def held(scheduler: SchedulerState, event: JobHeld) -> None:
     """Take a job out of the system until it is released; its GPUs are free after its checkpoint."""
-    s, number = scheduler.state, event.number
+    number = event.number
     row = scheduler.row_of(number)
     if row is None:
         if (dependent := scheduler.admissions.dependents.blocked.get(number)) is not None:
             scheduler.admissions.dependents.blocked[number] = dependent._replace(held=True)
+        elif number in scheduler.admissions.recalled:
+            scheduler.admissions.forget(number)
         elif (submission := scheduler.admissions.withdraw(number)) is not None:
             scheduler.admissions.held[number] = submission
         return
-    if s.jobs.held[row] > 0.0:
-        stop(s, scheduler.rules, row, scheduler.now)
-        log_decision(s, scheduler.rules, row)
-    scheduler.admissions.held[number] = _out_of_the_system(scheduler, row)
+    preemptions = float(scheduler.state.jobs.preemptions[row])
+    job = take_out(scheduler, number)
+    scheduler.admissions.held[number] = job.having({"preemptions": preemptions})
 
 
 def released(scheduler: SchedulerState, event: JobReleased) -> None:
@@ -36,11 +36,11 @@ def released(scheduler: SchedulerState, event: JobReleased) -> None:
     if (dependent := scheduler.admissions.dependents.blocked.get(event.number)) is not None:
         scheduler.admissions.dependents.blocked[event.number] = dependent._replace(held=False)
         return
-    job = scheduler.admissions.held.pop(event.number, None)
+    job = scheduler.admissions.take(event.number)
     if isinstance(job, JobSubmitted):
         scheduler.admissions.submit(job)
     elif job is not None:
-        enter(scheduler, list(job.values), job.known)
+        enter(scheduler, job.values, job.known)
 
 
 def changed(scheduler: SchedulerState, event: JobChanged) -> None:
@@ -57,8 +57,8 @@ def changed(scheduler: SchedulerState, event: JobChanged) -> None:
     row = scheduler.row_of(number)
     if row is not None:
         if scheduler.state.jobs.held[row] == 0.0:
-            job = _redeclared(scheduler, _out_of_the_system(scheduler, row), event)
-            enter(scheduler, list(job.values), job.known)
+            job = _redeclared(scheduler, take_out(scheduler, number), event)
+            enter(scheduler, job.values, job.known)
         elif (over := event.changes.get("starts_over")) is not None:
             known = scheduler.known[number]
             spec = msgspec.structs.replace(known.spec, starts_over=bool(over))
@@ -83,18 +83,10 @@ def requeued(scheduler: SchedulerState, event: JobRequeued) -> None:
     if row is None or s.jobs.held[row] == 0.0:
         return
     stop(s, scheduler.rules, row, scheduler.now)
+    s.jobs.preemptions[row] -= 1.0  # its user did, not the scheduler
     s.count[DIRTY] = 1
     if s.jobs.pinned[row] == 1.0:
         scheduler.count_capacity()
-
-
-def _out_of_the_system(scheduler: SchedulerState, row: int) -> HeldJob:
-    """The job in ``row``, which leaves it."""
-    jobs = scheduler.state.jobs
-    values = tuple(float(column[row]) for column in jobs.floats[:KNOWN_COLUMNS])
-    job = HeldJob(values, scheduler.known[int(jobs.number[row])])
-    drop(scheduler, row, through=False)
-    return job
 
 
 def resubmitted(submission: JobSubmitted, event: JobChanged) -> JobSubmitted:

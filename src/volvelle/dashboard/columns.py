@@ -55,7 +55,7 @@ FORECAST_COLUMNS = ("number", "predicted_start", "predicted_p50", "predicted_p90
 
 
 class NodeRow(NamedTuple):
-    """A node. free: GPUs that no job holds. jobs: numbers."""
+    """A node. free: GPUs that no job holds. jobs: numbers. away: why its agent is out of reach; or empty."""
 
     name: str
     gpu_type: str
@@ -63,6 +63,7 @@ class NodeRow(NamedTuple):
     free: int
     state: str
     jobs: Sequence[int]
+    away: str = ""
 
 
 class LoadRow(NamedTuple):

@@ -22,8 +22,8 @@ from volvelle.model.cluster import Cluster, check_cluster, cluster_from, parse_c
 from volvelle.model.cluster_file import ProfilingEntry
 from volvelle.model.overheads import Overheads
 from volvelle.model.problems import Problem
-from volvelle.model.toml import read_toml
-from volvelle.model.validation import Seconds, describe_validation
+from volvelle.model.toml import line_of, read_toml
+from volvelle.model.validation import UNKNOWN, Seconds, describe_error, known_keys, telling
 
 
 class Listen(StrictModel):
@@ -135,14 +135,14 @@ class ServeConfig(StrictModel):
         """
         document = _read(file) if file else {}
         if file:
-            _validate(document, f"{file}: ")
+            _validate(document, file)
         for key, value in options.items():
             table, _, inner = key.rpartition(".")
             if value is not None:
                 (document.setdefault(table, {}) if table else document)[inner] = value
         if options.get("cluster") is not None:
             document.pop("nodes", None)
-        return _validate(document, "")
+        return _validate(document, None)
 
     def read_cluster(self) -> Cluster:
         """The cluster. Raises `Problem`."""
@@ -197,12 +197,17 @@ class ServeConfig(StrictModel):
         return self.store or f"sqlite:///{self.folder / 'store.db'}"
 
 
-def _validate(document: Mapping[str, Any], place: str) -> ServeConfig:
+def _validate(document: Mapping[str, Any], file: Path | None) -> ServeConfig:
     try:
         return ServeConfig.model_validate(document)
     except ValidationError as error:
-        described = describe_validation(error, ServeConfig)
-        raise Problem(f"{place}{described}", usage=True) from None
+        first = telling(error.errors(include_url=False))
+        described = describe_error(first, known_keys(ServeConfig))
+        line = line_of(file, str(first["loc"][-1])) if file and first["loc"] else ""
+        place = f"{file}{line}: " if file else ""
+        unlike = first["type"] in UNKNOWN and len(first["loc"]) == 1 and "(" not in described
+        keys = f"keys are {', '.join(ServeConfig.model_fields)}" if unlike else ""
+        raise Problem(f"{place}{described}", mend=keys, usage=True) from None
 
 
 def _read(file: Path) -> dict[str, Any]:

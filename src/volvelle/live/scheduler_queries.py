@@ -15,7 +15,8 @@ from volvelle.model.job import JobSpec
 def job_numbers(scheduler: SchedulerState) -> list[int]:
     """Numbers of all jobs: admitted, held, and waiting for admission or for other jobs."""
     aside = (number for number, one in scheduler.admissions.dependents.blocked.items() if one.held)
-    return [*unheld_job_numbers(scheduler), *scheduler.admissions.held, *aside]
+    held = scheduler.admissions.held.keys() - scheduler.admissions.recalled
+    return [*unheld_job_numbers(scheduler), *sorted(held), *aside]
 
 
 def unheld_job_numbers(scheduler: SchedulerState) -> list[int]:
@@ -36,7 +37,9 @@ def waits_for_jobs(scheduler: SchedulerState, number: int) -> bool:
 def is_held(scheduler: SchedulerState, number: int) -> bool:
     """Whether a job is held."""
     aside = scheduler.admissions.dependents.blocked.get(number)
-    return number in scheduler.admissions.held or (aside is not None and aside.held)
+    admissions = scheduler.admissions
+    held = number in admissions.held and number not in admissions.recalled
+    return held or (aside is not None and aside.held)
 
 
 def holds_gpus(scheduler: SchedulerState, number: int) -> bool:
@@ -68,7 +71,9 @@ def gpus_decided(decision: Decision) -> dict[int, float]:
 
 
 def preemptions(scheduler: SchedulerState, number: int) -> int:
-    """How often a job was preempted; 0 if it is held or over."""
+    """How often a job was preempted; 0 if it is over."""
+    if isinstance(held := scheduler.admissions.held.get(number), HeldJob):
+        return int(held.value("preemptions"))
     row = scheduler.row_of(number)
     return 0 if row is None else int(scheduler.state.jobs.preemptions[row])
 
@@ -112,12 +117,13 @@ def declared_spec(
 ) -> JobSpec:
     """The scheduler's view of a job that is submitted at ``time``, with what was measured of its like.
 
-    Under an admission that guarantees, a script that is not known to save starts over: its stops would break
-    guarantees otherwise, which look-aheads did not foresee.
+    Where finishes are guaranteed, a script that is not known to save starts over: its stops would break
+    guarantees otherwise, which nothing had foreseen.
     """
     spec = measured.declare(request.spec(number, user, time), scheduler.resources.types)
     saves = request.declares_checkpoints or (request.name and measured.of(user, request.name))
-    over = scheduler.rules.watches and not saves
+    guarantees = scheduler.rules.watches or scheduler.composition.policy.guarantees
+    over = guarantees and not saves
     return msgspec.structs.replace(spec, starts_over=True) if over else spec
 
 

@@ -24,6 +24,14 @@ def read_toml(path: Path, what: str = "file") -> dict[str, Any]:
         raise Problem(f"cannot read {path}: {error.strerror}") from None
 
 
+def line_of(path: Path, key: str) -> str:
+    """The line of ``path`` that sets ``key`` or opens its table, as `` line 3``; "" if none or several do."""
+    sets = re.compile(rf'\s*\[*"?{re.escape(key)}"?\s*[=\]]')
+    lines = path.read_text(encoding="utf-8").splitlines()
+    found = [number for number, line in enumerate(lines, 1) if sets.match(line)]
+    return f" line {found[0]}" if len(found) == 1 else ""
+
+
 def toml_key(name: str) -> str:
     """A key as TOML, in quotes where it has to be."""
     return name if re.fullmatch(r"[A-Za-z0-9_-]+", name) else json.dumps(name)

@@ -14,15 +14,7 @@ from volvelle.report.mail import MAIL, write_mail
 from volvelle.report.owner import in_short
 from volvelle.report.page import Section, figure, folded, listed, note, tiles, write_page
 from volvelle.report.sentences import BestChange, Idle, Sentence, under
-from volvelle.report.table import (
-    Cell,
-    Column,
-    Table,
-    comparison,
-    format_cell,
-    to_csv,
-    to_html,
-)
+from volvelle.report.table import Cell, Column, Table, comparison, format_cell, to_csv, to_html
 from volvelle.report.told import told_side_by_side
 from volvelle.report.verdict import verdict
 

@@ -10,14 +10,7 @@ from volvelle.metrics.outcomes import Outcomes, Steps
 from volvelle.model.arrays import FloatColumn, distinct
 from volvelle.report.compositions import Composition, baseline, judge
 from volvelle.report.grid import Grid
-from volvelle.report.sentences import (
-    BestChange,
-    Idle,
-    Needs,
-    Sentence,
-    WaitedMost,
-    WaitingCost,
-)
+from volvelle.report.sentences import BestChange, Idle, Needs, Sentence, WaitedMost, WaitingCost
 from volvelle.report.table import same
 
 _DAY = 86400.0

@@ -2,12 +2,14 @@
 against the runs.
 """
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Literal, NamedTuple
 
 from volvelle.metrics.catalogue import metrics
 from volvelle.metrics.outcomes import RECORDED
 from volvelle.report.table import format_cell, same
+from volvelle.workload.proposing import MOST_OF_A_NODE
 
 CONTESTS = {
     "jct:mean": "mean completion time",
@@ -303,8 +305,18 @@ class PartOfTheLoad(NamedTuple):
             "In the trace's own record jobs waited although enough GPUs were idle: in "
             f"{share} of the {format_cell(self.waited, 's')} with jobs waiting, half of the idle GPUs would "
             "have been enough for any of these jobs. So the trace probably lacks some of the cluster's jobs, "
-            "and its record is no baseline. The jobs in it held at most "
-            f"{self.peak:,.0f} of {self.gpus:,.0f} GPUs at once: simulate a cluster of that size."
+            f"and its record is no baseline.{self._smaller}"
+        )
+
+    @property
+    def _smaller(self) -> str:
+        """A cluster to try, where a node of it and more was never used."""
+        nodes = math.ceil(self.peak / MOST_OF_A_NODE)
+        if nodes * MOST_OF_A_NODE >= self.gpus:
+            return ""
+        return (
+            f" The jobs in it held at most {self.peak:,.0f} of {self.gpus:,.0f} GPUs at once: simulate a "
+            f"cluster of that size, --cluster {nodes}x{MOST_OF_A_NODE}."
         )
 
 

@@ -5,6 +5,7 @@ the workload's `ImportReport`, or in a `Problem` too where ``strict``.
 """
 
 import difflib
+import json
 import re
 import shlex
 from collections.abc import Callable, Mapping
@@ -101,7 +102,7 @@ def read_trace(
     if "duration" in report.columns and "work" not in report.columns:
         report.contradicted = sum(map(_contradicted, jobs))
     _rebase(jobs, report)
-    return Workload(jobs, _plain_name(path), report)
+    return Workload(jobs, path.name.removesuffix(".gz").partition(".")[0], report)
 
 
 def named_format(name: str, formats: Mapping[str, TraceFormat] | None = None) -> TraceFormat:
@@ -182,6 +183,8 @@ def _guessed(
             f"{name} has {above} lines above the names of its columns, {sample.lines[above][:60]!r}",
             mend="take these away, so that the names are its first line",
         )
+    if sample.lines[0].lstrip()[:1] in ("{", "["):
+        _check_whole(sample)
     cells = json_cells(sample) or sample.cells
     if any(map(is_number, cells)):
         raise Problem(
@@ -203,6 +206,23 @@ def _guessed(
         f"{name}: no known trace format looks like this: {sample.lines[0][:60]!r}",
         mend=f"name its format: {', '.join(formats)}",
     )
+
+
+def _check_whole(sample: Sample) -> None:
+    """Raise `Problem` for JSON that breaks off."""
+    with open_binary(sample.path) as stream:
+        text = stream.read().decode("utf-8", "replace").rstrip()
+    try:
+        json.loads(text)
+    except json.JSONDecodeError as error:
+        if error.pos >= len(text) or error.msg.startswith("Unterminated"):
+            line = text.count("\n") + 1
+            raise Problem(
+                f"{sample.path.name} is JSON that breaks off at line {line}",
+                mend="write it again, to its end",
+            ) from None
+    except RecursionError:
+        return
 
 
 def _many_lines(path: Path) -> list[str]:
@@ -267,10 +287,6 @@ def _rebase(jobs: list[Job], report: ImportReport) -> None:
     for job in jobs:
         msgspec.structs.force_setattr(job.spec, "submit_time", job.spec.submit_time - start)
         msgspec.structs.force_setattr(job, "recorded", earlier(job.recorded, start))
-
-
-def _plain_name(path: Path) -> str:
-    return path.name.removesuffix(".gz").partition(".")[0]
 
 
 def _first_examples(report: ImportReport) -> str:

@@ -11,7 +11,7 @@ arrays and `advance` is called again; the phase says where it goes on.
 
 from volvelle.core.compiled import kernel
 from volvelle.core.forward.classes import count_left
-from volvelle.core.forward.decide import change, decide_by_order, serve_the_last
+from volvelle.core.forward.decide import decide_by_order, serve_the_last
 from volvelle.core.forward.expected import next_expected, take_expected
 from volvelle.core.forward.gpus import keep_in_mind, place, place_as_named, release
 from volvelle.core.forward.jobs import (
@@ -34,6 +34,7 @@ from volvelle.core.forward.moments import (
     room,
 )
 from volvelle.core.forward.running import list_served
+from volvelle.core.forward.serving import change
 from volvelle.core.forward.waiting import wait
 from volvelle.core.forward.whole_gpus import cut_to_names, refuse
 from volvelle.core.state import *
@@ -88,7 +89,7 @@ def advance(s: State, rules: Rules, until: float, moments: int) -> int:  # noqa:
                 return ASK_LIMITS
         if count[PHASE] == PROMISES:
             count[PHASE] = DEPENDENCIES
-            if clock[PROMISED] <= clock[NOW]:
+            if clock[PROMISED] <= clock[NOW] or (rules.watches and clock[PROMISED] < INFINITY):
                 return ASK_PROMISES
         if count[PHASE] == DEPENDENCIES:
             count[PHASE] = ADMISSION

@@ -41,7 +41,7 @@ from enum import IntEnum
     LOGGED_DECISIONS,
     LOGGED_SLOTS,
     LOGGED_MOMENTS,
-    RETURNED,  # arrivals that were blocked on dependencies and are in the admission queue now
+    RETURNED,  # in the admission queue: arrivals that were blocked on dependencies, and recalled jobs
     BLOCKS,  # in use, of running jobs by their keys
     PINNED,  # jobs that are pinned; some may have gone since
     UNPOOLED,  # the first class of jobs of no pool
@@ -102,7 +102,7 @@ from enum import IntEnum
     ASK_NODES,
     ASK_SWITCHER,
     ASK_LIMITS,  # whose time is over
-    ASK_PROMISES,  # which due guarantees were not kept
+    ASK_PROMISES,  # which due guarantees were not kept, and who is to be stopped for the sake of others
     ASK_DEPENDENCIES,  # which jobs are blocked no longer
     ASK_ADMISSION,
     ASK_POLICY,

@@ -105,8 +105,8 @@ export function linked(text) {
   return parts.map((part, at) => (at % 2 ? part.split(/(\d+)/).map((each) => (/^\d+$/.test(each) ? h("a", { href: `#/job/${each}` }, each) : each)) : part));
 }
 
-// "1 node", "2 nodes".
-export const counted = (count, noun) => `${number(count)} ${noun}${count === 1 ? "" : "s"}`;
+// "1 node", "2 nodes"; "2 policies", where `plural` is said.
+export const counted = (count, noun, plural = `${noun}s`) => `${number(count)} ${count === 1 ? noun : plural}`;
 
 // The rows as a file; a text that a spreadsheet would take for a formula is quoted.
 export function saveCsv(name, header, rows) {

@@ -89,7 +89,8 @@ function typeMap(type, holders, wide, most, seen, go, unit, colors) {
   canvas.addEventListener("pointerleave", hideTip);
   canvas.addEventListener("click", (event) => { const job = at(event)?.job; if (job) go(`#/job/${job.number}`); });
   const apart = unit === "node"; // else they are all in one, or only counted
-  const rest = [`${number(type.free)} free${apart && type.beside ? `, ${number(type.beside)} of them on nodes where jobs run` : ""}`, type.out ? `${number(type.out)} out of use` : ""];
+  const beside = !apart || !type.beside ? "" : type.beside === type.free ? " beside running jobs" : `, ${number(type.beside)} of them beside running jobs`;
+  const rest = [`${number(type.free)} free${beside}`, type.out ? `${number(type.out)} out of use` : ""];
   return h("div", {}, h("p", { class: "type" }, h("b", {}, h("a", { href: "#/nodes" }, type.type || "GPU")),
     ` ${number(type.held)} of ${number(type.gpus)} in use${apart ? ` on ${counted(type.nodes.length, unit)}` : ""}; ${rest.filter(Boolean).join("; ")}`), canvas);
 }

@@ -24,9 +24,10 @@ export function job(root, { cluster, session, path }) {
   const own = [
     card("", session.reads ? "Why" : "Why, and what would help", why),
     card("", "How the forecast went", chart),
-    session.reads ? null : card("", "Log", h("label", {}, follow, " keep the end in sight"), log), card("", "Request", request)].filter(Boolean);
+    session.reads ? null : card("", "Log", log), card("", "Request", request)].filter(Boolean);
   for (const part of own) part.hidden = true;
   own[0].firstChild.append(h("small", {}, asked, " ", again));
+  log.previousSibling?.append(h("small", {}, h("label", {}, follow, " keep the end in sight")));
   root.append(h("div", { class: "crumb" }, h("a", { href: "#/queue" }, "Queue"), h("span", { "aria-hidden": "true" }, "/"), title, sub),
     h("div", { class: "top" }, lead, buttons), h("div", { class: "cards" }, h("section", { class: "card whole" }, h("h2", {}, "Plan", sure), plan),
       h("div", { class: "column most" }, own.slice(0, -1)), h("div", { class: "column rest" }, card("", "Facts", facts), own.at(-1))));

@@ -1,8 +1,8 @@
 // GPUs in use and jobs waiting: what was, and what the forecasts of the jobs that are here come to.
 
-import { axisEnd, h, moment, now, number, svg, tickLabel, ticks } from "./dom.js";
+import { axisEnd, moment, now, number, svg, tickLabel, ticks } from "./dom.js";
 
-const LEFT = 48, RIGHT = 12, TOP = 34, PANEL = 128, SMALL = 74, BETWEEN = 30, FOOT = 24;
+const LEFT = 48, RIGHT = 12, TOP = 34, UPPER = 0.63, BETWEEN = 30, FOOT = 24;
 const DAY = 86400;
 
 // Steps [time, value] of a sum of changes [time, by] from `start` on.
@@ -45,13 +45,13 @@ const valueAt = (steps, time) => {
   return found;
 };
 
-// past: rows of /v1/load.
-export function loadChart(past, cluster, width) {
+// The chart, and a note on it. past: rows of /v1/load.
+export function loadChart(past, cluster, width, height) {
   const time = now(), gpus = [...cluster.nodes.values()].reduce((sum, node) => sum + node.gpus, 0);
   const coming = outlook(cluster.jobs.values(), gpus, time);
   const from = Math.max(time - DAY, Math.min(past[0]?.time ?? time, time - 300)), to = Math.min(time + DAY, Math.max(coming.last, time + 300));
   const x = (at) => LEFT + (Math.min(to, Math.max(from, at)) - from) / (to - from) * (width - LEFT - RIGHT);
-  const height = TOP + PANEL + BETWEEN + SMALL + FOOT, second = TOP + PANEL + BETWEEN;
+  const upper = Math.round(UPPER * (height - TOP - BETWEEN - FOOT)), second = TOP + upper + BETWEEN, lower = height - FOOT - second;
   const before = (column) => { const rows = past.filter((row) => row.time <= time).map((row) => [row.time, row[column]]); return [...rows.filter(([at]) => at < from).slice(-1), ...rows.filter(([at]) => at >= from)]; };
   const held = before("held"), waited = before("waiting");
   const most = 2 * Math.ceil(Math.max(1, coming.now.waiting, ...waited.map(([, value]) => value), ...coming.waiting.map(([, value]) => value)) / 2); // its half is a number of jobs
@@ -77,13 +77,13 @@ export function loadChart(past, cluster, width) {
     chart.append(svg("circle", { cx: x(time), cy: y(value), r: 3.5, class: `dot ${kind}` }),
       text(number(value), x(time) + (x(time) > LEFT + 60 ? -8 : 8), y(value) + (y(value) < top + 20 ? 16 : -7), x(time) > LEFT + 60 ? "end strong" : "strong"));
   };
-  panel(TOP, PANEL, gpus, "GPUs in use", held, Math.min(gpus, coming.now.held), coming.p50, coming.p90);
-  panel(second, SMALL, most, "Jobs waiting", waited, coming.now.waiting, coming.waiting, null, "waits");
+  panel(TOP, upper, gpus, "GPUs in use", held, Math.min(gpus, coming.now.held), coming.p50, coming.p90);
+  panel(second, lower, most, "Jobs waiting", waited, coming.now.waiting, coming.waiting, null, "waits");
   for (const at of ticks(from, to, (width - LEFT) / 90)) {
-    path(`M${x(at)} ${TOP}V${TOP + PANEL}M${x(at)} ${second}V${second + SMALL}`, "grid");
+    path(`M${x(at)} ${TOP}V${TOP + upper}M${x(at)} ${second}V${second + lower}`, "grid");
     chart.append(text(tickLabel(at), x(at), height - 6, x(at) > width - 30 ? "end" : "middle"));
   }
-  path(`M${x(time)} 16V${second + SMALL}`, "now");
+  path(`M${x(time)} 16V${second + lower}`, "now");
   chart.append(text(`now ${moment(time)}`, x(time), 11, x(time) > width - 60 ? "end strong" : "middle strong"));
   const rule = svg("path", { class: "grid strong" });
   chart.append(rule);
@@ -91,11 +91,11 @@ export function loadChart(past, cluster, width) {
   chart.addEventListener("pointermove", (event) => {
     const box = chart.getBoundingClientRect(), at = from + (to - from) * Math.min(1, Math.max(0, ((event.clientX - box.left) / box.width * width - LEFT) / (width - LEFT - RIGHT)));
     const [low, high, waiting] = values(at);
-    rule.setAttribute("d", `M${x(at)} ${TOP}V${second + SMALL}`);
+    rule.setAttribute("d", `M${x(at)} ${TOP}V${second + lower}`);
     if (low === null) return hideTip();
     return showTip(`${moment(at)}${at > time ? ", predicted" : ""}\n${low === high ? number(low) : `${number(Math.min(low, high))} to ${number(Math.max(low, high))}`} of ${number(gpus)} GPUs in use\n${number(waiting)} waiting`, event);
   });
   chart.addEventListener("pointerleave", () => { hideTip(); rule.removeAttribute("d"); });
   chart.setAttribute("aria-label", `GPUs in use and jobs waiting from ${moment(from)} to ${moment(to)}: now ${number(coming.now.held)} of ${number(gpus)} GPUs, ${number(coming.now.waiting)} waiting.`);
-  return [chart, h("p", { class: "note" }, `The jobs that are here, without later ones.${coming.unknown ? ` ${number(coming.unknown)} without a forecast stay as they are.` : ""}`)];
+  return [chart, `The jobs that are here, without later ones.${coming.unknown ? ` ${number(coming.unknown)} without a forecast stay as they are.` : ""}`];
 }

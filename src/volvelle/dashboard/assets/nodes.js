@@ -15,11 +15,12 @@ const columns = (unit) => [
   { name: "gpus", title: "GPUs", value: (node) => node.gpus, number: true },
   { name: "free", title: "Free", value: (node) => (OUT.has(node.state) ? null : node.free), number: true },
   { name: "state", title: "State", value: (node) => node.state, state: true, plain: true },
-  { name: "jobs", title: "Jobs", value: (node) => node.jobs.join(" "), draw: (node) => h("span", {}, node.jobs.flatMap((job) => [h("a", { href: `#/job/${job}`, tabIndex: -1 }, jobId(job)), " "])), wide: true, line: true },
+  { name: "away", title: "Agent", value: (node) => node.away, wide: true, line: true, optional: true, late: () => true },
+  { name: "jobs", title: "Jobs", value: (node) => node.jobs.join(" "), draw: (node) => h("span", {}, node.jobs.flatMap((job) => [h("a", { href: `#/job/${job}`, tabIndex: -1 }, jobId(job)), " "])), wide: true, line: true, gaps: true },
 ];
 
 export function nodes(root, { cluster, session, go }) {
-  const picture = h("div", { class: "card whole" });
+  const picture = h("div", { class: "map" });
   const count = h("span", { class: "count" }), operator = session.role === "operator" && !session.reads;
   const actions = (operator ? ["drain", "resume"] : []).map((action) =>
     h("button", { type: "button", disabled: true, onclick: () => change(action) }, capital(action)));

@@ -6,23 +6,28 @@ import { gpuColumns, gpuMap, gpusByType } from "./gpus.js";
 import { loadChart } from "./load.js";
 import { atRisk, expectedText, finishText, lateBy, neededBy, neededByText, queueLink } from "./queue.js";
 
-const READ_SECONDS = 15, LISTED = 6, AT_RISK = 4, FEW_COLUMNS = 10;
+const READ_SECONDS = 15, LISTED = 6, AT_RISK = 4, FEW_COLUMNS = 24;
 const link = (href, ...text) => h("a", { href }, text);
 const jobLink = (job) => link(`#/job/${job.number}`, h("span", { class: "quiet" }, jobId(job.number)), ` ${nameOf(job)}`);
 
 export function overview(root, { cluster, session, go }) {
-  const lead = h("p", { class: "lead" }), sub = h("p", { class: "sub" });
+  const lead = h("p", { class: "lead" }), sub = h("p", { class: "sub" }), note = h("p", { class: "note" });
   const parts = Object.fromEntries(["map", "load", "look", "starting", "finishing", "shares", "hold"].map((name) => [name, h("div")]));
   const card = (style, title, part, small = "") => h("section", { class: `card ${style}` }, h("h2", {}, title, h("small", {}, small)), part);
   const map = gpuMap(parts.map, cluster, go), few = gpuColumns(cluster.nodes.values()) <= FEW_COLUMNS;
-  const holders = card(few ? "" : "whole", "Who holds the GPUs", parts.map), load = card("most", "Load", parts.load, "past solid, dashed to P50, pale to P90");
-  const look = (style) => card(style, "Needs a look", parts.look);
-  root.append(h("h1", {}, "Overview"), lead, sub, h("div", { class: "cards" },
-    few ? [h("div", { class: "column most" }, load, holders), look("rest first")] : [holders, load, look("rest first")],
-    card("", "Starting next", parts.starting, "P50, GPUs"), card("", "Finishing next", parts.finishing, "P50–P90"),
-    card("", "Shares", parts.shares, "GPUs in use"), card("", "Do forecasts hold?", parts.hold, "P90")));
+  const holders = card(few ? "" : "whole", "Who holds the GPUs", parts.map), size = few ? "" : "third";
+  root.append(h("h1", {}, "Overview"), lead, sub,
+    h("div", { class: "cards" }, few ? null : holders, card("most fills", "Load", [parts.load, note], "past solid, dashed to P50, pale to P90"),
+      h("div", { class: "column rest" }, card("first", "Needs a look", parts.look), card("", "Do forecasts hold?", parts.hold, "P90"))),
+    h("div", { class: "cards ragged" }, few ? holders : null, card(size, "Starting next", parts.starting, "P50, GPUs"), card(size, "Finishing next", parts.finishing, "P50–P90"),
+      card(size, "Shares", parts.shares, "GPUs in use")));
   let read = { load: null, failed: [], pools: [], health: {} }, readAt = -Infinity, closed = false;
-  const drawLoad = () => { if (read.load && parts.load.clientWidth) parts.load.replaceChildren(...loadChart(named(read.load.columns, read.load.points), cluster, parts.load.clientWidth)); };
+  const drawLoad = () => {
+    if (!read.load || !parts.load.clientWidth) return;
+    const [chart, said] = loadChart(named(read.load.columns, read.load.points), cluster, parts.load.clientWidth, parts.load.clientHeight);
+    parts.load.replaceChildren(chart);
+    note.textContent = said;
+  };
   for (const part of [parts.load, parts.look]) part.append(h("p", { class: "note" }, "Reading …"));
   const drawLook = () => { if (read.load) parts.look.replaceChildren(needsALook([...cluster.jobs.values()], cluster, read)); };
   const draw = () => {
@@ -109,7 +114,7 @@ const list = (jobs, time, rest, none) => (jobs.length
   : h("p", { class: "note" }, none));
 
 const runsLate = (job) => job.grants.length && job.predicted_p90 && job.predicted_p90 < now() - 60;
-const isOut = (node) => node.state === "down" || node.state === "drained";
+const isOut = (node) => node.state === "down" || node.state === "drained" || node.away;
 
 // How many jobs and nodes need a look; jobs that failed are not among the rows.
 export function needingALook(jobs, nodes) {
@@ -128,9 +133,9 @@ function needsALook(jobs, cluster, { failed, health }) {
     ...first(jobs.filter(atRisk), (job) => neededBy(job)).slice(0, AT_RISK).map((job) => ["risk", jobLink(job), late(lateBy(job)), `${neededByText(job)}, ${expectedText(job)}.`]),
     ...first(jobs.filter((job) => runsLate(job) && !atRisk(job)), (job) => job.predicted_p90).slice(0, 2).map((job) => ["late", jobLink(job), late(time - job.predicted_p90), "It runs past its P90."]),
     ...failed.filter((job) => job.ended > time - 86400).slice(0, 3).map((job) => ["failed", jobLink(job), moment(job.ended), sentence(reasonOf(job))]),
-    ...(out.length ? [["out", link("#/nodes", `${counted(out.length, "node")} out of use`), "", out.slice(0, 4).map((node) => `${node.name} is ${node.state}`).join(", ")]] : []),
+    ...(out.length ? [["out", link("#/nodes", `${counted(out.length, "node")} out of use or reach`), "", out.slice(0, 4).map((node) => `${node.name} is ${node.away || node.state}`).join(", ")]] : []),
   ];
-  if (!found.length) return h("p", { class: "note" }, "Nothing: no guarantee or deadline is at risk, no job failed within a day, and no node is down or drained.");
+  if (!found.length) return h("p", { class: "note" }, "Nothing: no guarantee or deadline is at risk, no job failed within a day, and no node is down, drained or out of reach.");
   const glyphs = { risk: ["\u25B2", "at risk"], late: ["\u25B2", "late"], server: ["\u25B2", "warning"], failed: ["\u2715", "failed"], out: ["\u25A0", "out of use"] };
   const risky = jobs.filter(atRisk).length;
   return h("div", {}, h("ul", { class: "jobs look" }, found.map(([kind, what, by, why]) => h("li", {},

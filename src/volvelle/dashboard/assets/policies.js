@@ -1,132 +1,91 @@
-// Pareto fronts of searches (volvelle tune): their points, one of which an operator uses.
+// Which policy is to decide: the one that does, points of fronts, and all that are installed, by what they are good for.
 
-import { get, put } from "./api.js";
-import { duration, h, moment, number, svg } from "./dom.js";
-import { say, sayError } from "./dialogs.js";
+import { get } from "./api.js";
+import { counted, h, number, top } from "./dom.js";
+import { sayError } from "./dialogs.js";
+import { fronts } from "./fronts.js";
 import { putInPlace } from "./whatif.js";
 
-const WIDTH = 720, HEIGHT = 320, LEFT = 84, BOTTOM = 44, TOP = 16, RIGHT = 24;
+// A policy belongs to the goal whose word is the first in what it optimises.
+const GOALS = [
+  ["Short completion times", /JCT|completion|delay/, "Jobs end early on average; which ones have to wait for that differs."],
+  ["Deadlines", /deadline/, "Jobs that declare a deadline are served in time for it, others with what is left."],
+  ["Fair shares", /fair|share/, "Users, pools or jobs get as much as one another, now or by their ends."],
+  ["Predictable starts", /predictab/, "A start that is told is late less often: few jobs overtake others."],
+  ["Busy GPUs", /utilisation|throughput|makespan|money/, "GPUs idle little, or do as much as they can."],
+];
+const OTHERS = ["Others, to compare with", null, "Schedulers that sites have, CPUs and memory divided under another policy, authors' own simulators."];
 
-const written = (objective, value) => (value === null ? "–" : objective.unit === "s" ? duration(value) : `${number(Number(value.toPrecision(3)))} ${objective.unit}`);
+const NEEDS = ["Without estimates of run times", "With estimates of run times"];
+const FEW = 2; // of each goal and need, before all are asked for; none on phones
+const phone = matchMedia("(max-width: 820px)");
 
-// Fronts that the server keeps; and files of this machine, which are sent only where an operator has them kept.
+function goalOf({ optimises, incumbent, source }) {
+  const found = GOALS.map((goal) => [optimises.search(goal[1]), goal]).filter(([at]) => at >= 0).sort((a, b) => a[0] - b[0]);
+  return incumbent || /simulator of/.test(source) || !found.length ? OTHERS : found[0][1];
+}
+
 export function policies(root, { cluster }) {
-  const file = h("input", { type: "file", accept: ".json" }), shown = h("div"), installed = h("div");
-  const kept = h("select", {}, h("option", { value: "" }, "…"));
-  const name = h("input", { type: "text", size: 16, required: true, pattern: "[A-Za-z0-9][A-Za-z0-9_\\-]*", title: "letters, digits, - and _" });
-  const keep = h("form", { class: "controls", hidden: true }, h("label", { class: "field" }, "Name", name), h("button", { type: "submit" }, "Keep on the server"));
-  const fronts = new Map();
-  let read = null;
-  const open = (found) => { shown.replaceChildren(...show(figures(found), cluster)); };
-  const list = async () => {
-    const found = await get("/v1/fronts");
-    fronts.clear();
-    for (const each of found.fronts) fronts.set(each.name, each);
-    const options = found.fronts.map((each) => h("option", { value: each.name }, `${each.name}, ${moment(each.made)}`));
-    kept.replaceChildren(h("option", { value: "" }, options.length ? "choose one" : "none yet"), ...options);
-    if (!options.length) shown.replaceChildren(note("None is kept yet: volvelle tune --live searches for policies with the jobs of this server, and writes front.json."));
-    if (found.problems.length) sayError(new Error(found.problems.join("; ")));
+  const decides = h("section", { class: "card whole" }), groups = h("div", { class: "cards ragged" });
+  const words = h("input", { type: "search", class: "filter", placeholder: "Name, goal, paper", "aria-label": "Filter by text", oninput: () => draw() });
+  const needs = h("select", { "aria-label": "Filter by need", onchange: () => draw() }, h("option", { value: "" }, "Whatever they need"), NEEDS.map((title, at) => h("option", { value: at }, title)));
+  const count = h("span", { class: "count" });
+  let parts = [], cards = [];
+  const draw = () => {
+    const wanted = words.value.trim().toLowerCase();
+    const found = parts.filter((part) => (!needs.value || Number(needs.value) === Number(part.needs_durations)) && [part.name, part.summary, part.optimises, part.source].join(" ").toLowerCase().includes(wanted));
+    for (const card of cards) card(found, wanted !== "");
+    count.textContent = `${number(found.length)} of ${counted(parts.length, "policy", "policies")}`;
   };
-  kept.addEventListener("change", () => {
-    keep.hidden = true;
-    if (fronts.has(kept.value)) open(fronts.get(kept.value).front);
-  });
-  file.addEventListener("change", async () => {
-    const chosen = file.files[0];
-    try {
-      const { objectives, points } = JSON.parse(await chosen.text());
-      open({ objectives, points });
-      read = { objectives, points: points.map(told) };
-      name.value = chosen.name.replace(/\.json$/, "").replace(/[^A-Za-z0-9]+/g, "-");
-      keep.hidden = false;
-    } catch {
-      sayError(new Error(`${chosen.name} is not a front; give the front.json that volvelle tune wrote`));
-    }
-  });
-  keep.addEventListener("submit", async (event) => {
-    event.preventDefault();
-    try {
-      await put(`/v1/fronts/${encodeURIComponent(name.value)}`, read);
-      await list();
-      kept.value = name.value;
-      keep.hidden = true;
-      say(`The server keeps ${name.value}.`);
-    } catch (error) {
-      sayError(error);
-    }
-  });
-  root.append(h("h1", {}, "Policies"),
-    h("div", { class: "controls" },
-      h("label", { class: "field" }, "Kept by the server", kept),
-      h("label", { class: "field" }, "or front.json, as volvelle tune wrote it", file)), keep, shown, installed);
-  list().catch(sayError);
-  get("/v1/policies").then((found) => installed.replaceChildren(...listed(found.policies, cluster)), sayError);
-  return { update: () => {} };
+  root.append(top("Policies"), h("div", { class: "cards" }, decides, fronts(cluster)),
+    h("div", { class: "top choose" }, h("h2", {}, "All policies"), words, needs, count), groups);
+  const drawDeciding = () => { decides.replaceChildren(...deciding(parts, cluster)); };
+  get("/v1/policies").then((found) => {
+    parts = found.policies.toSorted((a, b) => a.optimises.length - b.optimises.length); // the more general first
+    const made = [...GOALS, OTHERS].map((goal) => goalCard(goal, cluster));
+    cards = made.map(([, show]) => show);
+    groups.replaceChildren(...made.map(([element]) => element));
+    drawDeciding();
+    draw();
+  }, sayError);
+  drawDeciding();
+  return { update: drawDeciding };
 }
 
-// The policies that are installed, each to be tried and used.
-function listed(parts, cluster) {
-  const rows = parts.map(({ name, summary }) => h("tr", {},
-    h("th", { scope: "row" }, name), h("td", { class: "words" }, summary),
-    h("td", {}, cluster.policy.split(":")[0] === name ? "decides now" : h("button", { type: "button", "aria-label": `Use ${name}`, onclick: () => putInPlace({ policy: name, admission: cluster.admission }) }, "Use it"))));
-  return [h("h2", {}, "What there is"), h("div", { class: "table offers", tabIndex: 0, role: "region", "aria-label": "Policies" }, h("table", {},
-    h("thead", {}, h("tr", {}, ["Policy", "What it does", "Choose"].map((name) => h("th", { scope: "col" }, name)))), h("tbody", {}, rows)))];
+function deciding(parts, { policy, admission }) {
+  const part = parts.find(({ name }) => name === policy.split(":")[0]);
+  return [h("h2", {}, "Decides now"), h("p", {}, h("b", { class: "big" }, policy), " ", part?.summary),
+    h("p", { class: "note" }, part ? `${facts(part)}. ` : "", `Admission ${admission}. `, h("a", { href: "#/whatif" }, "What another would mean for the jobs that are here"))];
 }
 
-const note = (text) => h("p", { class: "note" }, text);
+const facts = ({ optimises, source, goes_by_rates: rates }) => [optimises && `For ${optimises}`, rates && "goes by how fast jobs are on other numbers of GPUs", source].filter(Boolean).join("; ");
 
-// Of a point what the server keeps.
-const told = ({ written: policy, names, in_words: words, train }) => ({
-  written: policy, names, in_words: words,
-  train: Object.fromEntries(Object.entries(train).map(([name, { mean }]) => [name, { mean }])),
-});
-
-const figures = ({ objectives, points }) => ({
-  objectives,
-  points: points.map((point) => ({ written: point.written, names: point.names, words: point.in_words, values: objectives.map((each) => point.train[each.name]?.mean ?? null) })),
-});
-
-function show({ objectives, points }, cluster) {
-  const rows = points.map((point) => h("tr", {},
-    h("th", { scope: "row" }, point.names.join(", ") || "–"),
-    objectives.map((objective, at) => h("td", { class: "number", "data-title": objective.name }, written(objective, point.values[at]))),
-    h("td", { class: "words" }, point.words),
-    h("td", {}, h("button", { type: "button", onclick: () => putInPlace({ policy: point.written, admission: cluster.admission }) }, "Use it"))));
-  const heads = ["Point", ...objectives.map((each) => each.name), "What it gains", "Choose"];
-  const table = h("div", { class: "table offers", tabIndex: 0, role: "region", "aria-label": "Points of the front" }, h("table", {},
-    h("thead", {}, h("tr", {}, heads.map((name) => h("th", { scope: "col" }, name)))), h("tbody", {}, rows)));
-  const drawn = points.filter(({ values }) => values[0] !== null && values[1] !== null);
-  const meaning = note("Each point is best for some weight of the objectives: no other is better in all of them. Figures are means over the samples of the search.");
-  return [...(objectives.length < 2 || !drawn.length ? [] : [scatter(objectives, drawn)]), table, meaning];
-}
-
-// The first two objectives.
-function scatter(objectives, points) {
-  const spans = [0, 1].map((axis) => {
-    const values = points.map((point) => point.values[axis]);
-    return [Math.min(...values), Math.max(...values)];
+// The card of a goal, and how it shows those of `found` that belong to it: few, or `all`.
+function goalCard(goal, cluster) {
+  const lists = h("div"), size = h("small"), more = h("button", { type: "button", class: "small", "aria-expanded": "false" });
+  const card = h("section", { class: "card third" }, h("h2", {}, goal[0], size), h("p", { class: "note" }, goal[2]), lists, more);
+  let open = false, latest = null;
+  const show = (found, all) => {
+    latest = [found, all];
+    const mine = found.filter((part) => goalOf(part) === goal), few = phone.matches ? 0 : FEW, whole = open || all;
+    const byNeed = NEEDS.map((title, at) => [title, mine.filter((part) => Number(part.needs_durations) === at)]).filter(([, those]) => those.length);
+    lists.replaceChildren(...(whole || few ? byNeed : []).flatMap(([title, those]) => [h("h3", {}, title), h("ul", { class: "choices" }, those.slice(0, whole ? Infinity : few).map((part) => choice(part, cluster, whole)))]));
+    const hidden = byNeed.reduce((sum, [, those]) => sum + Math.max(0, those.length - few), 0);
+    more.textContent = open ? "Show fewer" : `Show all ${number(mine.length)}`;
+    more.hidden = all || !hidden;
+    card.hidden = !mine.length;
+    size.textContent = number(mine.length);
+  };
+  more.addEventListener("click", () => {
+    open = !open;
+    more.setAttribute("aria-expanded", open);
+    show(...latest);
   });
-  const share = (axis, value) => (spans[axis][1] > spans[axis][0] ? (value - spans[axis][0]) / (spans[axis][1] - spans[axis][0]) : 0.5);
-  const x = (value) => LEFT + 20 + share(0, value) * (WIDTH - LEFT - RIGHT - 40);
-  const y = (value) => HEIGHT - BOTTOM - 20 - share(1, value) * (HEIGHT - BOTTOM - TOP - 40);
-  const label = `${objectives[0].name} against ${objectives[1].name}`;
-  const chart = svg("svg", { viewBox: `0 0 ${WIDTH} ${HEIGHT}`, class: "chart", role: "img", "aria-label": label });
-  const text = (content, attributes) => svg("text", attributes, content);
-  chart.append(text(objectives[0].name, { x: (LEFT + WIDTH) / 2, y: HEIGHT - 6, class: "middle" }), text(objectives[1].name, { x: LEFT, y: 12 }));
-  for (const part of [0, 0.5, 1]) { // the ends are named
-    const [across, up] = spans.map(([low, high]) => low + part * (high - low));
-    chart.append(svg("path", { d: `M${x(across)} ${TOP}V${HEIGHT - BOTTOM}M${LEFT} ${y(up)}H${WIDTH - RIGHT}`, class: "grid" }));
-  }
-  for (const end of [0, 1]) {
-    chart.append(text(written(objectives[0], spans[0][end]), { x: x(spans[0][end]), y: HEIGHT - 24, class: "middle" }),
-      text(written(objectives[1], spans[1][end]), { x: LEFT - 4, y: y(spans[1][end]) + 4, class: "end" }));
-  }
-  for (const { names, words, values } of points) {
-    const dot = svg("circle", { cx: x(values[0]), cy: y(values[1]), r: names.length ? 7 : 5, class: names.length ? "pick" : "point" });
-    dot.addEventListener("pointermove", (event) => showTip([names.join(", "), words].filter(Boolean).join("\n"), event));
-    dot.addEventListener("pointerleave", hideTip);
-    chart.append(dot);
-    if (names.length) chart.append(text(names.join(", "), { x: x(values[0]) + 10, y: y(values[1]) - 8, class: x(values[0]) > WIDTH * 0.7 ? "end" : "" }));
-  }
-  return h("figure", { tabIndex: 0, "aria-label": label }, chart);
+  return [card, show];
+}
+
+function choice(part, cluster, whole) {
+  const use = h("button", { type: "button", class: "small", "aria-label": `Use ${part.name}`, onclick: () => putInPlace({ policy: part.name, admission: cluster.admission }) }, "Use it");
+  return h("li", {}, h("b", {}, part.name), cluster.policy.split(":")[0] === part.name ? h("span", { class: "quiet" }, "decides now") : use,
+    h("p", {}, part.summary), whole ? h("p", { class: "note" }, facts(part)) : null);
 }

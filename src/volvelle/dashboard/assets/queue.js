@@ -51,18 +51,18 @@ const columns = [
   ...jobColumns,
   { name: "plan", title: "Plan", text: (job) => planKey(job, axis), draw: (job) => planBar(job, axis), head: () => axisHead(axis), line: true, plain: true },
   { name: "start", time: true, title: "Start", value: (job) => job.started ?? job.predicted_start, text: startOf, number: true },
-  { name: "progress", title: "Done", value: (job) => progressOf(job)?.share ?? null, text: progressText, number: true },
+  { name: "progress", title: "Done", value: (job) => progressOf(job)?.share ?? null, text: progressText, number: true, gaps: true },
   { name: "p50", time: true, title: "Finish P50–P90", value: (job) => job.predicted_p50, text: (job) => finishText(job) + (job.revoked ? `, guarantee of ${moment(job.revoked)} revoked` : ""), line: true, number: true, late: atRisk, quiet: (job) => Boolean(job.guessed) },
   { name: "p90", time: true, title: "P90", value: (job) => job.predicted_p90, text: (job) => moment(job.predicted_p90) },
   { name: "guaranteed", time: true, title: "Guaranteed", value: (job) => job.guaranteed, text: (job) => moment(job.guaranteed) },
   { name: "due", time: true, title: "Deadline", value: (job) => job.due, text: (job) => moment(job.due) },
-  { name: "nodes", title: "Nodes", value: (job) => job.grants.map(([node]) => node).join(" "), wide: true, line: true },
-  { name: "reason", title: "Reason", value: (job) => job.reason, wide: true, line: true, plain: true },
+  { name: "nodes", title: "Nodes", value: (job) => job.grants.map(([node]) => node).join(" "), wide: true, line: true, gaps: true },
+  { name: "reason", title: "Reason", value: (job) => job.reason, wide: true, line: true, plain: true, gaps: true },
 ];
 
 // Of an attached cluster: what only its scheduler knows, and by when a job starts in nine cases of ten.
 const attachedColumns = (titles) => [
-  ...["partition", "account", "qos"].map((name) => ({ name, title: titles[name], value: (job) => job.attached[name] })),
+  ...["partition", "account", "qos"].map((name) => ({ name, title: titles[name], value: (job) => job.attached[name], optional: true })),
   { name: "start_p90", title: "Start P90", value: (job) => job.attached.start_p90, text: (job) => moment(job.attached.start_p90) },
   { name: "site_start", title: titles.start, value: (job) => job.attached.start, text: (job) => moment(job.attached.start) || (job.started ? "" : "none") },
   { name: "site_reason", title: "Site says", value: (job) => job.attached.reason },

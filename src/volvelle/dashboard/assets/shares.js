@@ -19,7 +19,7 @@ export function shares(root, { cluster, go }) {
       { name: "user", title: "User", value: (row) => row.user, link: (row) => queueLink({ user: row.user }) },
       { name: "held", title: "GPUs held", value: (row) => row.held_gpus, text: (row) => number(row.held_gpus), number: true },
       { name: "bar", line: true, plain: true, title: "Of all GPUs", text: (row) => `${row.held_gpus} ${row.all}`, draw: shareBar },
-      { name: "share", line: true, title: "Share of what is held", value: (row) => row.share, text: (row) => `${(100 * row.share).toFixed(1)} %`, number: true },
+      { name: "share", title: "Of all held", value: (row) => row.share, text: (row) => `${(100 * row.share).toFixed(1)} %`, number: true },
       { name: "running", title: "Jobs running", value: (row) => row.running_jobs, number: true },
       { name: "wanted", title: "GPUs waited for", value: (row) => row.waiting_gpus, text: (row) => number(row.waiting_gpus), number: true },
       { name: "waiting", title: "Jobs waiting", value: (row) => row.waiting_jobs, number: true },

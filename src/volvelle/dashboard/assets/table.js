@@ -12,7 +12,7 @@ const phone = matchMedia("(max-width: 820px)");
 // state: its text is a state. plain: cards leave out its title. late, quiet: whether the row needs a look, or its text is a
 // guess. draw: elements instead of `text`, which says when they differ; such a column is not sorted by, and one without `value`
 // is in no file; `head` draws its title.
-// optional: not shown where no row has a value.
+// optional: not shown where no row has a value. gaps: cards leave it out where it is empty, as they do optional ones.
 // time: `value` is a moment, which files have as an ISO time.
 // key(row): identifies a row. open(row): what Enter and a click do. select: whether rows are chosen. groups(rows): [[title, rows],
 // ...], the order as long as no column is sorted by. empty(): what is said where there is no row.
@@ -24,6 +24,7 @@ export class Table {
     this.absent = ""; // optional columns without a value, by their names
     this.rows = [];
     this.lines = []; // the rows, and on desks the titles of their groups
+    this.tops = new Float64Array(1);
     this.selected = new Set();
     this.active = null;
     this.pointed = false; // a click takes its own row
@@ -44,14 +45,27 @@ export class Table {
     this.grid.addEventListener("pointerdown", () => { this.pointed = true; });
     this.grid.addEventListener("keydown", (event) => this.press(event));
     this.body.addEventListener("click", (event) => this.click(event));
-    new ResizeObserver(() => { this.height = this.element.clientHeight; this.draw(); }).observe(this.element);
+    new ResizeObserver(() => { this.height = this.element.clientHeight; this.measure(); this.draw(); }).observe(this.element);
     this.drawHead();
   }
 
-  get rowHeight() {
-    if (!phone.matches) return ROW;
-    const halves = this.shown.reduce((sum, column) => sum + (column.line ? 2 : 1), 0);
-    return Math.ceil(halves / 2) * CARD_LINE + CARD_EDGE;
+  // Where each line begins, and where the last one ends; a card is as high as what it holds.
+  measure() {
+    const tops = this.tops = new Float64Array(this.lines.length + 1);
+    const columns = this.shown, some = columns.filter((column) => column.gaps || column.optional);
+    const halves = (of) => of.reduce((sum, column) => sum + (column.line ? 2 : 1), 0), all = halves(columns);
+    const height = (row) => Math.ceil((all - halves(some.filter((column) => !isFull(column, row)))) / 2) * CARD_LINE + CARD_EDGE;
+    this.lines.forEach((line, at) => { tops[at + 1] = tops[at] + (phone.matches ? height(line) : ROW); });
+  }
+
+  // The line at a place, pixels below the first one's top.
+  lineAt(place) {
+    let low = 0, high = this.lines.length;
+    while (low < high) {
+      const middle = (low + high) >> 1;
+      if (this.tops[middle + 1] <= place) low = middle + 1; else high = middle;
+    }
+    return low;
   }
 
   get shown() { return this.columns.filter(({ name, optional }) => !this.hidden.has(name) && !(optional && this.absent.split(" ").includes(name))); }
@@ -59,8 +73,7 @@ export class Table {
   // The rows, already filtered; the table sorts them.
   show(rows) {
     this.rows = rows;
-    const full = (text) => text !== null && text !== undefined && text !== "";
-    const absent = this.columns.filter(({ optional, value, text }) => optional && !rows.some((row) => full((text ?? value)(row)))).map(({ name }) => name).join(" ");
+    const absent = this.columns.filter((column) => column.optional && !rows.some((row) => isFull(column, row))).map(({ name }) => name).join(" ");
     if (absent !== this.absent) {
       this.absent = absent;
       this.drawHead();
@@ -73,6 +86,7 @@ export class Table {
     const groups = column || !this.groups ? [["", this.rows]] : this.groups(rows).filter(([, found]) => found.length);
     this.rows = groups.flatMap(([, found]) => found);
     this.lines = groups.flatMap(([title, found]) => (title && !phone.matches ? [{ title }, ...found] : found));
+    this.measure();
     if (this.selected.size) {
       const present = new Set(this.rows.map(this.key));
       for (const key of this.selected) if (!present.has(key)) this.selected.delete(key);
@@ -128,9 +142,9 @@ export class Table {
 
   // Only rows in sight; their elements are used again, and only what differs is written.
   draw() {
-    const height = this.height || innerHeight, tall = this.rowHeight;
-    const first = Math.max(0, Math.floor(this.scrolled / tall) - OVERSCAN);
-    const last = Math.min(this.lines.length, first + Math.ceil(height / tall) + 2 * OVERSCAN);
+    const height = this.height || innerHeight;
+    const first = Math.max(0, this.lineAt(this.scrolled) - OVERSCAN);
+    const last = Math.min(this.lines.length, this.lineAt(this.scrolled + height) + OVERSCAN);
     const columns = this.shown, width = columns.length + (this.select ? 1 : 0);
     while (this.pool.length < last - first) {
       const row = this.makeRow(columns);
@@ -139,17 +153,17 @@ export class Table {
     }
     for (const spare of this.pool.splice(Math.max(0, last - first))) spare.element.remove();
     this.pool.forEach((row, at) => this.write(row, this.lines[first + at], first + at, columns));
-    this.space(this.above, first, width);
-    this.space(this.below, this.lines.length - last, width);
+    this.space(this.above, this.tops[first], width);
+    this.space(this.below, this.tops.at(-1) - this.tops[last], width);
     const active = this.pool.find((row) => row.key === this.active);
     if (active) this.grid.setAttribute("aria-activedescendant", active.element.id);
     else this.grid.removeAttribute("aria-activedescendant");
   }
 
-  space(row, count, width) {
-    row.hidden = !count;
+  space(row, height, width) {
+    row.hidden = !height;
     row.firstChild.colSpan = width;
-    row.firstChild.style.height = `${count * this.rowHeight}px`;
+    row.firstChild.style.height = `${height}px`;
   }
 
   makeRow(columns) {
@@ -222,7 +236,7 @@ export class Table {
   press(event) {
     if (event.ctrlKey || event.metaKey || event.altKey) return;
     const at = this.rows.findIndex((row) => this.key(row) === this.active);
-    const page = Math.max(1, Math.floor(this.element.clientHeight / this.rowHeight) - 2), end = this.rows.length - 1;
+    const page = Math.max(1, Math.floor(this.element.clientHeight * this.lines.length / this.tops.at(-1)) - 2), end = this.rows.length - 1;
     const moves = { ArrowDown: at + 1, ArrowUp: at - 1, j: at + 1, k: at - 1, PageDown: at + page, PageUp: at - page, Home: 0, End: end };
     if (event.key in moves && end >= 0) {
       this.moveTo(Math.min(end, Math.max(0, moves[event.key])));
@@ -239,9 +253,10 @@ export class Table {
 
   moveTo(at) {
     this.active = this.key(this.rows[at]);
-    const tall = this.rowHeight, top = this.lines.indexOf(this.rows[at]) * tall, head = this.head.offsetHeight, sight = this.element.clientHeight - head;
+    const line = this.lines.indexOf(this.rows[at]), top = this.tops[line], bottom = this.tops[line + 1];
+    const head = this.head.offsetHeight, sight = this.element.clientHeight - head;
     if (top < this.element.scrollTop) this.element.scrollTop = top;
-    if (top + tall > this.element.scrollTop + sight) this.element.scrollTop = top + tall - sight;
+    if (bottom > this.element.scrollTop + sight) this.element.scrollTop = bottom - sight;
     this.scrolled = this.element.scrollTop;
     this.draw();
   }
@@ -264,7 +279,12 @@ export class Table {
   }
 }
 
-const styleOf = (column) => [...["number", "wide", "line"].filter((each) => column[each]), `of-${column.name}`].join(" ");
+const styleOf = (column) => [...["number", "wide", "line"].filter((each) => column[each]), column.gaps || column.optional ? "gaps" : "", `of-${column.name}`].filter(Boolean).join(" ");
+
+function isFull({ text, value }, row) {
+  const found = (text ?? value)(row);
+  return found !== null && found !== undefined && found !== "";
+}
 
 // Moments as dates, except those of a run, which are seconds since it began.
 function fileCell(column, row) {

@@ -10,7 +10,7 @@ certificate (tls-server-end-point, RFC 5929): a proof is worth nothing on a conn
 elsewhere. The agent signs it (Ed25519, RFC 8032), so the verifier checks a proof and makes none. The server
 authenticates itself by an HMAC under the MAC key. A joining agent sends its verifier encrypted (AES-256-GCM)
 under a key derived from the join token, with the transcript as associated data. All primitives are those of
-``cryptography`` and of Python (decisions 63 and 76).
+``cryptography`` and of Python (decisions 63 and 76). It is an extra: executors are listed without it.
 """
 
 import hashlib
@@ -18,15 +18,15 @@ import hmac
 import os
 import secrets
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import msgspec
-from cryptography.exceptions import InvalidSignature, InvalidTag
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
-from cryptography.hazmat.primitives.ciphers.aead import AESGCM
-from cryptography.hazmat.primitives.hashes import SHA256
-from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
 from volvelle.live.agent.files import write_file
+
+if TYPE_CHECKING:
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+    from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 _KEY_BYTES = 32
 _VERIFIER_BYTES = 2 * _KEY_BYTES
@@ -72,6 +72,9 @@ def prove_key(key: str, *transcript: str) -> str:
 
 def key_is_proven(proof: str, verifier: str, *transcript: str) -> bool:
     """Whether ``proof`` was made with the key of this verifier. A malformed one proves nothing."""
+    from cryptography.exceptions import InvalidSignature  # noqa: PLC0415
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey  # noqa: PLC0415
+
     try:
         known = bytes.fromhex(verifier)
         public = Ed25519PublicKey.from_public_bytes(known[:_KEY_BYTES])
@@ -101,6 +104,8 @@ def ask_to_join(token: str, key: str, *transcript: str) -> str:
 
 def joining_verifier(asked: str, token: str, *transcript: str) -> str | None:
     """The verifier in ``asked``; None if its sender does not have the join token."""
+    from cryptography.exceptions import InvalidTag  # noqa: PLC0415
+
     try:
         sent = bytes.fromhex(asked)
         nonce, encrypted = sent[:_NONCE_BYTES], sent[_NONCE_BYTES:]
@@ -109,7 +114,9 @@ def joining_verifier(asked: str, token: str, *transcript: str) -> str | None:
         return None
 
 
-def _signing_key(key: str) -> Ed25519PrivateKey:
+def _signing_key(key: str) -> "Ed25519PrivateKey":
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey  # noqa: PLC0415
+
     return Ed25519PrivateKey.from_private_bytes(_derived(key, "volvelle agent's signing key"))
 
 
@@ -117,11 +124,16 @@ def _mac_key(key: str) -> bytes:
     return _derived(key, "volvelle controller's MAC key")
 
 
-def _join_cipher(token: str) -> AESGCM:
+def _join_cipher(token: str) -> "AESGCM":
+    from cryptography.hazmat.primitives.ciphers.aead import AESGCM  # noqa: PLC0415
+
     return AESGCM(_derived(token, "volvelle join"))
 
 
 def _derived(secret: str, purpose: str) -> bytes:
+    from cryptography.hazmat.primitives.hashes import SHA256  # noqa: PLC0415
+    from cryptography.hazmat.primitives.kdf.hkdf import HKDF  # noqa: PLC0415
+
     return HKDF(SHA256(), _KEY_BYTES, salt=None, info=purpose.encode()).derive(secret.encode())
 
 

@@ -1,14 +1,10 @@
 """Whether a composition can schedule real jobs."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-
-import msgspec
+from msgspec.structs import asdict
 
 from volvelle.core.composition import Composition, WrittenComposition
 from volvelle.core.events import UNRECORDED, JobFinished, JobSubmitted, WakeUp
 from volvelle.core.memory import memory_of
-from volvelle.core.mistakes import is_own
 from volvelle.core.policy import policies
 from volvelle.core.scheduler import Scheduler
 from volvelle.live.control.requests import Recompose
@@ -20,14 +16,14 @@ from volvelle.model.problems import Problem
 from volvelle.model.units import DAY
 
 _LEAST_PERIOD_SECONDS = 0.1
+CHANGEABLE = ("policy", "admission")
+"""Kinds of parts that an operator changes while the server runs."""
 
 
 def check_recomposition(scheduler: Scheduler, request: Recompose) -> None:
     """Raise `Problem` if the requested policy or admission cannot schedule the jobs of ``scheduler``."""
-    written = msgspec.structs.replace(
-        scheduler.composition.written, policy=request.policy, admission=request.admission
-    )
-    check_composition(scheduler.cluster, written)
+    wanted = scheduler.composition.changed(request.event(scheduler.now))
+    check_composition(scheduler.cluster, wanted.written)
     if obstacle := scheduler.obstacle_to(policies.make(request.policy)):
         raise Problem(
             f"policy {request.policy!r} cannot serve the jobs that are here: {obstacle}",
@@ -38,8 +34,15 @@ def check_recomposition(scheduler: Scheduler, request: Recompose) -> None:
 def try_recomposition(fork: Scheduler, request: Recompose, now: float) -> None:
     """Raise `Problem` if the requested policy or admission fails at once, tried on ``fork``."""
     parts = f"policy {request.policy!r} with admission {request.admission!r}"
-    with _failures(f"{parts} cannot decide about the jobs that are here"):
-        forecast_recomposition(fork, request.policy, request.admission, now)
+    try:
+        forecast_recomposition(fork, request.event(now))
+    except Problem:
+        raise
+    except Exception as error:
+        raise Problem(
+            f"{parts} cannot decide about the jobs that are here ({type(error).__name__}: {error})",
+            mend="choose another, or another parameter",
+        ) from error
 
 
 def check_start(scheduler: Scheduler, request: Recompose, now: float) -> None:
@@ -50,25 +53,15 @@ def check_start(scheduler: Scheduler, request: Recompose, now: float) -> None:
         try_recomposition(scheduler.fork(), request, now)
     except Problem as problem:
         said = "; ".join(filter(None, (str(problem.args[0]), problem.mend)))
+        others = [
+            f"{kind} = {part!r}"
+            for kind, part in asdict(before).items()
+            if kind in CHANGEABLE or part != getattr(request, kind)
+        ]
         raise Problem(
             f"the server cannot be started under policy {request.policy!r}: {said}",
-            mend=f"mend it, or start with policy = {before.policy!r} and admission = "
-            f"{before.admission!r}, which decided before; jobs run on meanwhile",
+            mend=f"mend it, or start with {', '.join(others)}, which decided before; jobs run on meanwhile",
         ) from problem
-
-
-@contextmanager
-def _failures(what: str) -> Iterator[None]:
-    """Errors within are `Problem`s that say ``what``; a `Problem` says itself what failed, and where."""
-    try:
-        yield
-    except Problem:
-        raise
-    except Exception as error:
-        raise Problem(
-            f"{what} ({type(error).__name__}: {error})",
-            mend="choose another, or another parameter",
-        ) from error
 
 
 def check_composition(cluster: Cluster, written: WrittenComposition) -> None:
@@ -104,7 +97,7 @@ def check_composition(cluster: Cluster, written: WrittenComposition) -> None:
     composition.policy.refuse(cluster, ())
     for part in composition:
         memory_of(part)
-    if any(is_own(type(part)) for part in (composition.policy.decider, *composition[1:])):
+    if composition.own:
         _try_out(cluster, composition)
 
 
@@ -118,20 +111,19 @@ def _try_out(cluster: Cluster, composition: Composition) -> None:
         for n, gpus in enumerate(widths)
     ]
     try:
-        with _failures(f"policy {composition.policy.label!r} fails"):
-            given = gpus_decided(
-                scheduler.handle(0.0, [JobSubmitted(0.0, n, job) for n, job in enumerate(jobs)])
-            )
-            if (wake := scheduler.wake_at()) is not None:
-                given |= gpus_decided(scheduler.handle(wake, [WakeUp(wake)]))
-            now = max(scheduler.now, 1.0)
-            scheduler.handle(now, [JobFinished(now, n, UNRECORDED) for n in [*given][:1]])
-    except Problem as problem:
+        given = gpus_decided(
+            scheduler.handle(0.0, [JobSubmitted(0.0, n, job) for n, job in enumerate(jobs)])
+        )
+        if (wake := scheduler.wake_at()) is not None:
+            given |= gpus_decided(scheduler.handle(wake, [WakeUp(wake)]))
+        now = max(scheduler.now, 1.0)
+        scheduler.handle(now, [JobFinished(now, n, UNRECORDED) for n in [*given][:1]])
+    except Exception as error:
         raise Problem(
-            str(problem.args[0]),
+            scheduler.composition.failed(error)[1],
             mend=f"mend it: it was tried on {len(jobs)} made-up jobs, more than there are GPUs for, "
             "and has decided about no others",
-        ) from problem
+        ) from error
 
 
 def check_partition(whole: Cluster | None) -> None:

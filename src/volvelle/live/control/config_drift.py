@@ -9,13 +9,13 @@ from collections.abc import Iterable, Iterator
 import msgspec
 
 from volvelle.core.journal import Header
+from volvelle.live.control.composition_checks import CHANGEABLE
 from volvelle.live.control.state import ControllerState
 from volvelle.model.cluster import NodeState, Pool
 from volvelle.model.node import Node
 from volvelle.model.overheads import Overheads
 from volvelle.model.problems import Problem
 
-_CHANGEABLE_PARTS = ("policy", "admission")
 _FIXED_PARTS = ("placement", "estimator", "termination")
 _HINT = "begin a new store to change it"
 
@@ -41,7 +41,8 @@ def config_drift(state: ControllerState, configured: Header, where: str) -> tupl
 def _check_fixed_parts(state: ControllerState, configured: Header, where: str) -> None:
     was, wanted = state.scheduler.composition.written, configured.composition.build().written
     for part in _FIXED_PARTS:
-        if getattr(was, part) != getattr(wanted, part):
+        began = getattr(state.header.composition, part), getattr(configured.composition, part)
+        if getattr(was, part) != getattr(wanted, part) and began[0] != began[1]:
             raise Problem(
                 f"the jobs in {where} were placed and predicted under {part} {getattr(was, part)!r}, "
                 f"not {getattr(wanted, part)!r}",
@@ -51,7 +52,7 @@ def _check_fixed_parts(state: ControllerState, configured: Header, where: str) -
 
 def _changed_parts(state: ControllerState, configured: Header) -> Iterator[str]:
     was, wanted = state.scheduler.composition.written, configured.composition.build().written
-    for part in _CHANGEABLE_PARTS:
+    for part in CHANGEABLE:
         before, after = getattr(was, part), getattr(wanted, part)
         if before != after:
             yield f"{part}: {before} until now, {after} from now on, as the configuration says"

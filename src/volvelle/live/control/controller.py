@@ -4,6 +4,8 @@ from concurrent.futures import Future
 from dataclasses import replace
 from typing import Any
 
+from msgspec.structs import asdict
+
 from volvelle.core.composition import Composition
 from volvelle.core.journal import Header
 from volvelle.live.control.clock import Clock, Dates, JournalClock
@@ -96,11 +98,9 @@ class Controller:
         state.joining = executor.joining
         self._clock = JournalClock(clock, state.dates, state.last_time)
         was, wanted = state.scheduler.composition.written, header.composition.build().written
-        changed = (was.policy, was.admission) != (wanted.policy, wanted.admission)
         self._first_request: Recompose | None = None
-        if changed or recovered.substituted:
-            composition = header.composition
-            self._first_request = Recompose(composition.policy, composition.admission)
+        if was != wanted or recovered.substituted:
+            self._first_request = Recompose(**asdict(header.composition))
             check_start(state.scheduler, self._first_request, self._clock.now())
         self._began = self._clock.now()
         retention = Retention(store, keep_history, DAY if self._clock.leapt else 0.0)
@@ -271,7 +271,7 @@ class Controller:
             state.servers.problem,
             self._all_down,
             self._getting_nowhere,
-            self._cycle.policy_problem,
+            *self._cycle.part_problems.values(),
             self._clock.problem,
             *self._loop.problems,
             *self._delivery.problems,

@@ -14,12 +14,13 @@ from dataclasses import asdict, dataclass, field
 from types import MappingProxyType
 from typing import Any
 
+from volvelle.core.composition import WrittenComposition
 from volvelle.core.decision import Decision
 from volvelle.core.events import Event, JobStopped, NodeChanged, Recomposed, WakeUp
 from volvelle.core.forward.moments import boundary
 from volvelle.core.journal import Entry
-from volvelle.core.mistakes import is_own
 from volvelle.core.solver_clock import on_the_clock
+from volvelle.live.control.composition_checks import CHANGEABLE
 from volvelle.live.control.cycle_changes import CycleChanges
 from volvelle.live.control.cycle_effects import CycleEffects
 from volvelle.live.control.ingestion import RequestIngestion
@@ -40,8 +41,8 @@ from volvelle.live.status.view import JobState, JobStatusView
 from volvelle.live.store.rows import CycleBatch, JobEnd, Notification, StoredEntry, Submission
 from volvelle.model.problems import Problem
 
-_PLAIN = "fifo"
-"""The policy that decides once a user's own has failed: it stops nothing that runs."""
+_PLAIN = WrittenComposition("fifo", "consolidated", "accept-all", "declared", "completion")
+"""The parts that decide once a user's own have failed: they stop nothing that runs."""
 
 
 @dataclass
@@ -74,8 +75,8 @@ class ControlCycle:
         self.metrics = ControllerMetrics()
         self.node_problems: dict[str, str] = {}
         """Problems of nodes, by name."""
-        self.policy_problem = ""
-        """Why another policy decides than was asked for; empty where none does."""
+        self.part_problems: dict[str, str] = {}
+        """By kind, why another part decides than was asked for."""
         self._views = ViewBuilder(state)
         self.publisher = StatusPublisher(self._views.update(state.jobs))
         self._revoked_at: dict[AttemptKey, float] = {}
@@ -145,7 +146,7 @@ class ControlCycle:
             elif isinstance(each, StepFit):
                 reports.steps_fitted(each)
             elif isinstance(each, ForecastUpdate):
-                changed = self._apply_forecasts(each)
+                changed = self._apply_forecasts(each, now)
                 told += self._notifications.of_forecasts(changed, published, now)
                 changes.touched |= changed
             else:
@@ -174,7 +175,7 @@ class ControlCycle:
             changes.record(start)
             changes.touched.add(start.number)
 
-    def _apply_forecasts(self, update: ForecastUpdate) -> set[int]:
+    def _apply_forecasts(self, update: ForecastUpdate, now: float) -> set[int]:
         """Take over forecasts; the numbers of the jobs whose status changes."""
         jobs, epoch = self.state.jobs, self.state.epoch
         for first in update.first:
@@ -189,7 +190,7 @@ class ControlCycle:
             reason = update.reasons.get(number, NO_REASON)
             job = jobs.get(number)
             if job is not None and job.update_forecast(
-                start, p50, p90, reason, guessed=times.guessed
+                start, p50, p90, reason, guessed=times.guessed, now=epoch + now
             ):
                 changed.add(number)
         return changed
@@ -243,30 +244,39 @@ class ControlCycle:
     def _handle(self, now: float, events: tuple[Event, ...]) -> tuple[tuple[Event, ...], Decision]:
         """The scheduler's decision, and the events it is about.
 
-        Where a user's own policy fails, fifo decides from then on: one event more, which a replay has too.
+        Where a user's own part fails, `_PLAIN`'s decides from then on: one event more, before all others,
+        which a replay has too.
         """
         state = self.state
-        policy, admission = state.scheduler.composition.policy, state.admission
         changed = [event for event in events if isinstance(event, Recomposed)]
-        before = state.scheduler.fork() if changed or is_own(type(policy.decider)) else None
-        try:
-            decision = state.scheduler.handle(now, events)
-        except Exception as error:
-            if before is None:
-                raise
-            if changed:
-                admission = changed[-1].admission
-            events = (*events, Recomposed(now, _PLAIN, admission))
-            self.metrics.policy_failures += 1
-            state.go_on_with(before)
-            decision = before.handle(now, events)
-            self.policy_problem = (
-                f"{_described(error)}; {_PLAIN} decides instead, and what runs goes on: mend the policy and "
-                "start the server again, or set another (volvelle policy set)"
-            )
-        else:
-            if changed:
-                self.policy_problem = ""
+        parts, problems = {"policy": state.policy, "admission": state.admission}, dict[str, str]()
+        for event in changed:
+            parts |= {
+                kind: name for kind in _PLAIN.__struct_fields__ if (name := getattr(event, kind))
+            }
+        while True:
+            scheduler = state.scheduler
+            before = scheduler.fork() if changed or scheduler.composition.own else None
+            try:
+                decision = scheduler.handle(now, events)
+            except Exception as error:
+                if before is None:
+                    raise
+                kind, what = scheduler.composition.failed(error)
+                plain = getattr(_PLAIN, kind)
+                if parts.get(kind) == plain:
+                    raise
+                parts[kind] = plain
+                problems[kind] = f"{what}; {_replaced(kind, plain)}"
+                rest = [event for event in events if not isinstance(event, Recomposed)]
+                events = (Recomposed(now, **parts), *rest)
+                self.metrics.part_failures += 1
+                state.go_on_with(before)
+            else:
+                break
+        over = CHANGEABLE if changed else ()
+        before_it = {k: problem for k, problem in self.part_problems.items() if k not in over}
+        self.part_problems = before_it | problems
         return events, decision
 
     def _events(self, changes: CycleChanges, requests: RequestIngestion) -> tuple[Event, ...]:
@@ -294,7 +304,7 @@ class ControlCycle:
         metrics, state = self.metrics, self.state
         wall = state.last_wall_time
         metrics.accepted += accepted
-        metrics.preemptions += sum(not stop.kill for stop in effects.stops)
+        metrics.preemptions += effects.preempted
         for record in records:
             if isinstance(record, AttemptEnded):
                 revoked_at = self._revoked_at.pop(record.key, None)
@@ -337,17 +347,18 @@ class ControlCycle:
     def recomposition_answered(self, answer: Future[Any]) -> None:
         """Note where the policy of the configuration could not take over."""
         if isinstance(error := answer.exception(), Problem):
-            self.policy_problem = f"{_described(error)}; {self.state.policy} goes on deciding"
+            self.part_problems["policy"] = f"{error.args[0]}; {self.state.policy} goes on deciding"
 
     def publish_nodes(self, names: Sequence[str]) -> None:
         """Publish the states of these nodes, outside of a cycle."""
         self.publisher.publish(self._views.update((), nodes=names))
 
 
-def _described(error: Exception) -> str:
-    if isinstance(error, Problem):
-        return str(error.args[0])
-    return f"the policy has failed: {type(error).__name__}: {error}"
+def _replaced(kind: str, plain: str) -> str:
+    mend = f"mend the {kind} and start the server again"
+    if kind in CHANGEABLE:
+        mend += ", or set another (volvelle policy set)"
+    return f"{plain} decides instead, and what runs goes on: {mend}"
 
 
 def _job_end(job: JobStatusView) -> JobEnd:

@@ -57,7 +57,7 @@ class ForkQueries:
         fork = self._fork()
         check_recomposition(fork, request)
         now = max(self._clock.now(), fork.now)
-        return forecast_recomposition(fork, request.policy, request.admission, now)
+        return forecast_recomposition(fork, request.event(now))
 
     def forecast_cluster(self, request: Recompose, nodes: tuple[Node, ...]) -> ClusterForecast:
         """All jobs with another policy or more ``nodes``. Raises `Problem` if these cannot be scheduled."""

@@ -21,6 +21,7 @@ from volvelle.core.events import (
     NodeChanged,
     Recomposed,
 )
+from volvelle.core.mistakes import left_to_scheduler
 from volvelle.live.control.composition_checks import check_recomposition, try_recomposition
 from volvelle.live.control.cycle_changes import CycleChanges
 from volvelle.live.control.inputs import PendingRequest
@@ -45,7 +46,7 @@ from volvelle.live.scheduler_queries import holds_gpus, seconds_with_gpus
 from volvelle.live.status.view import JobState
 from volvelle.live.store.rows import JobRecord, Submission
 from volvelle.model.cluster import NodeState
-from volvelle.model.job import Dependency, JobSpec
+from volvelle.model.job import Dependency, JobSpec, Truth
 from volvelle.model.problems import Problem
 from volvelle.model.units import format_duration
 
@@ -121,7 +122,7 @@ class RequestIngestion:
             case Recompose():
                 check_recomposition(self._state.scheduler, request)
                 try_recomposition(self._state.scheduler.fork(), request, now)
-                self.recompositions.append(Recomposed(now, request.policy, request.admission))
+                self.recompositions.append(request.event(now))
             case _:
                 assert_never(request)
         return None
@@ -216,7 +217,8 @@ class RequestIngestion:
                 raise Problem(f"there is no job {number}", mend="see: volvelle history")
             elif not one.any_end and self._ends[number] != JobState.FINISHED:
                 raise Problem(
-                    f"job {number} is {self._ends[number]}: what is to run after its success never would",
+                    f"job {number} {JobState(self._ends[number]).predicate}: what is to run after its "
+                    "success never would",
                     mend=f"to run it after any end: --after {number}:any",
                 )
         return tuple(left)
@@ -232,10 +234,11 @@ class RequestIngestion:
                 f"there is no pool {spec.pool!r}",
                 mend=f"there are {', '.join(pools)}" if pools else "leave it out: there are none",
             )
-        belief = scheduler.composition.estimator.believe(
-            JobSubmitted(self._changes.now, number, spec), scheduler.seed
-        )
-        scheduler.composition.policy.refuse(scheduler.cluster, [(spec, belief.truth)])
+        estimator, believed = scheduler.composition.estimator, list[tuple[JobSpec, Truth]]()
+        with left_to_scheduler(estimator):
+            submitted = JobSubmitted(self._changes.now, number, spec)
+            believed.append((spec, estimator.believe(submitted, scheduler.seed).truth))
+        scheduler.composition.policy.refuse(scheduler.cluster, believed)
 
     def _set_held(self, number: int, *, held: bool) -> None:
         self._check_queued(number)

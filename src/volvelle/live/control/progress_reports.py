@@ -10,6 +10,7 @@ from volvelle.core.events import (
     TrainingReported,
 )
 from volvelle.core.facets import FollowsRegimes
+from volvelle.core.mistakes import left_to_scheduler
 from volvelle.core.parts import Estimator
 from volvelle.live.control.batch_sizes import news_of
 from volvelle.live.control.cycle_changes import CycleChanges
@@ -133,7 +134,9 @@ class ProgressReports:
                 job.iteration_seconds,
             )
             beliefs = self._state.scheduler.beliefs
-            left = beliefs.measured_seconds_left(progress, now, composition.estimator)
+            left: float | None = 0.0
+            with left_to_scheduler(composition.estimator):
+                left = beliefs.measured_seconds_left(progress, now, composition.estimator)
             if left is not None:
                 events.append(progress)
         if composition.policy.tunes_batch_size and job.training is not None:

@@ -290,7 +290,7 @@ class _Recovery:
         if not isinstance(event, Recomposed):
             return event
         written = self._composition(event.policy, event.admission).written
-        return Recomposed(event.time, written.policy, written.admission)
+        return msgspec.structs.replace(event, policy=written.policy, admission=written.admission)
 
 
 def _name_attempts(store: Store, state: ControllerState) -> None:

@@ -7,6 +7,8 @@ empty: the server itself.
 
 from dataclasses import dataclass
 
+from volvelle.core.composition import WrittenComposition
+from volvelle.core.events import Recomposed
 from volvelle.live.job_change import JobChange
 from volvelle.live.job_request import JobRequest
 from volvelle.model.cluster import NodeState
@@ -82,11 +84,19 @@ class SetNodeState:
 
 @dataclass(frozen=True)
 class Recompose:
-    """Change policy and admission; running jobs are touched only as these demand."""
+    """Change policy and admission, or at a start any part; running jobs are touched only as these demand."""
 
     policy: str
     admission: str
     by: str = ""
+    placement: str = ""
+    estimator: str = ""
+    termination: str = ""
+
+    def event(self, now: float) -> Recomposed:
+        """The change as the scheduler is told of it."""
+        parts = {part: getattr(self, part) for part in WrittenComposition.__struct_fields__}
+        return Recomposed(now, **parts)
 
 
 ControlRequest = Submit | Cancel | Hold | Release | Change | Requeue | SetNodeState | Recompose

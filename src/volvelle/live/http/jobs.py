@@ -21,8 +21,11 @@ from volvelle.live.http.job_lookup import MAX_NUMBER, JobNumber, find_job, view_
 from volvelle.live.http.quick_submissions import MAX_KEY
 from volvelle.live.http.responses import (
     ChangedJob,
+    ChosenPage,
+    JobField,
     JobPage,
     SubmittedJobs,
+    job_page,
     json_response,
     visible_to,
 )
@@ -59,6 +62,7 @@ Attempt = Annotated[
     Annotated[int, Field(ge=1, le=MAX_NUMBER)] | SkipJsonSchema[None],
     Query(description="only this attempt, so that the request may be repeated"),
 ]
+Fields = Annotated[list[JobField], Query(description="of each job these alone; without: all")]
 Over = Annotated[bool, Query(description="those that are over, the highest number first")]
 
 
@@ -95,7 +99,7 @@ async def submit(
     return json_response(SubmittedJobs(tuple(numbers), notices), 201)
 
 
-@router.get("", response_model=JobPage, responses=error_responses())
+@router.get("", response_model=JobPage | ChosenPage, responses=error_responses())
 async def list_jobs(
     principal: AnyPrincipal,
     cluster: TheCluster,
@@ -105,20 +109,24 @@ async def list_jobs(
     user: User = None,
     after: After = None,
     limit: Limit = 500,
+    fields: Fields = [],  # noqa: B006
 ) -> Response:
-    """The jobs that are not over, by number, or past jobs: a user's own, for operators those of all users."""
+    """The jobs that are not over, by number, or past jobs: a user's own, for operators those of all users.
+
+    With ``fields=number&fields=name`` each job has these fields alone, which is less to encode and to read.
+    """
     time = cluster.status.time
     if over:
         records = await _ended_jobs(store, principal, state, user, after, limit)
         found = [view_of_record(record) for record in records]
-        return json_response(
-            JobPage(time, tuple(found), found[-1].number if len(found) == limit else None)
-        )
+        following = found[-1].number if len(found) == limit else None
+        return json_response(job_page(time, found, following, names=fields))
     found = _live_jobs(cluster, principal, state, user, after, limit + 1)
     found = [on_absent_nodes(cluster, job) if job.grants else job for job in found]
     page, more = found[:limit], len(found) > limit
     problems = cluster.health.problems if principal.is_operator else ()
-    return json_response(JobPage(time, tuple(page), page[-1].number if more else None, problems))
+    following = page[-1].number if more else None
+    return json_response(job_page(time, page, following, problems, fields))
 
 
 def _live_jobs(
@@ -247,7 +255,7 @@ async def _execute(
     if job.state.over:
         raise HttpError(
             409,
-            f"job {job.number} is {job.state}",
+            f"job {job.number} {job.state.predicate}",
             place=f"job {job.number}",
             hint="it is over: to run it again, submit it again",
         )

@@ -42,6 +42,29 @@ def number_of(client: ApiClient, written: str | int) -> int:
     return number
 
 
+def after_all_of(client: ApiClient, name: str) -> str:
+    """As in ``12``, or ``12-15`` where the active jobs, or else the latest, of this name are one array.
+
+    Raises `Problem` as `number_of`.
+    """
+    active = list(client.pages("/v1/jobs", "jobs", _KEYS))
+    over = client.get("/v1/jobs", over="true", limit=_LATEST)["jobs"]
+    called = [job for job in active if _is_called(job, name)]
+    called = called or [job for job in over if _is_called(job, name)][:1]
+    firsts = {_first_of_array(job) for job in called if name == job["name"]}
+    if len(firsts) != 1 or None in firsts:
+        return str(number_of(client, name))
+    [first] = firsts
+    numbers = [job["number"] for job in (*active, *over) if _first_of_array(job) == first]
+    return f"{first}-{max(numbers)}"
+
+
+def _first_of_array(job: Mapping[str, Any]) -> int | None:
+    """The number of the first job of its array; None for a job of none."""
+    index = job["array_index"]
+    return None if index is None else job["number"] - index
+
+
 def _is_called(job: Mapping[str, Any], name: str) -> bool:
     return bool(name) and name in (job["name"], _full_name(job))
 

@@ -1,6 +1,5 @@
 """``/v1/nodes``: listing, draining and resuming nodes."""
 
-from dataclasses import replace
 from typing import Annotated
 
 from fastapi import APIRouter, Path, Response
@@ -17,6 +16,7 @@ from volvelle.live.http.dependencies import (
 )
 from volvelle.live.http.errors import HttpError, error_responses
 from volvelle.live.http.responses import NodeList, json_response
+from volvelle.live.http.shown_cluster import shown_nodes
 from volvelle.model.cluster import NodeState
 from volvelle.model.problems import nearest
 
@@ -32,13 +32,7 @@ NodeName = Annotated[str, Path(max_length=200, description="the node's name")]
 async def list_nodes(principal: AnyPrincipal, cluster: TheCluster) -> Response:
     """The nodes, who is on them and what is free."""
     problems = cluster.health.problems if principal.is_operator else ()
-    nodes = tuple(
-        replace(node, away=away)
-        if node.state != NodeState.DOWN.value and (away := cluster.absence(node.name))
-        else node
-        for node in cluster.status.nodes
-    )
-    return json_response(NodeList(cluster.status.time, nodes, problems))
+    return json_response(NodeList(cluster.status.time, shown_nodes(cluster), problems))
 
 
 @router.post("/{name}/drain", status_code=204, responses=error_responses(403, 404, 409))

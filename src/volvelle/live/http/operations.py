@@ -4,11 +4,11 @@ import os
 import time
 from dataclasses import replace
 from functools import cache, partial
-from pathlib import Path as FilePath
+from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Annotated
 
-from fastapi import APIRouter, Path, Response
+from fastapi import APIRouter, Response
 from fastapi.responses import StreamingResponse
 from pydantic import Field
 from starlette.concurrency import run_in_threadpool
@@ -33,6 +33,7 @@ from volvelle.live.http.responses import (
     IssuedToken,
     ListedToken,
     NamedPart,
+    NamedPolicy,
     PartList,
     json_response,
 )
@@ -83,11 +84,20 @@ async def list_policies(principal: AnyPrincipal) -> Response:
 
 @cache
 def _installed() -> PartList:
-    named = (
-        tuple(NamedPart(name, part.summary()) for name, part in catalogue.all().items())
-        for catalogue in (policies, admissions)
+    described = (
+        NamedPolicy(
+            name,
+            part.summary(),
+            part.optimises,
+            part.source,
+            part.needs_durations,
+            part.goes_by_rates,
+            part.incumbent,
+        )
+        for name, part in policies.all().items()
     )
-    return PartList(*named)
+    named = (NamedPart(name, part.summary()) for name, part in admissions.all().items())
+    return PartList(tuple(described), tuple(named))
 
 
 @router.put("/policy", response_model=CurrentPolicy, responses=error_responses(403, 409))
@@ -126,7 +136,7 @@ async def forecast_policy(
 async def download_journal(principal: OperatorPrincipal, store: TheStore) -> StreamingResponse:
     """Every event and decision so far: what ``volvelle report`` and ``volvelle simulate`` read."""
     with TemporaryDirectory(prefix="volvelle-") as folder:
-        path = FilePath(folder, "journal.jsonl")
+        path = Path(folder, "journal.jsonl")
         await run_in_threadpool(store.write_journal, path)
         file = path.open("rb")  # read once its name is gone: nothing stays, however this ends
     size = os.fstat(file.fileno()).st_size
@@ -183,17 +193,17 @@ async def list_tokens(principal: OperatorPrincipal, store: TheStore) -> Response
 
 @router.delete("/tokens/{id}", status_code=204, responses=error_responses(403, 404))
 async def revoke_token(
-    id: Annotated[str, Path(pattern=f"^[0-9a-f]{{{_ID_LENGTH}}}$")],
+    id: str,
     principal: OperatorPrincipal,
     store: TheStore,
     authenticator: TheAuthenticator,
 ) -> Response:
     """Revoke a token."""
     found = await run_in_threadpool(store.tokens.list_all)
-    digests = [each.digest for each in found if each.digest.startswith(id) and not each.revoked]
+    digests = [each.digest for each in found if each.digest[:_ID_LENGTH] == id and not each.revoked]
     if not digests:
         raise HttpError(
-            404, f"there is no token {id}", place="token", hint="see: volvelle token list"
+            404, f"there is no token {id!r}", place="token", hint="see: volvelle token list"
         )
     for digest in digests:
         await run_in_threadpool(store.tokens.revoke, digest)

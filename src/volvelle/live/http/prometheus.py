@@ -91,7 +91,7 @@ class _ControllerCollector(_StateCollector):
             ("jobs_accepted", "Submitted jobs.", metrics.accepted),
             ("preemptions", "Preemptions of jobs.", metrics.preemptions),
             ("store_failures", "Failed commits, which are retried.", metrics.store_failures),
-            ("policy_failures", "Failures of a policy of one's own.", metrics.policy_failures),
+            ("part_failures", "Failures of a policy or part of one's own.", metrics.part_failures),
         ):
             yield CounterMetricFamily(f"volvelle_{name}", text, value=count)
 

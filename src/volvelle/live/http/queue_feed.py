@@ -14,14 +14,8 @@ from typing import Any
 import msgspec
 from starlette.concurrency import run_in_threadpool
 
-from volvelle.dashboard.columns import (
-    FORECAST_COLUMNS,
-    JOB_COLUMNS,
-    JOB_TABLE,
-    JOB_TITLES,
-    NodeRow,
-)
-from volvelle.live.http.shown_cluster import ShownCluster
+from volvelle.dashboard.columns import FORECAST_COLUMNS, JOB_COLUMNS, JOB_TABLE, JOB_TITLES, NodeRow
+from volvelle.live.http.shown_cluster import ShownCluster, shown_nodes
 from volvelle.live.status.view import JobStatusView, NodeStatusView, StatusView
 
 FRAME_SECONDS = 1.0
@@ -91,17 +85,18 @@ class QueueFeed:
 
     async def _follow(self, *, at_once: bool = False) -> None:
         now = time.monotonic()
-        view = self._cluster.status
-        due = at_once or now - self._seen_at >= 0.9 * FRAME_SECONDS
-        if not due or view.version == self._version:
+        if not at_once and now - self._seen_at < 0.9 * FRAME_SECONDS:
             return
         self._seen_at = now
-        body = await run_in_threadpool(self._take, view)
+        view, nodes = self._cluster.status, shown_nodes(self._cluster)
+        if view.version == self._version and nodes == self._nodes:
+            return
+        body = await run_in_threadpool(self._take, view, nodes)
         if body is not None:
             self._seq += 1
             self._frames.append(Frame(self._seq, body))
 
-    def _take(self, view: StatusView) -> bytes | None:
+    def _take(self, view: StatusView, present: tuple[NodeStatusView, ...]) -> bytes | None:
         """Take over a view; what is new in it, None if nothing is."""
         jobs: list[Row] = []
         forecasts: list[Row] = []
@@ -120,8 +115,8 @@ class QueueFeed:
         gone = [number for number in self._rows if number not in view.jobs]
         for number in gone:
             del self._rows[number]
-        nodes = _changed_nodes(self._nodes, view.nodes)
-        self._views, self._nodes, self._version = view.jobs, view.nodes, view.version
+        nodes = _changed_nodes(self._nodes, present)
+        self._views, self._nodes, self._version = view.jobs, present, view.version
         if not (jobs or forecasts or gone or nodes):
             return None
         frame = {"time": view.time, "policy": view.policy, "admission": view.admission}
@@ -176,7 +171,7 @@ def _changed_nodes(
     before: tuple[NodeStatusView, ...], now: tuple[NodeStatusView, ...]
 ) -> list[Row]:
     """The rows of nodes that are new or changed: nodes keep their places, new ones come last."""
-    if before is now:
-        return []
-    known = {id(node) for node in before}
-    return [_node_row(node) for node in now if id(node) not in known]
+    known = {node.name: node for node in before}
+    return [
+        _node_row(node) for node in now if (was := known.get(node.name)) is not node and was != node
+    ]

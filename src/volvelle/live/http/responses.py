@@ -1,11 +1,14 @@
 """The bodies of responses besides status views, and their JSON."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from functools import lru_cache
+from operator import itemgetter
+from typing import Annotated, Any
 
 import msgspec
 from fastapi import Response
+from pydantic import Field
 
 from volvelle.live.http.authentication import Principal
 from volvelle.live.status.view import ForecastPoint, JobStatusView, NodeStatusView
@@ -43,6 +46,46 @@ class JobPage:
 
 
 @dataclass(frozen=True)
+class ChosenPage:
+    """A page of jobs, each with the fields that were asked for."""
+
+    time: float
+    jobs: tuple[dict[str, Any], ...]
+    next: int | None
+    problems: tuple[str, ...] = ()
+
+
+JobField = Annotated[
+    str, Field(pattern=f"^({'|'.join(each.name for each in fields(JobStatusView))})$")
+]
+"""The name of a field of a job's view."""
+
+
+def job_page(
+    time: float,
+    jobs: Sequence[JobStatusView],
+    following: int | None,
+    problems: tuple[str, ...] = (),
+    names: Sequence[JobField] = (),
+) -> JobPage | ChosenPage:
+    """A page of ``jobs`` with the fields ``names`` alone; with all where there are none."""
+    if not names:
+        return JobPage(time, tuple(jobs), following, problems)
+    row = _row_of(tuple(dict.fromkeys(names)))
+    return ChosenPage(time, tuple(map(row, jobs)), following, problems)
+
+
+@lru_cache(maxsize=32)
+def _row_of(names: tuple[str, ...]) -> Callable[[JobStatusView], dict[str, Any]]:
+    """The function that gives a job's fields ``names``, as a struct, made and encoded in half the time."""
+    make: Any = msgspec.defstruct("ChosenFields", [(name, Any) for name in names])
+    values = itemgetter(*names)
+    if len(names) == 1:
+        return lambda job: make(values(job.__dict__))
+    return lambda job: make(*values(job.__dict__))
+
+
+@dataclass(frozen=True)
 class NodeList:
     """All nodes. ``problems``: of the server, for operators."""
 
@@ -68,10 +111,21 @@ class NamedPart:
 
 
 @dataclass(frozen=True)
+class NamedPolicy(NamedPart):
+    """A policy, as `volvelle list policies` describes it; texts are empty where nothing is declared."""
+
+    optimises: str
+    source: str
+    needs_durations: bool
+    goes_by_rates: bool
+    incumbent: bool
+
+
+@dataclass(frozen=True)
 class PartList:
     """The policies and admissions that are installed."""
 
-    policies: tuple[NamedPart, ...]
+    policies: tuple[NamedPolicy, ...]
     admissions: tuple[NamedPart, ...]
 
 

@@ -13,9 +13,10 @@ from volvelle.live.status.view import (
     HoldingView,
     JobStatusView,
     LoadPoint,
+    NodeStatusView,
     StatusView,
 )
-from volvelle.model.cluster import Pool
+from volvelle.model.cluster import NodeState, Pool
 
 
 class AnswersWhy(Protocol):
@@ -67,6 +68,18 @@ class ShownCluster(Protocol):
 
     def forecast_history(self, number: int) -> tuple[ForecastPoint, ...]:
         """Forecasts of a job since the server started, the earliest first."""
+
+
+def shown_nodes(cluster: ShownCluster) -> tuple[NodeStatusView, ...]:
+    """The nodes at present, with why the agents of some cannot be reached."""
+    nodes, down = cluster.status.nodes, NodeState.DOWN.value
+    absences = [cluster.absence(node.name) for node in nodes]
+    if not any(absences):
+        return nodes
+    return tuple(
+        replace(node, away=away) if away and node.state != down else node
+        for node, away in zip(nodes, absences, strict=True)
+    )
 
 
 def on_absent_nodes(cluster: ShownCluster, job: JobStatusView) -> JobStatusView:

@@ -49,8 +49,10 @@ def read_job(path: Path) -> dict[str, Any]:
     except FileNotFoundError:
         raise Problem(f"there is no file {path}", mend="check the path", usage=True) from None
     except (UnicodeDecodeError, yaml.YAMLError) as error:
-        text = " ".join(str(error).replace(' in "<unicode string>",', " in").split())
-        raise Problem(f"{path} is not a YAML file: {text}", usage=True) from None
+        said, mark = getattr(error, "problem", None) or error, getattr(error, "problem_mark", None)
+        place = f" line {mark.line + 1}" if mark else ""
+        mend = "write keys and values, a line each, as command: python train.py"
+        raise Problem(f"{path}{place} is not YAML: {said}", mend=mend, usage=True) from None
     if not isinstance(document, dict):
         raise Problem(
             f"{path} is not a job", mend="write keys and values: command: ...", usage=True

@@ -51,8 +51,8 @@ class AgentsServer:
     the last one, and is accepted only once these have ended and the node ``is_down`` by the journal: else
     orders that were carried out would be repeated to it. Without leases it is on the same machine, and has
     ended the jobs there (`run_agent`). None: the folder of a node never changes.
-    position: how far the journal is written, for agents to remember. placed: see
-    `AttemptCoordinator`. uploads: working directories of jobs; None: there are none.
+    position: how far the journal is written, for agents to remember. placed: see `AttemptCoordinator`.
+    uploads: working directories of jobs; None: there are none. tell: takes a line when an agent comes, goes.
     """
 
     def __init__(
@@ -71,6 +71,7 @@ class AgentsServer:
         placed: Mapping[AttemptKey, tuple[str, ...]] = MappingProxyType({}),
         is_down: Callable[[str], bool] = lambda name: True,
         uploads: Uploads | None = None,
+        tell: Callable[[str], None] = lambda said: None,
     ) -> None:
         nodes, leaving = tuple(nodes), tuple(leaving)
         self._nodes = {node.name: node for node in (*nodes, *leaving)}
@@ -88,7 +89,7 @@ class AgentsServer:
         """Connections of which it is not known yet whose they are, the oldest first."""
         self._last_contact = dict.fromkeys(self._nodes, time.monotonic())
         self._loop = asyncio.new_event_loop()
-        self._log_fetcher = LogFetcher(self._nodes, self._loop, self._send_to_agent)
+        self._log_fetcher = LogFetcher(self._nodes, self._loop, self._send_to_agent, tell)
         self._channel = tls.channel if tls else ""
         self._server = self._listen(host, port, tls.context if tls else None)
         self.port: int = self._server.sockets[0].getsockname()[1]
@@ -193,6 +194,7 @@ class AgentsServer:
             for check in checks:
                 check.cancel()
             self._server.close()
+            self._log_fetcher.end()
             for writer in self._writers:
                 writer.transport.abort()
             ending = asyncio.gather(*asyncio.all_tasks(self._loop), return_exceptions=True)

@@ -24,7 +24,7 @@ _TIMEOUT_SECONDS = 10.0
 
 
 class LogFetcher:
-    """The logs of ``nodes``, whose agents are asked by ``send``.
+    """The logs of ``nodes``, whose agents are asked by ``send``. tell: takes a line when one comes or goes.
 
     Implements `NodeLogs` for all threads; everything else belongs to the thread of ``loop``.
     """
@@ -34,8 +34,9 @@ class LogFetcher:
         nodes: Iterable[str],
         loop: asyncio.AbstractEventLoop,
         send: Callable[[str, wire.ToAgent], None],
+        tell: Callable[[str], None] = lambda said: None,
     ) -> None:
-        self._loop, self._send = loop, send
+        self._loop, self._send, self._tell = loop, send, tell
         never = f"not connected since the server began, at {_format_time(time.time())}"
         self._absences = dict.fromkeys(nodes, never)
         """The message to readers about nodes that are not connected."""
@@ -75,15 +76,21 @@ class LogFetcher:
     def node_connected(self, node: str) -> None:
         """The agent of a node can be asked."""
         self._connected.add(node)
+        self._tell(f"node {node} is connected")
 
     def node_disconnected(self, node: str) -> None:
         """The agent of a node cannot be asked any more; its pending requests fail."""
         if node in self._connected:
             self._connected.discard(node)
             self._absences[node] = f"disconnected since {_format_time(time.time())}"
+            self._tell(f"node {node} is {self._absences[node]}")
         for pending_node, answer in self._pending.values():
             if pending_node == node and not answer.done():
                 answer.set_exception(self._unreachable(node))
+
+    def end(self) -> None:
+        """No word more of agents: the server ends."""
+        self._tell = lambda said: None
 
     def on_answer(self, node: str, answer: Answer) -> None:
         """An agent has answered, perhaps too late or twice."""

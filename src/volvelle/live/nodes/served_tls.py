@@ -4,9 +4,6 @@ import ssl
 from pathlib import Path
 from typing import NamedTuple, Self
 
-from cryptography.hazmat.primitives.serialization import Encoding
-from cryptography.x509 import load_pem_x509_certificates
-
 from volvelle.live.agent.node_key import channel_of
 
 
@@ -22,6 +19,9 @@ class ServedTls(NamedTuple):
 
         Raises OSError or ValueError where they cannot be used.
         """
+        from cryptography.hazmat.primitives.serialization import Encoding  # noqa: PLC0415 - an extra
+        from cryptography.x509 import load_pem_x509_certificates  # noqa: PLC0415
+
         context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
         context.load_cert_chain(certificate, key or None)
         shown = load_pem_x509_certificates(Path(certificate).read_bytes())[0]

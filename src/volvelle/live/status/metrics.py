@@ -40,7 +40,7 @@ class ControllerMetrics:
     from the order to end an attempt at a checkpoint to its end. queue_wait: from a job's submission to its
     first start. forecast: of one forecast of all jobs. eta_error: error of P50 at submission over the JCT.
     ended_jobs: by state. p90_held: P90s at submission by whether they held. store_failures: appends that
-    had to be repeated. policy_failures: user's own policies that failed.
+    had to be repeated. part_failures: user's own parts that failed.
     """
 
     decision: Histogram = field(default_factory=lambda: Histogram(LATENCY_BOUNDS))
@@ -55,5 +55,5 @@ class ControllerMetrics:
     accepted: int = 0
     preemptions: int = 0
     store_failures: int = 0
-    policy_failures: int = 0
+    part_failures: int = 0
     solver_gap: float | None = None

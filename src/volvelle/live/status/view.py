@@ -34,6 +34,11 @@ class JobState(StrEnum):
         """Whether the state is final."""
         return self in (self.FINISHED, self.FAILED, self.CANCELLED, self.REJECTED)
 
+    @property
+    def predicate(self) -> str:
+        """The state behind a job's number, as in ``job 3 has failed``."""
+        return f"{'has' if self in (self.FINISHED, self.FAILED) else 'is'} {self}"
+
 
 @dataclass(frozen=True, kw_only=True)
 class Guarantee:

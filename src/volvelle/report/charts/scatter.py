@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 
@@ -31,7 +32,9 @@ from volvelle.report.charts.marks import (
 _LABEL_SIZE = 12.0
 _LABEL_LINE = 14.0
 _LINES = 12
-"""How far above and below its place a label may move away from others."""
+"""How far above and below its place a label may move away from what is drawn."""
+_STEPS = 60
+"""In how many steps the line between two points is followed, to keep labels off it."""
 
 
 @dataclass(frozen=True)
@@ -69,13 +72,16 @@ def scatter(
     box = Box(margin + 4, top + 30, width - margin - 24, height)
     marks += frame(box, across, upright)
     inside: list[Mark] = []
-    texts: list[Text] = []
+    named: list[tuple[str, float, float, float]] = []
+    drawn: list[FloatColumn] = []
     for kind in dots:
         places = np.column_stack(
             [across.place(kind.x, box.x, box.right), upright.place(kind.y, box.bottom, box.y)]
         )
+        drawn.append(places)
         if kind.joined and len(places) > 1:
             inside.append(Line(places, kind.color, 1.5))
+            drawn += [np.linspace(a, b, _STEPS) for a, b in pairwise(places)]
         for number, (left, down) in enumerate(places.tolist()):
             half = kind.size / 2
             words = kind.words[number] if kind.words else ""
@@ -83,18 +89,33 @@ def scatter(
                 Rect(left - half, down - half, kind.size, kind.size, kind.color, title=words)
             )
             if kind.labels and kind.labels[number]:
-                texts.append(_label(kind.labels[number], left, down, half, box, texts))
+                named.append((kind.labels[number], left, down, half))
+    texts: list[Text] = []
+    for one in named:
+        texts.append(_label(*one, box, texts, np.concatenate(drawn)))
     panel = Panel(box.x - 6, box.y - 6, box.width + 12, box.height + 12, tuple(inside))
     return Drawing(
         box.right + 20, box.bottom + 48, (*marks, panel, *texts), title, description or subtitle
     )
 
 
-def _label(text: str, x: float, y: float, half: float, box: Box, others: Sequence[Text]) -> Text:
-    """Beside its point, on the side where there is room, within the panel, and over none of ``others``."""
+def _label(
+    text: str,
+    x: float,
+    y: float,
+    half: float,
+    box: Box,
+    others: Sequence[Text],
+    drawn: FloatColumn,
+) -> Text:
+    """The label of a point: above it where that is free, else as near as it covers least.
+
+    It stays within the panel, and over none of ``others`` where there is room. drawn: places (n, 2) of
+    points, and of lines between them.
+    """
     text = clip_text(text, _LABEL_SIZE, box.width / 2)
     leftwards = x > box.x + box.width / 2
-    across = x - half - 3 if leftwards else x + half + 3
+    across = x + half if leftwards else x - half
     lowest, highest = box.bottom - 6, box.y + 12
     wanted = min(max(y - half - 4, highest), lowest)
     lines = [wanted + step * _LABEL_LINE for step in sorted(range(-_LINES, _LINES + 1), key=abs)]
@@ -105,7 +126,16 @@ def _label(text: str, x: float, y: float, half: float, box: Box, others: Sequenc
         for down in lines
         if highest <= down <= lowest
     ]
-    return next((one for one in places if not any(_meet(one, each) for each in others)), places[0])
+    return min(
+        places, key=lambda one: (any(_meet(one, each) for each in others), _covered(one, drawn))
+    )
+
+
+def _covered(label: Text, drawn: FloatColumn) -> int:
+    """How many of the places ``drawn`` are under a label."""
+    left, right = _span(label)
+    x, y = drawn.T
+    return int(((left < x) & (x < right) & (label.y - _LABEL_SIZE < y) & (y < label.y + 3)).sum())
 
 
 def _meet(one: Text, other: Text) -> bool:

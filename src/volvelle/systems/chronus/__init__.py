@@ -29,6 +29,9 @@ Two limits say no to jobs that would fit, because a guarantee to them costs othe
 Beside these ``user_share`` and ``pool_share`` limit what guaranteed jobs of one user or pool request together
 (section 3.3.2 worries about users who abuse deadlines); who is over it is told so.
 
+A job that starts over when it is stopped is reserved slots without a break, and is not stopped any more once
+these begin.
+
 With true estimates, and where placements never refuse, no failures and no node changes, no guarantee is
 broken. Placement ``round-up`` refuses gangs for which there is no cell: with ``rounded`` gangs are counted as
 it counts them (Eq. 6), in reservations and among jobs that start, and with ``move`` it finds their places.

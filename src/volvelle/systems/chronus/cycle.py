@@ -157,7 +157,8 @@ class Cycle:
         earliest = np.inf
         for gpu_type in look.types(at):
             start, need = self.kept.first_slot(at), self.kept.need_of(gpu_type, at)
-            finish = book.earliest(gpu_type, self.view.now, start, gpus, need, gap)
+            over = bool(look.starts_over[at])
+            finish = book.earliest(gpu_type, self.view.now, start, gpus, need, gap, over)
             earliest = min(earliest, finish)
         earliest += (earliest - self.view.now) * max(self.memory.margin.now, LEAST_SLACK)
         work = float(look.least_seconds[at]) * gpus
@@ -331,6 +332,7 @@ class Cycle:
         ):
             self.book.leave(np.array([row]))
             return False
+        self.book.fixed[row] = True
         look.matrix[ROW, at] = row + 1.0
         finish, spec = self.view.now + seconds, self.view.spec(look.number(at))
         for finish_by, step in [] if self._limit(at, spec) else steps_of(spec):

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from volvelle.core.columns import GPUS, POOL
+from volvelle.core.columns import GPUS, HELD, POOL, TYPE
 from volvelle.core.decision import Promise
 from volvelle.core.policy import SolverGaps
 from volvelle.core.promises import Margin, keeps
@@ -138,13 +138,17 @@ class Guarantees:
         if not self._reserve_each(rows, place).all():
             self.arrange()
         for row in rows[~self.book.some[rows]].tolist():
-            seconds = self.look.seconds[self.book.type[row], place[row]]
-            hair = max(_HAIR * seconds, _HAIR_SECONDS) if self.memory.late > 0.0 else 0.0
-            if not keeps(self.view.now + seconds - hair, self.book.finish_by[row]):
+            if not self._able(row, int(place[row]), int(self.book.type[row])):
                 reason = "it cannot be through by then any more"
                 self.told.append(Promise(int(self.book.number[row]), reason=reason))
                 self._learn(float(self.book.finish_by[row]), kept=False)
                 self._drop(row, int(place[row]))
+
+    def _able(self, row: int, at: int, gpu_type: int) -> bool:
+        """Whether a job can still be through in time on this type, if nothing stops it."""
+        seconds = float(self.look.seconds[gpu_type, at])
+        hair = max(_HAIR * seconds, _HAIR_SECONDS) if self.memory.late > 0.0 else 0.0
+        return keeps(self.view.now + seconds - hair, float(self.book.finish_by[row]))
 
     def arrange(self) -> None:
         """Reserve for all anew, the earliest guarantee first, if that has room for all or for more.
@@ -167,18 +171,38 @@ class Guarantees:
     def _reserve_each(self, rows: IntColumn, place: IntColumn, *, spare: float = 1.0) -> BoolColumn:
         """Reserve anew for these rows, one after another; (rows,) whether there is room.
 
-        spare: the part of the time beyond what is believed (`_need`) that is reserved.
+        spare: the part of the time beyond what is believed (`_need`) that is reserved. Running jobs that
+        start over go first, as what they have done is lost if they do not run on.
         """
         if not len(rows):
             return np.zeros(0, dtype=np.bool_)
         look, book, at = self.look, self.book, place[rows]
+        over = look.starts_over[at]
+        able = np.zeros(len(rows), dtype=np.bool_)
+        for i in np.flatnonzero(over).tolist():
+            able[i] = self._runs_on(int(rows[i]), int(at[i]), spare)
+        rows, at, over = rows[~able], at[~able], over[~able]
         book.gap[rows] = self.gap(at)
         terms = np.array([self.memory.pace, self.memory.margin.now, spare])
         need, starting = to_reserve(
-            look.matrix, look.seconds, look.starting, at, book.type[rows], terms
+            look.matrix, look.anew, look.starting, at, book.type[rows], terms
         )
         first_gap = np.where(starting >= 0.0, starting, book.gap[rows])
-        return book.reserve_each(rows, self.view.now, self.look.slot, need, first_gap)
+        able[~able] = book.reserve_each(rows, self.view.now, look.slot, need, first_gap, over)
+        return able
+
+    def _runs_on(self, row: int, at: int, spare: float = 1.0) -> bool:
+        """Reserve GPUs for a running job until it is through, if it can be in time and there is room."""
+        look, memory, kind = self.look, self.memory, int(self.look.matrix[TYPE, at])
+        if look.matrix[HELD, at] == 0.0 or not self._able(row, at, kind):
+            return False
+        starting, seconds = float(look.starting[at]), float(look.seconds[kind, at])
+        left = seconds - starting
+        more = at_most(look.matrix, at, left, memory.pace, memory.margin.now) - left
+        return any(
+            self.book.reserve_now(row, kind, self.view.now, seconds + part * more)
+            for part in (spare, 0.0)
+        )
 
     def gap(self, at: IntColumn) -> FloatColumn:
         """Seconds from when these jobs are given GPUs until they work on them."""
@@ -192,7 +216,7 @@ class Guarantees:
     def need_of(self, gpu_type: int, at: int) -> float:
         """Seconds of work to be reserved for a job on this type."""
         look, memory = self.look, self.memory
-        seconds, starting = float(look.seconds[gpu_type, at]), float(look.starting[at])
+        seconds, starting = float(look.anew[gpu_type, at]), float(look.starting[at])
         believed = believed_left(look.matrix, seconds, starting, at, gpu_type)
         return at_most(look.matrix, at, believed, memory.pace, memory.margin.now)
 
@@ -227,12 +251,15 @@ class Guarantees:
         """Reserve what a job needs to be through by then, on the first type where that is possible."""
         self.book.finish_by[row] = finish_by
         self.book.gap[row] = self.gap_of(at)
+        over = bool(self.look.starts_over[at])
+        if over and self._runs_on(row, at):
+            return True
         for gpu_type in self.look.types(at):
             start = self.first_slot(at)
             goes_on = start == self.look.slot and self.look.runs_on(at, gpu_type)
             first_gap = float(self.look.starting[at] if goes_on else self.book.gap[row])
             need = self.need_of(gpu_type, at)
-            if self.book.reserve(row, gpu_type, self.view.now, start, need, first_gap):
+            if self.book.reserve(row, gpu_type, self.view.now, start, need, first_gap, over):
                 return True
         return False
 

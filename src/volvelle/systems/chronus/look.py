@@ -15,8 +15,11 @@ from volvelle.core.columns import (
     REQUEST_RATE,
     RESIZE,
     RESTORE,
+    SCALE,
     START_GAP,
+    STARTS_OVER,
     TABLE,
+    TOTAL,
     TYPE,
     TYPES,
     UNIT_RATE,
@@ -44,14 +47,16 @@ TOO_LARGE = 2.0
 class Look(NamedTuple):
     """The jobs of a view, in its order, in ``slot``; ``fresh``: leases end now, so that all is decided anew.
 
-    seconds: (types, jobs) believed left on the GPUs requested, infinite on types that will not do;
-    least_seconds: (jobs,) on the fastest type. gap: a start's cost, seconds. starting: what is
+    seconds: (types, jobs) believed left on the GPUs requested, infinite on types that will not do; anew: the
+    same if the job is stopped first, after which one that starts over has lost what it did;
+    least_seconds: (jobs,) left on the fastest type. gap: a start's cost, seconds. starting: what is
     left of it to a job that starts, which ``seconds`` of the type that it holds include.
     """
 
     view: View
     matrix: Floats
     seconds: Floats
+    anew: Floats
     least_seconds: FloatColumn
     gap: FloatColumn
     starting: FloatColumn
@@ -61,24 +66,15 @@ class Look(NamedTuple):
     @classmethod
     def at(cls, view: View, slot: int, fresh: bool) -> "Look":
         """The reading of ``view``."""
-        jobs, matrix = view.jobs, view.jobs.matrix
-        kinds = np.arange(len(view.capacity))
-        work = work_left(matrix, len(jobs), view.now)
-        if len(kinds) == 1:
-            seconds = (work / matrix[REQUEST_RATE])[None, :]
-            gap = np.maximum(matrix[START_GAP], matrix[RESTORE])
-        else:
-            table, wide = view.rates(), np.ceil(matrix[GPUS]).astype(np.int64)
-            within = np.minimum(wide, table.shape[2] - 1)
-            rates = np.where(wide == within, table[jobs.curve, kinds[:, None], within], 0.0)
-            rates = rates * (matrix[GPUS] / wide)
-            able = (matrix[TYPES].astype(np.int64) >> kinds[:, None]) & 1
-            seconds = np.full(rates.shape, np.inf)
-            np.divide(work, rates, out=seconds, where=(rates > 0.0) & (able == 1))
-            gap = np.maximum(matrix[START_GAP], matrix[RESIZE])
-        _by_regimes(view, seconds, work)
-        seconds, least, starting = _with_starts(matrix, seconds, view.now)
-        return cls(view, matrix, seconds, least, gap, starting, slot, fresh)
+        matrix = view.jobs.matrix
+        left = _seconds(view, work_left(matrix, len(view.jobs), view.now))
+        seconds, least, starting = _with_starts(matrix, left, view.now)
+        anew, over = seconds, matrix[STARTS_OVER] == 1.0
+        if over.any():
+            whole = _seconds(view, matrix[TOTAL] * matrix[SCALE], begun=False)
+            anew = np.where(over, _with_starts(matrix, whole, view.now)[0], seconds)
+        gap = np.maximum(matrix[START_GAP], matrix[RESTORE if len(seconds) == 1 else RESIZE])
+        return cls(view, matrix, seconds, anew, least, gap, starting, slot, fresh)
 
     @property
     def waiting(self) -> BoolColumn:
@@ -91,6 +87,12 @@ class Look(NamedTuple):
         """Which jobs may be interrupted."""
         gangs: BoolColumn = self.matrix[PREEMPTIBLE] == 1.0
         return gangs
+
+    @property
+    def starts_over(self) -> BoolColumn:
+        """Which jobs lose at a stop what they have done."""
+        over: BoolColumn = self.matrix[STARTS_OVER] == 1.0
+        return over
 
     @property
     def row(self) -> IntColumn:
@@ -144,13 +146,30 @@ def _with_starts(matrix: Floats, seconds: Floats, now: float) -> tuple[Floats, F
     return found, least, starting
 
 
-def _by_regimes(view: View, seconds: Floats, work: FloatColumn) -> None:
-    """Let ``seconds`` be those of every regime that is left, for jobs that are believed to have regimes."""
+def _seconds(view: View, work: FloatColumn, *, begun: bool = True) -> Floats:
+    """(types, jobs) seconds of so much work; of the last work of each job, or not ``begun`` of its first."""
+    jobs, matrix, kinds = view.jobs, view.jobs.matrix, np.arange(len(view.capacity))
+    if len(kinds) == 1:
+        seconds: Floats = (work / matrix[REQUEST_RATE])[None, :]
+    else:
+        table, wide = view.rates(), np.ceil(matrix[GPUS]).astype(np.int64)
+        within = np.minimum(wide, table.shape[2] - 1)
+        rates = np.where(wide == within, table[jobs.curve, kinds[:, None], within], 0.0)
+        rates = rates * (matrix[GPUS] / wide)
+        able = (matrix[TYPES].astype(np.int64) >> kinds[:, None]) & 1
+        seconds = np.full(rates.shape, np.inf)
+        np.divide(work, rates, out=seconds, where=(rates > 0.0) & (able == 1))
+    _by_regimes(view, seconds, work, begun=begun)
+    return seconds
+
+
+def _by_regimes(view: View, seconds: Floats, work: FloatColumn, *, begun: bool) -> None:
+    """Let ``seconds`` be those of every regime of the work, for jobs that are believed to have regimes."""
     matrix = view.jobs.matrix
     unlike = np.flatnonzero(np.isnan(matrix[UNIT_RATE]) & (matrix[TABLE] < 0.0))
     if not len(unlike):
         return
-    done = view.jobs.work_done
+    done = view.jobs.work_done if begun else np.zeros(len(view.jobs))
     for at in unlike.tolist():
         believed = view.believed(int(matrix[NUMBER, at]))
         if not believed.regimes:

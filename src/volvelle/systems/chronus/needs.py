@@ -85,6 +85,7 @@ def need_now(
                     at_most(matrix, job, believed, terms[6], terms[7]),
                     gap,
                     starting if goes_on else gap,
+                    False,
                 )
                 needs[job] = able and held[slot - first]
     return needs, width

@@ -28,16 +28,13 @@ class Chronus(Terms):
     optimises: ClassVar[str] = "deadlines kept, then mean JCT of best effort"
     time_varying: ClassVar[bool] = True
     work_conserving: ClassVar[bool] = False
+    gangs: ClassVar[bool] = True
+    guarantees: ClassVar[bool] = True
     columns: ClassVar[int] = OWN_COLUMNS
 
     _kept: Memory | None = PrivateAttr(default=None)
     _within: Floats = PrivateAttr(default_factory=within.begin)
     """See `volvelle.systems.chronus.within`."""
-
-    @property
-    def resizes(self) -> bool:
-        """Jobs are gangs here."""
-        return False
 
     @property
     def solver_gaps(self) -> SolverGaps | None:

@@ -4,7 +4,8 @@ A **slot** is a best-effort lease. A job with a reservation has the GPUs of its 
 its slots; the slots follow one another or not. Its work in a **run** of slots without a break is
 their time less a **gap**: what a start or restore costs it, and the wait until GPUs are free. Reservations
 are as late as they can be: so they say who has to run now, and leave the next slots to jobs that come with
-less time.
+less time. A job that starts over when it is stopped has one run, of all its work, which begins now once it
+runs and there is room for that.
 
 What is reserved fits: in no slot do reservations hold more GPUs than there are, unless GPUs are lost.
 """
@@ -101,13 +102,20 @@ class Reservations:
         self.number[rows] = -1
 
     def reserve(
-        self, row: int, gpu_type: int, now: float, start: int, need: float, first_gap: float
+        self,
+        row: int,
+        gpu_type: int,
+        now: float,
+        start: int,
+        need: float,
+        first_gap: float,
+        one_run: bool,
     ) -> bool:
         """Let a job have the latest free slots from ``start`` on in which it does ``need`` seconds of work in
         time; whether there are such. Without them it has none afterwards.
 
         first_gap: what a run that begins with slot ``start`` costs it, seconds: less than its gap where it
-        runs on GPUs of this type already.
+        runs on GPUs of this type already. one_run: its slots are to follow one another.
         """
         if self.some[row]:
             give_back(self.free[self.type[row]], self.held[row], self.gpus[row])
@@ -125,11 +133,18 @@ class Reservations:
             need,
             self.gap[row],
             first_gap,
+            one_run,
         )
         return able
 
     def reserve_each(
-        self, rows: IntColumn, now: float, start: int, need: FloatColumn, first_gap: FloatColumn
+        self,
+        rows: IntColumn,
+        now: float,
+        start: int,
+        need: FloatColumn,
+        first_gap: FloatColumn,
+        one_run: BoolColumn,
     ) -> BoolColumn:
         """`reserve` for these rows on their types, one after another; (rows,) whether there is room."""
         if len(rows):
@@ -148,31 +163,43 @@ class Reservations:
             need,
             self.gap,
             first_gap,
+            one_run,
         )
         self.some[rows] = able
         return able
 
     def earliest(
-        self, gpu_type: int, now: float, start: int, gpus: float, need: float, gap: float
+        self,
+        gpu_type: int,
+        now: float,
+        start: int,
+        gpus: float,
+        need: float,
+        gap: float,
+        one_run: bool,
     ) -> float:
         """When a job could be through that has GPUs whenever they are free from slot ``start`` on."""
         if gpus > self.capacity[gpu_type]:
             return float(np.inf)
         return earliest_finish(
-            self.free[gpu_type], self.first, self.slot_seconds, now, start, gpus, need, gap
+            self.free[gpu_type], self.first, self.slot_seconds, now, start, gpus, need, gap, one_run
         )
 
     def reserve_now(self, row: int, gpu_type: int, now: float, seconds: float) -> bool:
-        """Let a job that is not interrupted have its GPUs from now on for so long; whether they are free."""
-        self.free_all(np.array([row]))
+        """Let a job that is not interrupted have its GPUs from now on for so long; whether they are free.
+
+        Where they are not, what it had stays.
+        """
         self.reach(now + seconds)
-        self.type[row], self.fixed[row] = gpu_type, True
-        begin, end = (int(t / self.slot_seconds + WHOLE_ROUND) for t in (now, now + seconds))
-        slots = slice(begin - self.first, end + 1 - self.first)
-        free = self.free[gpu_type, slots]
-        if (free < self.gpus[row]).any():
+        begin = int(now / self.slot_seconds + WHOLE_ROUND)
+        end = max(int(np.ceil((now + seconds) / self.slot_seconds - WHOLE_ROUND)), begin + 1)
+        slots = slice(begin - self.first, end - self.first)
+        own = self.held[row, slots] & (self.type[row] == gpu_type)
+        if ((self.free[gpu_type, slots] < self.gpus[row]) & ~own).any():
             return False
-        free -= self.gpus[row]
+        self.free_all(np.array([row]))
+        self.type[row] = gpu_type
+        self.free[gpu_type, slots] -= self.gpus[row]
         self.held[row, slots] = self.some[row] = True
         return True
 
@@ -267,6 +294,7 @@ def reserve_late(
     need: float,
     gap: float,
     first_gap: float,
+    one_run: bool,
 ) -> bool:
     """`Reservations.reserve` for a job without slots; in place."""
     done, run = 0.0, 0.0
@@ -284,7 +312,7 @@ def reserve_late(
                         free[each] -= gpus
                 return True
         elif run > 0.0:
-            if run > gap:
+            if run > gap and not one_run:
                 done += run - gap
             else:
                 each = at + 1
@@ -312,8 +340,9 @@ def reserve_each_late(
     need: Floats,
     gap: Floats,
     first_gap: Floats,
+    one_run: Bools,
 ) -> Bools:
-    """`Reservations.reserve_each`; ``need`` and ``first_gap`` are of ``rows``, the others of all rows."""
+    """`Reservations.reserve_each`; ``need``, ``first_gap`` and ``one_run`` are of ``rows`` only."""
     able = np.zeros(len(rows), dtype=np.bool_)
     for i in range(len(rows)):
         row = rows[i]
@@ -333,6 +362,7 @@ def reserve_each_late(
             need[i],
             gap[row],
             first_gap[i],
+            one_run[i],
         )
     return able
 
@@ -347,13 +377,14 @@ def earliest_finish(
     gpus: float,
     need: float,
     gap: float,
+    one_run: bool,
 ) -> float:
     """`Reservations.earliest`."""
     done, begun = 0.0, np.inf
     for slot in range(start, first + len(free)):
         if free[slot - first] < gpus:
             if begun < np.inf:
-                done += max(slot * slot_seconds - begun - gap, 0.0)
+                done += 0.0 if one_run else max(slot * slot_seconds - begun - gap, 0.0)
                 begun = np.inf
             continue
         begun = min(begun, max(slot * slot_seconds, now))

@@ -52,7 +52,7 @@ class MeasuredTrace(RowFormat):
         if not folder.is_dir():
             raise Problem(
                 f"{path.name}: an ElasticFlow trace gives no rates",
-                mend="name the folder of measured tables with the option throughputs=FOLDER",
+                mend=f"name the folder of measured tables: --format {self.name}:throughputs=FOLDER",
             )
         tables = cache(lambda model: _table(folder / f"{model}.csv"))
         rows = self.rows(path, ledger)

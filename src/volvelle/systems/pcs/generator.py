@@ -42,7 +42,7 @@ class PcsWorkload(Declarations, Generator):
     trials: ClassVar[Points]
     gpus_per_trial: ClassVar[Points]
 
-    jobs: Annotated[int, Field(ge=0, description="jobs (the paper's apps)")] = 1000
+    jobs: Annotated[int, Field(ge=1, description="jobs (the paper's apps)")] = 1000
     gpus: Annotated[int, Field(gt=0, description="GPUs of the cluster that the load is for")] = 64
     load: Annotated[float, Field(gt=0, description="1-GPU work submitted over capacity")] = 0.8
 

@@ -71,7 +71,7 @@ class Demo(LogNormal):
     name: ClassVar[str] = "demo"
     source: ClassVar[str] = "our numbers; deadlines after Chronus (SoCC'21, section 4.1)"
 
-    jobs: Annotated[int, Field(ge=0, description="jobs; not used where length is given")] = 2000
+    jobs: Annotated[int, Field(ge=1, description="jobs; not used where length is given")] = 2000
     load: Annotated[float, Field(gt=0, description="GPU-seconds submitted over capacity")] = 0.9
     median: Annotated[Seconds, Field(gt=0, description="median duration of 1-GPU jobs")] = (
         40 * MINUTE

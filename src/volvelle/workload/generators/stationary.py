@@ -31,7 +31,7 @@ _LOAD_TOLERANCE = 1e-3
 class StationaryGenerator(LossCurves, Declarations, Generator):
     """Sizes drawn independently of arrivals, for a number of jobs or a length of time."""
 
-    jobs: Annotated[int, Field(ge=0, description="jobs; not used where length is given")] = 1000
+    jobs: Annotated[int, Field(ge=1, description="jobs; not used where length is given")] = 1000
     length: Annotated[
         Seconds | None, Field(gt=0, description="submit for this long, however many jobs it is")
     ] = None

@@ -1,10 +1,11 @@
 """Jobs of Kubernetes as ``kubectl get ... -A -o json`` prints them: Kueue's Workloads, Jobs, or Pods.
 
 A list of one kind, or one object a line. GPUs are what containers request of ``nvidia.com/gpu`` and the like,
-times the number of pods. The namespace becomes the user, a Workload's queue the pool, its flavors the GPU
-types, its fewest pods (``minCount``) the fewest GPUs. The GPU types of a Job or Pod are those that its node
-selector or its required affinity names. Times are creation,
-admission (or start) and the end; what has not ended is dropped.
+times the number of pods, of a Job those that run at once. The pool is the queue, or else the namespace. The
+user is that of a label (``user``, ``owner``), or else the namespace of what has a queue. A Workload's flavors
+are the GPU types, its fewest pods (``minCount``) the fewest GPUs. The GPU types of a Job or Pod are those
+that its node selector or its required affinity names. Times are creation, admission (or start) and the end;
+what has not ended is dropped.
 """
 
 import json
@@ -20,6 +21,7 @@ from volvelle.workload.readers.base import TraceFormat, formats, rigid_job
 from volvelle.workload.readers.ledger import Broken, Ledger, Unfit, each_job
 from volvelle.workload.readers.rows import MOST_GPUS, read_number, read_timestamp
 from volvelle.workload.readers.text import Sample, text_lines
+from volvelle.workload.readers.words import COLUMN_NAMES, joined, words_of
 
 GPU_RESOURCES = ("nvidia.com/gpu", "amd.com/gpu", "gpu.intel.com/i915", "gpu.intel.com/xe")
 
@@ -75,7 +77,7 @@ class Kubernetes(TraceFormat):
 
     def read(self, path: Path, ledger: Ledger, options: Any) -> Iterator[Job]:
         """A job for each object."""
-        return each_job(_objects(path, ledger), _job, ledger)
+        return each_job(_objects(path, ledger), _job, ledger, _state)
 
 
 def _objects(path: Path, ledger: Ledger) -> Iterator[_Object]:
@@ -181,7 +183,7 @@ def _workload(fields: Mapping[str, Any]) -> Job:
         asked,
         admitted,
         conditions.get("Finished"),
-        pool=str(spec.get("queueName") or ""),
+        queue=str(spec.get("queueName") or ""),
         gpu_types=_flavors(status),
         min_gpus=least.gpus if elastic and 0.0 < least.gpus < asked.gpus else None,
         estimate_seconds=None if longest is None else read_number(str(longest), "spec"),
@@ -193,15 +195,16 @@ def _batch_job(fields: Mapping[str, Any]) -> Job:
     spec, status = fields["spec"], fields.get("status") or {}
     conditions = _conditions(status)
     end = status.get("completionTime") or conditions.get("Failed")
-    labels = fields["metadata"].get("labels") or {}
     pod = spec["template"]["spec"]
-    asked = _asked(pod).times(_count(spec.get("parallelism", 1)))
+    at_once, completions = _count(spec.get("parallelism", 1)), spec.get("completions")
+    if completions is not None:
+        at_once = min(at_once, _count(completions))
+    asked = _asked(pod).times(at_once)
     return _rigid(
         fields,
         asked,
         status.get("startTime"),
         end,
-        pool=str(labels.get(_QUEUE) or ""),
         gpu_types=_selected(pod),
     )
 
@@ -223,8 +226,39 @@ def _pod(fields: Mapping[str, Any]) -> Job:
     )
 
 
-def _rigid(fields: Mapping[str, Any], asked: _Asked, start: Any, end: Any, **more: Any) -> Job:
-    metadata = fields["metadata"]
+def _state(found: _Object) -> str:
+    """How a job that is over ended: ``completed``, ``failed``, or "" where it is not said."""
+    status = found.fields.get("status") or {}
+    said = {
+        str(each.get("reason") if each["type"] == "Finished" else each["type"])
+        for each in status.get("conditions") or ()
+        if each.get("status") == "True"
+    }
+    said.add(str(status.get("phase")))
+    if said & {"Failed", "JobFailed"}:
+        return "failed"
+    over = said & {"Complete", "Succeeded", "JobFinished"} or status.get("completionTime")
+    return "completed" if over else ""
+
+
+def _labels(fields: Mapping[str, Any]) -> dict[str, str]:
+    """The labels of an object, and those of its pods."""
+    template = fields["spec"].get("template") or {}
+    pods = (template.get("metadata") or {}).get("labels") or {}
+    return {**pods, **(fields["metadata"].get("labels") or {})}
+
+
+def _user(labels: Mapping[str, str]) -> str:
+    """The value of a label that names a user, as ``user`` or ``example.com/owner``; or ""."""
+    named = {joined(words_of(label.rpartition("/")[2])): str(labels[label]) for label in labels}
+    return next((named[name] for name in COLUMN_NAMES["user"] if name in named), "")
+
+
+def _rigid(
+    fields: Mapping[str, Any], asked: _Asked, start: Any, end: Any, queue: str = "", **more: Any
+) -> Job:
+    metadata, labels = fields["metadata"], _labels(fields)
+    queue = queue or str(labels.get(_QUEUE) or "")
     if not asked.gpus:
         raise Unfit("no GPUs")
     if start is None:
@@ -241,7 +275,8 @@ def _rigid(fields: Mapping[str, Any], asked: _Asked, start: Any, end: Any, **mor
         gpus=asked.gpus,
         cpus=asked.cpus,
         memory_gb=asked.memory_gb,
-        user=namespace,
+        user=_user(labels) or (namespace if queue else ""),
+        pool=queue or namespace,
         **more,
     )
     return rigid_job(spec, ended - started, started)

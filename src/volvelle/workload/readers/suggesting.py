@@ -39,6 +39,7 @@ _WORDY = re.compile(
     r"(?:(?P<apart>,? |T)\d{1,2}:\d\d(?P<seconds>:\d\d)?(?P<half> ?[AaPp][Mm])?)?\b"
 )
 """Dates with the year first, or the name of a month."""
+_ISO = re.compile(r"\d{4}-\d{2}-\d{2}\b")
 _OF_DAY = re.compile(r"'\d{1,2}:\d\d(?::\d\d)?(?: ?[AaPp][Mm])?'")
 _TYPED = re.compile(
     r"(?P<count>\d+)(?: *[x×*] *| +)(?P<name>[A-Za-z][\w .-]*)|"
@@ -64,8 +65,10 @@ def suggested_names(cells: Mapping[str, Sequence[str]]) -> dict[str, str]:
     """Our columns and names that ``cells``, by name, has for them; ``?`` where no name is near.
 
     A column of GPUs in whose cells count and type stand together, as in ``2x A100``, is the number of GPUs.
+    The only column of dates that has no name of ours is the submission.
     """
     found = _paired([name for name in cells if not _names_types(name, cells[name])])
+    dated = [name for name in cells if name not in found.values() and _has_dates(cells[name])]
     for name in cells:
         filled = [cell for cell in cells[name] if cell.strip()]
         of_types = _names_types(name, filled) or all(map(_MODEL.search, filled))
@@ -88,7 +91,7 @@ def suggested_names(cells: Mapping[str, Sequence[str]]) -> dict[str, str]:
         gpus = of_both[0] if of_both else counts[0] if len(counts) == 1 else "?"
         found = {ours: name for ours, name in found.items() if name != gpus or name == "?"}
         found["gpus"] = gpus
-    found.setdefault("submit_time", "?")
+    found.setdefault("submit_time", dated[0] if len(dated) == 1 else "?")
     return {ours: found[ours] for ours in COLUMN_NAMES if ours in found}
 
 
@@ -168,6 +171,13 @@ def _counts_models(cells: Sequence[str]) -> bool:
     """Whether all cells are like ``2x A100``, whatever the name of their column."""
     filled = [cell for cell in cells if cell.strip()]
     return bool(filled) and all(count_and_type(cell) and _MODEL.search(cell) for cell in filled)
+
+
+def _has_dates(cells: Sequence[str]) -> bool:
+    """Whether all cells that are filled have a date."""
+    filled = [cell for cell in cells if cell.strip()]
+    forms = (_DATE, _WORDY, _ISO)
+    return bool(filled) and all(any(form.match(cell) for form in forms) for cell in filled)
 
 
 def _likeness(name: str, ours: str) -> float:

@@ -10,7 +10,7 @@ COLUMN_NAMES: dict[str, tuple[str, ...]] = {
     ours: tuple(names.split())
     for ours, names in {
         "id": "id job_id jobid job job_number job_name app_id uuid task_id "
-        "experiment_id run_id experiment run nr no request_id "
+        "experiment_id run_id experiment run nr no request_id ticket ticket_id "
         "auftrag auftrag_id auftragsnummer kennung identifiant id_tache travail trabajo id_trabajo",
         "submit_time": "submit_time submit submitted submitted_at submission_time arrival arrival_time "
         "created created_at creation_time queued queued_at enqueued enqueued_at requested_on requested_at "
@@ -35,7 +35,7 @@ COLUMN_NAMES: dict[str, tuple[str, ...]] = {
         "wer benutzer benutzername nutzer anwender utilisateur nom_utilisateur usager usuario nombre_usuario",
         "gpu_type": "gpu_type gpu_types gpu_model gpu_name gpu_kind kind_gpu type_gpu model_gpu accelerator "
         "accelerator_type gpu_typ gpu_modell modele_gpu tipo_gpu modelo_gpu",
-        "pool": "pool team account group project department cost_center virtual_cluster vc "
+        "pool": "pool team squad account group project department cost_center virtual_cluster vc "
         "gruppe abteilung projekt konto groupe projet equipe grupo proyecto equipo",
         "time_limit": "time_limit timelimit limit max_time max_runtime max_walltime requested_time "
         "requested_walltime zeitlimit limite_temps limite_tiempo",

@@ -2,7 +2,9 @@
 
 import resource
 import shlex
+import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import ClassVar
 
@@ -67,6 +69,7 @@ class DialIn(Executor):
             placed=context.placed,
             is_down=context.is_down,
             uploads=context.uploads,
+            tell=partial(print, file=sys.stderr, flush=True),
         )
 
     def served_tls(self) -> ServedTls | None:
