@@ -15,10 +15,12 @@ from volvelle.report.sentences import (
     Idle,
     Needs,
     Sentence,
+    TooFewWanted,
     WaitedMost,
     WaitingCost,
 )
 from volvelle.report.table import same
+from volvelle.workload.proposing import TYPICAL_LOAD
 
 _DAY = 86400.0
 _FEW = 10  # smaller groups are not named
@@ -48,7 +50,12 @@ def in_short(
     if not judged:
         return ()
     first = () if part is None else (part,)
-    return (*first, *_told(judged, baseline(judged, reference), price))
+    now = baseline(judged, reference)
+    told = (*first, *_told(judged, now, price))
+    changed = any(isinstance(one, BestChange) and one.improves for one in told)
+    if part is not None or changed or len(grid.labels) < 2 or not _hardly_waits(now):
+        return told
+    return (*told, _too_few_wanted(now))
 
 
 def _told(
@@ -77,6 +84,25 @@ def _told(
         known = (quickest.label, times[quickest.label]) if quicker else None
         preempts = best.figure("preemptions:mean")
         yield Needs(best.label, best.durations, preempts, best.resized, known)
+
+
+def _hardly_waits(now: Composition) -> bool:
+    """Whether jobs would finish as early (`same`) without their waits, so that no order of them matters."""
+    jct = now.figure("jct:mean")
+    return same(jct, jct - now.mean(_mean_wait))
+
+
+def _too_few_wanted(now: Composition) -> TooFewWanted:
+    """The sentence, with a cluster of `TYPICAL_LOAD` or less than the GPUs held at once."""
+    outcomes = now.runs[0].outcomes
+    start, end = _span(outcomes)
+    load = float(outcomes.gpu_seconds.sum()) / (
+        (float(outcomes.submit_time[-1]) - start) or end - start
+    )
+    peak = float(series.busy_gpus(outcomes).values.max())
+    wanted = max(min(load / TYPICAL_LOAD, TYPICAL_LOAD * peak), float(outcomes.gpus.max()))
+    gpus = float(outcomes.capacity.values.max())
+    return TooFewWanted(now.label, load, gpus, now.fewer_nodes(wanted))
 
 
 def _span(outcomes: Outcomes) -> tuple[float, float]:

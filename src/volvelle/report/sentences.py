@@ -2,14 +2,12 @@
 against the runs.
 """
 
-import math
 from collections.abc import Mapping, Sequence
 from typing import Literal, NamedTuple
 
 from volvelle.metrics.catalogue import metrics
 from volvelle.metrics.outcomes import RECORDED
 from volvelle.report.table import format_cell, same
-from volvelle.workload.proposing import MOST_OF_A_NODE
 
 CONTESTS = {
     "jct:mean": "mean completion time",
@@ -104,6 +102,26 @@ class WaitingCost(NamedTuple):
         money = 24.0 * self.beside_waits * self.price
         return (
             f"{said}; the GPUs that stood idle meanwhile, {money:,.0f} at {self.price:g} an hour."
+        )
+
+
+class TooFewWanted(NamedTuple):
+    """Jobs hardly wait under ``run``, and under no other do they finish earlier.
+
+    load: GPUs that their work keeps busy while they are submitted, of ``gpus``. fewer: the option for a
+    cluster on which they would wait, or "".
+    """
+
+    run: str
+    load: float
+    gpus: float
+    fewer: str
+
+    def __str__(self) -> str:
+        smaller = f" Try a smaller cluster: {self.fewer}." if self.fewer else ""
+        return (
+            f"Too few GPUs are wanted to tell policies apart: the jobs keep {format_cell(self.load)} of "
+            f"{self.gpus:,.0f} busy {under(self.run)}.{smaller}"
         )
 
 
@@ -292,12 +310,14 @@ class PartOfTheLoad(NamedTuple):
 
     waited: seconds during which some job waited. beside_idle: those of them during which half of the idle
     GPUs would have done for any job that waited. gpus: of the cluster. peak: the most that were held at once.
+    fewer: the option for a cluster of that size, where it is smaller.
     """
 
     waited: float
     beside_idle: float
     gpus: float
     peak: float
+    fewer: str
 
     def __str__(self) -> str:
         share = format_cell(100.0 * self.beside_idle / self.waited, "%")
@@ -310,13 +330,11 @@ class PartOfTheLoad(NamedTuple):
 
     @property
     def _smaller(self) -> str:
-        """A cluster to try, where a node of it and more was never used."""
-        nodes = math.ceil(self.peak / MOST_OF_A_NODE)
-        if nodes * MOST_OF_A_NODE >= self.gpus:
+        if not self.fewer:
             return ""
         return (
             f" The jobs in it held at most {self.peak:,.0f} of {self.gpus:,.0f} GPUs at once: simulate a "
-            f"cluster of that size, --cluster {nodes}x{MOST_OF_A_NODE}."
+            f"cluster of that size, {self.fewer}."
         )
 
 
@@ -382,6 +400,7 @@ Sentence = (
     | Idle
     | WaitedMost
     | WaitingCost
+    | TooFewWanted
     | BestChange
 )
 
