@@ -15,6 +15,7 @@ from told_times import BELIEFS, LEAST, POLICIES, WINDOWS, Window, observed
 
 from volvelle.core.fork import Fork
 from volvelle.core.log import Batch, Submission
+from volvelle.core.paying import compile_where_it_pays, pays_for
 from volvelle.core.scheduler import Scheduler
 from volvelle.core.state import CONCLUDED, FINISHED, NEWCOMERS_CAME
 from volvelle.estimate.corrections import STATE_CLASSES, state_classes
@@ -51,7 +52,7 @@ class Server:
             self._calibration.job_ended(number, time, finished=True)
         self._ended = []
         scheduler = world.scheduler.fork()
-        scheduler.compile_where_it_pays(repeatedly=True)
+        compile_where_it_pays(scheduler, repeatedly=True)
         result = Fork(scheduler).until()
         told, first = self._calibration.tell(scheduler, dict(submit_times(scheduler)), result)
         for number in first:
@@ -87,9 +88,7 @@ def rows(window: Window, policy: str, jobs: int) -> Iterator[Row]:
     scheduler = Scheduler(given.cluster, given.composition.build(), seed=given.seed)
     recorder, server = Recorder(given.cluster), Server()
     arrivals = ArrivalTable(scheduler, workload.jobs)
-    world = World(
-        scheduler, arrivals, [recorder, server], compiled=scheduler.machine_code_pays(jobs)
-    )
+    world = World(scheduler, arrivals, [recorder, server], compiled=pays_for(scheduler, jobs))
     world.run(server, pauses=NEWCOMERS_CAME)
     outcomes = recorder.outcomes(workload.durations)
     states = observed(workload, given, outcomes)

@@ -27,7 +27,8 @@ from volvelle.incumbents.attach.incumbent import Expected, Mechanism
 from volvelle.incumbents.slurm.attach import incumbent
 from volvelle.incumbents.slurm.forecast import foresee
 from volvelle.incumbents.slurm.read_site import read_site, texts_of
-from volvelle.incumbents.slurm.site import Config, Limits, Site, Snapshot
+from volvelle.incumbents.slurm.site import Config, Limits, Site
+from volvelle.incumbents.slurm.snapshot import Snapshot
 
 LEAST_INSTANTS = 50
 """Instants from which a class is judged by itself."""

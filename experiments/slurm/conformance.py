@@ -23,7 +23,8 @@ from volvelle.incumbents.slurm.forecast import foresee
 from volvelle.incumbents.slurm.read_accounts import with_usage
 from volvelle.incumbents.slurm.read_jobs import read_snapshot
 from volvelle.incumbents.slurm.read_site import read_site, texts_of
-from volvelle.incumbents.slurm.site import Site, Snapshot
+from volvelle.incumbents.slurm.site import Site
+from volvelle.incumbents.slurm.snapshot import Snapshot
 
 GOLDEN = Path(__file__).resolve().parents[2].parent / "shared" / "golden" / "slurm"
 _ANSWERS = {"jobs": "job", "nodes": "node", "res": "reservation"}

@@ -6,14 +6,16 @@ import pytest
 from fake_cluster import ControllerHarness, sleeping
 
 from volvelle.core.events import JobChanged
-from volvelle.core.journal import Journal
+from volvelle.core.journal import Journal, read_journal
 from volvelle.live.control.requests import Change, Hold, Recompose, Release, Requeue
 from volvelle.live.http.job_checks import begins_again
 from volvelle.live.job_change import JobChange
 from volvelle.live.job_request import JobRequest
 from volvelle.live.messages import AttemptEnded, Outcome
 from volvelle.live.scheduler_queries import estimated_work, starts_over
+from volvelle.live.status.reasons import WaitingReason
 from volvelle.live.status.view import JobState
+from volvelle.metrics.recorder import outcomes_of
 from volvelle.model.problems import Problem
 from volvelle.simulate.counterfactual import counterfactual
 from volvelle.workload.reading import read_trace
@@ -106,9 +108,26 @@ def test_a_requeued_job_goes_on_from_its_checkpoint_and_has_all_its_retries(
     run = harness.fake_cluster.runs[number]
     assert (run.start.attempt, run.start.saved_iterations) == (2, 4)
     job = harness.controller.status.jobs[number]
-    assert (job.state, job.failures, job.preemptions) == (JobState.RUNNING, 0, 1)
+    assert (job.state, job.failures, job.preemptions) == (JobState.RUNNING, 0, 0)
     harness.step(7)
     assert harness.state(number) == "finished"
+
+
+def test_a_job_that_its_user_holds_was_not_preempted(tmp_path: Path) -> None:
+    harness = ControllerHarness.at(tmp_path, policy="srtf", estimator="declared")
+    number = harness.submit(sleeping(9, 2))
+    harness.step(3)
+    harness.execute(Hold(number))
+    harness.step(1)
+    harness.execute(Release(number))
+    harness.step(1)
+    harness.submit(sleeping(1, 2))  # srtf stops the first for it
+    harness.step(1)
+    assert harness.controller.status.jobs[number].preemptions == 1
+    assert harness.controller.metrics.preemptions == 1
+    journal = tmp_path / "journal.jsonl"
+    harness.controller.store.write_journal(journal)
+    assert outcomes_of(*read_journal(journal)).preemptions.tolist() == [1, 0]
 
 
 def test_a_requeued_job_that_is_alone_starts_anew(harness: ControllerHarness) -> None:
@@ -189,3 +208,27 @@ def test_yesterday_under_another_policy_goes_by_the_last_declaration(
     assert [job.spec.priority for job in jobs] == [0, 4]
     other = counterfactual(journal, "srsf", "accept-all", 0.0, 100.0)
     assert other.jobs == 2
+
+
+@pytest.mark.parametrize(
+    ("down_at", "said"),
+    [
+        (48.0, "waits for 4 GPUs: 2 free"),
+        (30.0, "60% of it: waits for 4 GPUs: 2 free; 40% of it: no node takes new jobs"),
+    ],
+)
+def test_a_job_says_what_it_waited_for_longest(
+    harness: ControllerHarness, down_at: float, said: str
+) -> None:
+    job = harness.controller._cycle.state.jobs[harness.submit(sleeping(9, 2))]
+    job.first_started, job.waiting_reason, job.waiting_since = None, "", None
+
+    def found(text: str, at: float) -> None:
+        job.update_forecast(None, None, None, WaitingReason(text), guessed=False, now=at)
+
+    found("waits for 4 GPUs: 0 free", 0.0)
+    found("waits for 4 GPUs: 2 free", 20.0)
+    found("waits for 4 GPUs: 2 free", 25.0)
+    found("no node takes new jobs", down_at)
+    job.start(50.0)
+    assert job.waited_for == said

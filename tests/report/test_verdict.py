@@ -13,8 +13,10 @@ from volvelle.core.policy import policies
 from volvelle.metrics.catalogue import measure
 from volvelle.metrics.outcomes import RECORDED, Outcomes, Steps
 from volvelle.model.arrays import BoolColumn
-from volvelle.model.cluster import parse_cluster
+from volvelle.model.cluster import Cluster, parse_cluster
+from volvelle.model.node import Node
 from volvelle.model.overheads import Overheads
+from volvelle.report.cautions import FreeStops, PartOfTheLoad, TooFewWanted, Unheld, Unjudged
 from volvelle.report.compositions import baseline_of
 from volvelle.report.grid import Grid, GridRun
 from volvelle.report.owner import in_short
@@ -24,15 +26,10 @@ from volvelle.report.sentences import (
     Best,
     BestChange,
     Costs,
-    FreeStops,
     Idle,
     Loses,
     Needs,
-    PartOfTheLoad,
     Sentence,
-    TooFewWanted,
-    Unheld,
-    Unjudged,
     WaitedMost,
     WaitingCost,
     Without,
@@ -168,10 +165,10 @@ def holds(sentence: Sentence, runs: dict[str, Outcomes]) -> None:
         case WaitingCost(run, days, mean, _, _):
             assert days == pytest.approx(runs[run].queueing_delay.sum() / 86400.0)
             assert mean == pytest.approx(runs[run].queueing_delay.mean())
-        case TooFewWanted(run, load, gpus, _):
-            submitted = runs[run].submit_time
-            assert load == pytest.approx(runs[run].gpu_seconds.sum() / np.ptp(submitted))
-            assert gpus == runs[run].capacity.values[0]
+        case TooFewWanted(load, gpus, _):
+            fifo = runs["fifo"]
+            assert load == pytest.approx(fifo.gpu_seconds.sum() / np.ptp(fifo.submit_time))
+            assert gpus == fifo.capacity.values[0]
         case BestChange(run, wait, finish, baseline, wait_before, before):
             assert (finish, before) == pytest.approx((leading(jct), jct[baseline]))
             assert wait == pytest.approx(runs[run].queueing_delay.mean())
@@ -235,15 +232,17 @@ def test_where_jobs_do_not_wait_a_cluster_is_named_on_which_policies_differ() ->
     few = in_short(large)[-1]
     assert isinstance(few, TooFewWanted)
     holds(few, by_name(large))
-    assert str(few).endswith(f"of 240 busy under fifo. Try a smaller cluster: {few.fewer}.")
+    assert str(few).endswith(f"of 240 busy. Try a smaller cluster: {few.fewer}.")
     assert few.fewer == "--cluster 4x4"
     *_, last = in_short(on(few.fewer.split()[1]))
     assert isinstance(last, Needs)
     *_, typed = in_short(on("20x4:v100,40x4:a100", ("fifo", "srsf")))
     assert isinstance(typed, TooFewWanted)
     assert typed.fewer == "--cluster 2x4:v100,3x4:a100"
-    unknown = Grid.of(run._replace(cluster=None) for run in large.runs)
-    assert str(in_short(unknown)[-1]).endswith("of 240 busy under fifo.")
+    odd = Cluster((Node("one", 120, "a/b"), Node("two", 120, "a/b")))
+    for cluster in (None, odd):
+        unknown = Grid.of(run._replace(cluster=cluster) for run in large.runs)
+        assert str(in_short(unknown)[-1]).endswith("of 240 busy.")
 
 
 def test_a_policy_that_needs_no_durations_leads_and_the_quicker_one_is_named_behind_it() -> None:

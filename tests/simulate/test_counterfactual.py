@@ -8,7 +8,7 @@ import pytest
 
 from volvelle.core.composition import WrittenComposition
 from volvelle.core.journal import read_journal
-from volvelle.core.paying import COMPILED_FROM
+from volvelle.core.paying import COMPILED_FROM, pays_for
 from volvelle.core.scheduler import Scheduler
 from volvelle.metrics.outcomes import Outcomes
 from volvelle.metrics.recorder import outcomes_of
@@ -82,5 +82,5 @@ def test_machine_code_pays_for_few_jobs_where_an_admission_looks_ahead_for_each(
         composition = WrittenComposition("las", "consolidated", admission=admission)
         scheduler = Scheduler(cluster, composition.build())
         pays[admission] = _pays(400, Setting(cluster=cluster, composition=composition), scheduler)
-        there = scheduler.machine_code_pays(COMPILED_FROM)
+        there = pays_for(scheduler, COMPILED_FROM)
     assert pays == {"accept-all": False, "deadlines": there}

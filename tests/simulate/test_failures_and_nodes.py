@@ -235,6 +235,7 @@ def test_a_trace_says_when_nodes_are_down(tmp_path: Path) -> None:
         (30.0, "n-0", UP),
         (60.0, "n-1", UP),
     ]
+    assert not any(each.foreseen for each in cluster.changes), "a failure is no maintenance"
     (tmp_path / "down.csv").write_text("node,down,up\nn-1,60,10\n")
     with pytest.raises(Problem, match="node 'n-1' is down from 60 to 10 s"):
         read_cluster(file)

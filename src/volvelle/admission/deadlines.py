@@ -48,6 +48,10 @@ _MARGIN_STEP, _SLACK_STEP = 1.0, 2.0
 Each unit of margin costs as many broken guarantees as steps go into it (decision 70)."""
 _ENOUGH, _LAST = 20, 1000
 """From how many jobs on their error is the usual one, and of how many it is."""
+_BREAKS = (
+    "at once it would break the guarantee of job {}{}: it waits, and may be guaranteed a finish when it is "
+    "admitted"
+)
 _TRIED = 16
 """Of jobs that are to be stopped, for how many it is seen whether they need not be."""
 
@@ -115,12 +119,14 @@ class Deadlines(Admission):
             return Verdict(Fate.ADMIT)
         finish = math.inf
         for world in (ahead, ahead.admitting(*away)) if away else (ahead,):
-            finishes = world.admitting(job).until({job.number, *world.promises}).completed
-            finish = finishes.get(job.number, math.inf)
-            if delayed := self._delayed(world, finishes, view.now):
-                more = f" and {len(delayed) - 1} more" if len(delayed) > 1 else ""
-                reason = f"at once it would break the guarantee of job {delayed[0]}{more}: it waits"
-                return Verdict(Fate.WAIT, self._nothing(job, reason))
+            foreseen = world.admitting(job).until({job.number, *world.promises})
+            finish = foreseen.completed.get(job.number, math.inf)
+            if delayed := self._delayed(world, foreseen.completed, view.now):
+                more = f" and {len(delayed) - 1} more" if delayed[1:] else ""
+                takes = finish - foreseen.upcoming.get(job.number, -math.inf) + LATENESS
+                after = max(world.undisturbed.completed[each] for each in delayed) + takes
+                reason = _BREAKS.format(delayed[0], more)
+                return Verdict(Fate.WAIT, self._nothing(job, reason, round(after, 3)))
         given = self._promise(job, view.now, finish - view.now)
         if given is not None and given.finish_by is not None:
             specs = [view.spec(number) for number in ahead.promises]

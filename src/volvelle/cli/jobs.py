@@ -142,21 +142,21 @@ def _history_heads(now: "datetime", rows: list[Row]) -> list[Head]:
     return [
         *_JOB_HEADS,
         Head("ended", lambda job: format_moment(job["ended"], now)),
-        Head(
-            "first wait", lambda job: _format_period(job, "submitted", "first_started"), right=True
-        ),
-        Head("JCT", lambda job: _format_period(job, "submitted", "ended"), right=True),
-        Head("told", lambda job: _format_period(job, "submitted", "first_p50"), right=True),
+        Head("first wait", lambda job: _since_submission(job, "first_started"), right=True),
+        Head("JCT", lambda job: _since_submission(job, "ended"), right=True),
+        Head("told", lambda job: _since_submission(job, "first_p50"), right=True),
         Head("kept or missed", formatting.format_promises),
         Head("preempted", lambda job: str(job["preemptions"] or ""), right=True),
         Head("reason", formatting.format_reason),
     ]
 
 
-def _format_period(job: Row, since: str, until: str) -> str:
+def _since_submission(job: Row, until: str) -> str:
     from volvelle.model.units import format_duration
 
-    return "-" if job[until] is None else format_duration(round(max(job[until] - job[since], 0.0)))
+    if job[until] is None:
+        return "-"
+    return format_duration(round(max(job[until] - job["submitted"], 0.0)))
 
 
 def why(which: Which, output: options.Output = Form.TABLE) -> None:

@@ -6,7 +6,7 @@ from contextlib import suppress
 from enum import StrEnum
 from inspect import Parameter, Signature, signature
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, get_args, get_origin
+from typing import TYPE_CHECKING, Annotated, Any, get_args, get_origin, get_type_hints
 
 import typer
 
@@ -84,15 +84,6 @@ Estimator = Annotated[
         "--estimator", metavar=_PART, help="What is believed of jobs.", rich_help_panel=_SCHEDULER
     ),
 ]
-Reference = Annotated[
-    str | None,
-    typer.Option(
-        "--reference",
-        metavar="POLICY",
-        help="Judge all others against this policy: speed-up and harm of each job.",
-        rich_help_panel=_SCHEDULER,
-    ),
-]
 
 
 def _money(text: str | float) -> float:
@@ -121,12 +112,6 @@ Seed = Annotated[
 Output = Annotated[
     Form, typer.Option("--output", "-o", help="How to print results.", rich_help_panel=_OUTPUT)
 ]
-Out = Annotated[
-    Path | None,
-    typer.Option(
-        "--out", metavar="FOLDER", help="Folder for the results.", rich_help_panel=_OUTPUT
-    ),
-]
 Force = Annotated[
     bool,
     typer.Option("--force", help="Replace what is there already.", rich_help_panel=_OUTPUT),
@@ -134,16 +119,6 @@ Force = Annotated[
 Png = Annotated[
     bool,
     typer.Option("--png", help="Also write the charts as PNG files.", rich_help_panel=_OUTPUT),
-]
-Metrics = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--metric",
-        "-m",
-        metavar="NAME[:MEASURE]",
-        help="A column, as in jct:p99, also of a .py file; repeat it. See: volvelle list metrics.",
-        rich_help_panel=_OUTPUT,
-    ),
 ]
 
 
@@ -184,14 +159,34 @@ def complete(command: AnyCommand) -> AnyCommand:
     return completed
 
 
-def of_experiment(*keys: str) -> Callable[[], Iterator[Parameter]]:
-    """A decorator that adds the options for some keys of an experiment file, and ``--config``."""
+def of_fields(record: type) -> Callable[[], Iterator[Parameter]]:
+    """The options that a named tuple has as its fields."""
+
+    def made() -> Iterator[Parameter]:
+        defaults = record._field_defaults  # type: ignore[attr-defined]
+        for name, hint in get_type_hints(record, include_extras=True).items():
+            yield parameter(name, hint, defaults[name])
+
+    return made
+
+
+def of_keys(*keys: str) -> Callable[[], Iterator[Parameter]]:
+    """The options for some keys of an experiment file."""
 
     def made() -> Iterator[Parameter]:
         from volvelle.simulate.experiment_file import ExperimentFile
 
         for key in keys:
             yield _option(key, ExperimentFile.model_fields[key])
+
+    return made
+
+
+def of_experiment(*keys: str) -> Callable[[], Iterator[Parameter]]:
+    """The options for some keys of an experiment file, and ``--config``."""
+
+    def made() -> Iterator[Parameter]:
+        yield from of_keys(*keys)()
         config = typer.Option(
             metavar="FILE", help="A TOML file with all of this; options come before it."
         )

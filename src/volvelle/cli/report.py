@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -17,18 +17,17 @@ if TYPE_CHECKING:
 DEFAULT_OUT = Path("volvelle-report")
 
 
+@options.besides(options.of_keys("reference", "metrics", "out"))
 def report(
     runs: Annotated[
         list[Path],
         typer.Argument(metavar="RUN...", help="Run directories, or the folder of a comparison."),
     ],
-    reference: options.Reference = None,
     price: options.Price = None,
-    metrics: options.Metrics = None,
-    out: options.Out = None,
     force: options.Force = False,
     png: options.Png = False,
     output: options.Output = Form.TABLE,
+    **given: Any,
 ) -> None:
     """Report runs again, or runs of several commands side by side.
 
@@ -41,6 +40,7 @@ def report(
     from volvelle.metrics.summary import summarise
     from volvelle.report.table import comparison
 
+    reference, metrics, out = given["reference"], given["metrics"], given["out"]
     for column in metrics or ():
         read_objective(column)
     directories = _expanded(runs)

@@ -1,6 +1,6 @@
 """``volvelle token``: access tokens (for operators)."""
 
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -55,16 +55,10 @@ def list_tokens(output: options.Output = Form.TABLE) -> None:
         Head("user", lambda token: token["user"]),
         Head("role", lambda token: token["role"]),
         Head("created", lambda token: format_moment(token["created"], local_now())),
-        Head("expires", _expiry),
+        Head("expires", lambda token: format_moment(token["expires"], local_now())),
         Head("label", lambda token: token["label"]),
     ]
     show_rows(ApiClient.find().get("/v1/tokens"), heads, _KEYS, output, "There are no tokens.")
-
-
-def _expiry(token: dict[str, Any]) -> str:
-    from volvelle.cli.moments import format_moment, local_now
-
-    return "-" if token["expires"] is None else format_moment(token["expires"], local_now())
 
 
 @app.command()

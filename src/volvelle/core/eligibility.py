@@ -1,32 +1,36 @@
 """Whether a job could ever run here, and on which kinds of nodes: by GPU type and labels."""
 
-from collections.abc import Mapping
-
+from volvelle.core.facets import PlacesByLane
+from volvelle.core.parts import Placement
+from volvelle.core.policy import Policy
 from volvelle.core.resources import Resources
+from volvelle.model.cluster import Cluster
 from volvelle.model.job import JobSpec, Truth
 
 
+def limits_of(cluster: Cluster, policy: Policy) -> dict[str, float]:
+    """The most GPUs that the jobs of each pool may hold under a policy."""
+    if policy.borrows:
+        return cluster.limits
+    return {pool.name: pool.quota for pool in cluster.pools}
+
+
 class Eligibility:
-    """Answers for one set of nodes, made anew when one joins. limits: the most GPUs of each pool's jobs."""
+    """Answers for one set of nodes, made anew when one joins, under a policy and a placement."""
 
     def __init__(
-        self,
-        resources: Resources,
-        limits: Mapping[str, float],
-        *,
-        parts_of_gpus: bool,
-        whole_nodes: bool,
-        elastic: bool,
-        divides: bool,
+        self, resources: Resources, cluster: Cluster, policy: Policy, placement: Placement
     ) -> None:
         self._resources = resources
         self._kinds = resources.kinds
         self._gpus = resources.gpus_by_type(up_only=False).tolist()
         self.most_gpus = max(self._gpus, default=0.0)
         """Of one kind of nodes, on all of them."""
-        self._limits = limits
-        self._parts_of_gpus, self._whole_nodes = parts_of_gpus, whole_nodes
-        self._elastic, self._divides = elastic, divides
+        self._limits = limits_of(cluster, policy)
+        by_name = policy.chooses_nodes or policy.divides or isinstance(placement, PlacesByLane)
+        self._parts_of_gpus = not (policy.whole_gpus or (resources.named and by_name))
+        self._whole_nodes = placement.names_gpus and not policy.chooses_nodes
+        self._elastic, self._divides = policy.resizes, policy.divides
         self._allowed: dict[tuple[tuple[str, ...], tuple[str, ...]], tuple[int, float]] = {}
         self._node_gpus = [
             set(resources.node_gpus[resources.node_type == t].tolist()) - {0}

@@ -94,13 +94,7 @@ def fill(
             keep = held[row]
             if least[row] < most[row] and pinned[row] != 1.0:
                 keep = min(keep, least[row])
-            gpu_type = int(type_of[row])
-            result[0, row] = keep
-            result[1, row] = gpu_type
-            free[gpu_type] -= keep
-            pool = int(pool_of[row])
-            if pool >= 0:
-                left[pool] -= keep
+            let_have(matrix, row, int(type_of[row]), keep, free, left, result)
     blocked = False
     unserved = free.sum()
     for row in order:
@@ -151,12 +145,8 @@ def fill(
         give = most[row]
         if min(free[chosen], within) + SAME_AMOUNT < give:
             give = need + np.floor(min(free[chosen], within) - need + SAME_AMOUNT)
-        result[0, row] = give
-        result[1, row] = chosen
-        free[chosen] -= give
+        let_have(matrix, row, chosen, give, free, left, result)
         unserved -= give
-        if pool >= 0:
-            left[pool] -= give
     return result
 
 
@@ -239,6 +229,17 @@ def attained_seconds(matrix: Floats, now: float, row: int) -> float:
     """Seconds with GPUs held so far."""
     held_for = max(now - matrix[STARTED, row], 0.0) if matrix[HELD, row] > 0.0 else 0.0
     return float(held_for + matrix[ATTAINED, row])
+
+
+@kernel
+def let_have(
+    matrix: Floats, row: int, gpu_type: int, gpus: float, free: Floats, left: Floats, given: Floats
+) -> None:
+    """Give the job in ``row`` GPUs of a type, out of what is ``free`` by type and ``left`` by pool."""
+    given[TARGET, row], given[TARGET_TYPE, row] = gpus, gpu_type
+    free[gpu_type] -= gpus
+    if matrix[POOL, row] >= 0.0:
+        left[int(matrix[POOL, row])] -= gpus
 
 
 @kernel

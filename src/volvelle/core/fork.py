@@ -30,6 +30,7 @@ from volvelle.core.forward.moments import begin_moment, wake_at
 from volvelle.core.forward.ranking import order_again
 from volvelle.core.log import Batch
 from volvelle.core.parts import Belief, KnownJob
+from volvelle.core.paying import compile_where_it_pays
 from volvelle.core.promises import LATENESS
 from volvelle.core.scheduler_state import SchedulerState
 from volvelle.core.state import *
@@ -151,7 +152,7 @@ class Fork:
     def _begin(self, ahead: SchedulerState) -> Course:
         """Let what is believed be true, and jobs come."""
         ahead.cluster = msgspec.structs.replace(ahead.cluster, failures=None)
-        ahead.compile_where_it_pays()
+        compile_where_it_pays(ahead)
         for number in self.stopped:
             take_out(ahead, number)
         for submission in self.admitted:

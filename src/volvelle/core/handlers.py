@@ -42,12 +42,12 @@ from volvelle.core.events import (
 )
 from volvelle.core.facets import FollowsLoss, FollowsRegimes, ForeseesArrivals
 from volvelle.core.forward.advance import note_checkpoint, release_changed
-from volvelle.core.forward.decide import change
 from volvelle.core.forward.expected import drop_stop
 from volvelle.core.forward.gpus import hold_slot
 from volvelle.core.forward.jobs import give_up, settle, settle_work, stop
 from volvelle.core.forward.log import log_event
 from volvelle.core.forward.ranking import order_again, queue_up
+from volvelle.core.forward.serving import change
 from volvelle.core.forward.waiting import wait_no_more
 from volvelle.core.limits import end_overrun
 from volvelle.core.parts import Belief, KnownJob

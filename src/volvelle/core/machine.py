@@ -95,7 +95,8 @@ def _allocate(s: State) -> float:
     if len(s.rates) > 0:
         table = array_of(s.rates)
     given = np.zeros((4, many))
-    given[3] = np.arange(many)
+    for i in range(many):
+        given[3, i] = i
     clock = s.clock
     up, places = np.empty(len(s.nodes.up) if _names else 0), np.empty((3, 1))
     if _names:

@@ -6,14 +6,8 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from volvelle.core.facets import ClaimsAmounts, PlacesAllAnew, PlacesBatches, PlacesByLane
-from volvelle.core.forward.decide import change
-from volvelle.core.forward.gpus import (
-    hold_slot,
-    keep_in_mind,
-    keep_some,
-    release,
-    take_whole_nodes,
-)
+from volvelle.core.forward.gpus import hold_slot, keep_in_mind, keep_some, release, take_whole_nodes
+from volvelle.core.forward.serving import change
 from volvelle.core.forward.shared_gpus import fullest_with_room
 from volvelle.core.forward.whole_gpus import refuse
 from volvelle.core.lanes import Lane, borrowed

@@ -11,15 +11,15 @@ from volvelle.core.admissions import Admissions
 from volvelle.core.beliefs import Beliefs
 from volvelle.core.composition import Composition
 from volvelle.core.decision import Decision
-from volvelle.core.eligibility import Eligibility
+from volvelle.core.draining import pin
+from volvelle.core.eligibility import Eligibility, limits_of
 from volvelle.core.events import Event
-from volvelle.core.facets import PlacesByLane
 from volvelle.core.forecast import LookAhead
 from volvelle.core.forward.advance import advance
 from volvelle.core.forward.believe import believe, expect_ends
 from volvelle.core.forward.classes import no_classes, touch
 from volvelle.core.forward.log import log_event
-from volvelle.core.forward.moments import jobs_left, room, wake_at
+from volvelle.core.forward.moments import room, wake_at
 from volvelle.core.forward.ranking import order_anew
 from volvelle.core.grants import Grants
 from volvelle.core.known_jobs import KnownJobs
@@ -27,15 +27,13 @@ from volvelle.core.log import Batch, Notes, drained
 from volvelle.core.machine_code.kernels import marked
 from volvelle.core.mistakes import check_decision, is_own, mistakes_of
 from volvelle.core.parts import Admission, Estimator
-from volvelle.core.paying import COMPILED_FROM, machine_code_pays
 from volvelle.core.policy import Kernel, Policy
 from volvelle.core.promises import Promises
 from volvelle.core.resources import Resources
 from volvelle.core.ruling import rules_of
 from volvelle.core.state import *
-from volvelle.core.view import JobView, View, rows_by_submission
-from volvelle.model.arrays import BoolColumn, FloatColumn
-from volvelle.model.cluster import Cluster, Pool
+from volvelle.core.view import JobView, View, pool_columns
+from volvelle.model.cluster import Cluster
 from volvelle.model.job import JobSpec
 from volvelle.model.overheads import Overheads
 from volvelle.model.problems import Problem
@@ -94,7 +92,7 @@ class SchedulerState(ABC):
         self.rules = Rules()
         self._ordered: tuple[Any, ...] | None = None
         """By what jobs are kept in order: the policy, and the rules that matter to it."""
-        self._viewed = cluster.pools, _columns_of(cluster.pools)
+        self._viewed = cluster.pools, pool_columns(cluster.pools)
         """The cluster's pools as policies see them."""
         self.count_capacity()
         self.apply_rules()
@@ -199,27 +197,6 @@ class SchedulerState(ABC):
         self.grants = replace(self.grants)
         self.beliefs = self.beliefs.of(state, self.resources, self.grants)
 
-    def compile_where_it_pays(self, *, repeatedly: bool = False) -> None:
-        """Let machine code run the forward loop if so many jobs are there that it is worth loading.
-
-        Where admissions play the future out, all jobs count once more for each that is judged, but no more
-        than are worth loading what is compiled already.
-        repeatedly: forks of this scheduler are played out again and again: it is worth compiling, too.
-        """
-        jobs, judged = jobs_left(self.state), 0
-        if self.composition.admission.limit(0.0) is None:
-            waiting = jobs - int(self.state.count[JOBS])
-            judged = min(waiting, self.composition.admission.looks_past + 1)
-        played = min((1 + judged) * jobs, max(jobs, COMPILED_FROM - 1))
-        if self.machine_code_pays(played, repeatedly=repeatedly):
-            self.compile()
-
-    def machine_code_pays(self, jobs: float, *, repeatedly: bool = False) -> bool:
-        """Whether it is worth what loading it takes, to let so many jobs come and go."""
-        policy = self.composition.policy
-        kernel = policy.kernel(named=self.resources.named)
-        return machine_code_pays(jobs, kernel, divisible=policy.divisible, repeatedly=repeatedly)
-
     def note(self, event: Event) -> None:
         """Log an event that Python brings to the forward loop."""
         s = self.state
@@ -237,14 +214,13 @@ class SchedulerState(ABC):
         """Let the forward loop know of parts that are new, and of these ``changed`` rules."""
         s, parts, admissions = self.state, self.composition, self.admissions
         kernel = parts.policy.kernel(named=self.resources.named)
-        learns = type(parts.admission).learn is not Admission.learn
         known = {
             "admits": parts.admission.limit(0.0) is None
             or not admissions.prepared
             or admissions.dependents.watched,
             "learns": self.others_learn
             or type(parts.admission).learn_pace is not Admission.learn_pace,
-            "watches": learns and not self.rules.ahead,
+            "watches": type(parts.admission).learn is not Admission.learn and not self.rules.ahead,
         }
         before = self.rules._replace(**{**known, **changed})
         self.rules = rules_of(s, parts, kernel, before, self._rates_are_known)
@@ -304,7 +280,7 @@ class SchedulerState(ABC):
         """The policy's present view."""
         jobs = JobView(self.state, self.now, rows)
         if self._viewed[0] is not self.cluster.pools:
-            self._viewed = self.cluster.pools, _columns_of(self.cluster.pools)
+            self._viewed = self.cluster.pools, pool_columns(self.cluster.pools)
         names, owned, lends, budget = self._viewed[1]
         return View(
             self.now,
@@ -363,25 +339,12 @@ class SchedulerState(ABC):
         copy.remember()
         return copy
 
-    # ------------------------------------------------------------------ nodes
-
     def judge_nodes(self) -> None:
         """Work out anew which jobs could run on the present nodes."""
         self.beliefs.eligibility = self._eligibility(self.composition.policy)
 
     def _eligibility(self, policy: Policy) -> Eligibility:
-        placement = self.composition.placement
-        wholes_by_name = (
-            policy.chooses_nodes or policy.divides or isinstance(placement, PlacesByLane)
-        )
-        return Eligibility(
-            self.resources,
-            self._limits(policy),
-            parts_of_gpus=not (policy.whole_gpus or (self.resources.named and wholes_by_name)),
-            whole_nodes=placement.names_gpus and not policy.chooses_nodes,
-            elastic=policy.resizes,
-            divides=policy.divides,
-        )
+        return Eligibility(self.resources, self.cluster, policy, self.composition.placement)
 
     def obstacle_to(self, policy: Policy, specs: Iterable[JobSpec] | None = None) -> str:
         """The first job that ``policy`` could never serve, and why; empty where it could serve all.
@@ -400,61 +363,27 @@ class SchedulerState(ABC):
                 return f"job {spec.id!r} {why}"
         return ""
 
-    @property
-    def limits(self) -> dict[str, float]:
-        """The most GPUs that the jobs of each pool may hold."""
-        return self._limits(self.composition.policy)
-
-    def _limits(self, policy: Policy) -> dict[str, float]:
-        if policy.borrows:
-            return self.cluster.limits
-        return {pool.name: pool.quota for pool in self.cluster.pools}
-
     def count_pools(self) -> None:
         """Write down the most GPUs that the jobs of each pool may hold, and what it owns and lends."""
         pools = self.state.pools
-        for index, limit in enumerate(self.limits.values()):
+        limits = limits_of(self.cluster, self.composition.policy)
+        for index, limit in enumerate(limits.values()):
             pools.quota[index] = float(limit)
             pools.owned[index] = float(self.cluster.pools[index].quota)
             pools.lends[index] = float(self.cluster.pools[index].lends)
             touch(self.state, index)
 
     def count_capacity(self) -> None:
-        """Count GPUs by type that take jobs, those that jobs hold on draining nodes, CPUs and memory.
-
-        Jobs with a GPU on a draining node are pinned: they stay until they end.
-        """
+        """Count GPUs by type that take jobs, those that jobs hold on draining nodes, CPUs and memory."""
         s = self.state
         capacity = self.resources.gpus_by_type(up_only=True)
-        pinned: set[int] = set()
         if self.resources.named:
-            up, owner = self.resources.schedulable, self.resources.owner
-            for slot in np.flatnonzero(~up[self.resources.slot_node] & (owner >= 0)).tolist():
-                capacity[self.resources.node_type[self.resources.slot_node[slot]]] += 1
-                pinned.add(int(owner[slot]))
-            for row in rows_by_submission(s):
-                number, slot = int(s.jobs.number[row]), int(s.jobs.slot[row])
-                if slot >= 0 and owner[slot] == SHARED and not up[self.resources.slot_node[slot]]:
-                    capacity[int(s.jobs.type[row])] += s.jobs.held[row]
-                    pinned.add(number)
-                s.jobs.pinned[row] = float(number in pinned)
-        s.count[PINNED] = len(pinned)
+            pin(s, self.resources, capacity)
         for gpu_type, gpus in enumerate(capacity.tolist()):
             s.types.capacity[gpu_type] = gpus
         limit = self.composition.admission.limit(sum(capacity.tolist()))
         s.clock[LIMIT] = INFINITY if limit is None else limit
         s.clock[CPUS], s.clock[MEMORY] = self.resources.cpus_and_memory()
-
-
-def _columns_of(
-    pools: tuple[Pool, ...],
-) -> tuple[tuple[str, ...], FloatColumn, BoolColumn, FloatColumn]:
-    """Their names; the GPUs that each owns, whether it lends, and its weight, to be read only."""
-    owned = np.array([pool.quota for pool in pools], dtype=np.float64)
-    lends = np.array([pool.lends for pool in pools], dtype=np.bool_)
-    budget = np.array([pool.weight for pool in pools], dtype=np.float64)
-    owned.flags.writeable = lends.flags.writeable = budget.flags.writeable = False
-    return tuple(pool.name for pool in pools), owned, lends, budget
 
 
 Answers = Mapping[int, Callable[[SchedulerState], object]]

@@ -17,7 +17,8 @@ from volvelle.core.state import DIRTY
 def held(scheduler: SchedulerState, event: JobHeld) -> None:
     """Take a job out of the system until it is released; its GPUs are free after its checkpoint."""
     number = event.number
-    if number not in scheduler.known:
+    row = scheduler.row_of(number)
+    if row is None:
         if (dependent := scheduler.admissions.dependents.blocked.get(number)) is not None:
             scheduler.admissions.dependents.blocked[number] = dependent._replace(held=True)
         elif number in scheduler.admissions.recalled:
@@ -25,7 +26,9 @@ def held(scheduler: SchedulerState, event: JobHeld) -> None:
         elif (submission := scheduler.admissions.withdraw(number)) is not None:
             scheduler.admissions.held[number] = submission
         return
-    scheduler.admissions.held[number] = take_out(scheduler, number)
+    preemptions = float(scheduler.state.jobs.preemptions[row])
+    job = take_out(scheduler, number)
+    scheduler.admissions.held[number] = job.having({"preemptions": preemptions})
 
 
 def released(scheduler: SchedulerState, event: JobReleased) -> None:
@@ -80,6 +83,7 @@ def requeued(scheduler: SchedulerState, event: JobRequeued) -> None:
     if row is None or s.jobs.held[row] == 0.0:
         return
     stop(s, scheduler.rules, row, scheduler.now)
+    s.jobs.preemptions[row] -= 1.0  # its user did, not the scheduler
     s.count[DIRTY] = 1
     if s.jobs.pinned[row] == 1.0:
         scheduler.count_capacity()

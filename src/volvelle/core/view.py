@@ -16,9 +16,18 @@ from volvelle.core.lanes import borrowed
 from volvelle.core.resources import Resources
 from volvelle.core.state import COLUMNS, JOBS, KNOWN_COLUMNS, OLDEST, PLACE, State
 from volvelle.model.arrays import BoolColumn, FloatColumn, IntColumn
+from volvelle.model.cluster import Pool
 from volvelle.model.job import JobSpec, Truth
 
-__all__ = ["BoolColumn", "FloatColumn", "IntColumn", "JobView", "View", "rows_by_submission"]
+__all__ = [
+    "BoolColumn",
+    "FloatColumn",
+    "IntColumn",
+    "JobView",
+    "View",
+    "pool_columns",
+    "rows_by_submission",
+]
 
 
 class Stored:
@@ -333,6 +342,17 @@ class View(NamedTuple):
         """Which jobs run on borrowed GPUs (`volvelle.core.lanes`)."""
         jobs, unowned = self.jobs, self.gpus - float(self.owned.sum())
         return borrowed(jobs.pool, jobs.held, jobs.column("started"), self.owned, unowned)
+
+
+def pool_columns(
+    pools: tuple[Pool, ...],
+) -> tuple[tuple[str, ...], FloatColumn, BoolColumn, FloatColumn]:
+    """Their names; the GPUs that each owns, whether it lends, and its weight, to be read only."""
+    owned = np.array([pool.quota for pool in pools], dtype=np.float64)
+    lends = np.array([pool.lends for pool in pools], dtype=np.bool_)
+    budget = np.array([pool.weight for pool in pools], dtype=np.float64)
+    owned.flags.writeable = lends.flags.writeable = budget.flags.writeable = False
+    return tuple(pool.name for pool in pools), owned, lends, budget
 
 
 def _entries(rows: list[int]) -> Callable[[list[float]], Sequence[float]]:

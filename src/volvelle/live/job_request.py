@@ -7,11 +7,7 @@ import hashlib
 import json
 from typing import TYPE_CHECKING, Annotated, Any
 
-from pydantic import (
-    Field,
-    create_model,
-    model_validator,
-)
+from pydantic import Field, create_model, model_validator
 
 from volvelle.live.declared_training import BatchSizes, Rates, SensitivityProfile, throughput_of
 from volvelle.live.messages import Launch

@@ -110,7 +110,8 @@ class HoldingLog:
         np.maximum.at(last_attempt, job[holding], attempt[holding])
         running = np.zeros(jobs, dtype=np.bool_)
         running[job[by_job]] = gpus[by_job] > 0  # the last row of each job stands
-        stopped = job[(gpus == 0) & (attempt != _NOBODY)]
+        taken = by_job[1:][again & (gpus[by_job[:-1]] > 0)]
+        stopped = job[taken[(gpus[taken] == 0) & (attempt[taken] != _NOBODY)]]
         rows = holding[np.argsort(start[holding], kind="stable")]
         return HoldingHistory(
             self._segments(rows, start, end),

@@ -13,6 +13,7 @@ from volvelle.core.events import (
     JobCancelled,
     JobFailed,
     JobFinished,
+    JobHeld,
     JobRequeued,
     JobStopped,
     JobSubmitted,
@@ -43,11 +44,12 @@ from volvelle.model.power import Power
 
 _NAN = float("nan")
 _BACK, _CANCELLED = 100, 101
-"""Kinds of events that only Python has, beside those of the log. Back: in the queue, without GPUs."""
+"""Kinds of events that only Python has, beside those of the log. Back: in the queue or held, without GPUs."""
 _OF_JOBS: dict[Any, int] = {
     JobFinished: FINISHED,
     JobCancelled: _CANCELLED,
     JobFailed: _BACK,
+    JobHeld: _BACK,
     JobRequeued: _BACK,
     JobStopped: CHECKPOINTED,
 }

@@ -6,14 +6,7 @@ from pathlib import Path
 from typing import Annotated, Any, NamedTuple
 
 import msgspec
-from pydantic import (
-    AfterValidator,
-    BaseModel,
-    ConfigDict,
-    Field,
-    ValidationError,
-    model_validator,
-)
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from volvelle.durations import parse_duration
 from volvelle.model.node import FailureProcess, Level, Node, NodeChange, NodeState, read_labels
@@ -87,7 +80,10 @@ class _FailureEntry(_Strict):
         return FailureProcess(self.mtbf, self.mttr, self.shape)
 
     def traced(self, place: str) -> list[NodeChange]:
-        """The failures and repairs of the trace, beside the file at ``place``. Raises `Problem`."""
+        """The failures and repairs of the trace, which lies beside the file at ``place``; none is foreseen.
+
+        Raises `Problem`.
+        """
         if self.trace is None:
             return []
         path, changes = Path(place).parent / self.trace, []
@@ -97,8 +93,8 @@ class _FailureEntry(_Strict):
                     down, up = parse_duration(row["down"]), parse_duration(row["up"])
                     if not 0.0 <= down < up:
                         raise ValueError(f"node {row['node']!r} is down from {down:g} to {up:g} s")
-                    changes.append(NodeChange(down, row["node"], NodeState.DOWN))
-                    changes.append(NodeChange(up, row["node"], NodeState.UP))
+                    for at, state in ((down, NodeState.DOWN), (up, NodeState.UP)):
+                        changes.append(NodeChange(at, row["node"], state, foreseen=False))
         except (OSError, ValueError, KeyError, AttributeError) as error:
             raise Problem(
                 f"{place}: failures.trace {str(self.trace)!r} cannot be read: {error}",

@@ -37,17 +37,13 @@ class PlanPolicy(Policy):
     """
 
     kind: ClassVar[str] = "plan"
+    gangs: ClassVar[bool] = True
 
     round: Period = Field(120.0, description="length of a round")
     window: Annotated[int, Field(ge=1)] = Field(20, description="rounds that are planned at once")
 
     _plan: Plan | None = PrivateAttr(default=None)
     _planned_for: bytes = PrivateAttr(default=b"")
-
-    @property
-    def resizes(self) -> bool:
-        """Jobs are gangs here."""
-        return False
 
     @abstractmethod
     def plan(self, view: View, window: Window) -> Plan:

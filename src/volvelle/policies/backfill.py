@@ -19,14 +19,9 @@ from typing import ClassVar
 
 import numpy as np
 
-from volvelle.core.columns import (
-    GPUS,
-    POOL,
-    PRIORITY,
-    TYPES,
-)
+from volvelle.core.columns import GPUS, POOL, PRIORITY, TYPES
 from volvelle.core.compiled import kernel
-from volvelle.core.fill import ClusterNow, keep_running, seconds_left
+from volvelle.core.fill import ClusterNow, keep_running, let_have, seconds_left
 from volvelle.core.policy import Kernel, Policy, policies
 from volvelle.core.state import INFINITY, Reason
 from volvelle.model.arrays import Floats, Ints
@@ -48,11 +43,7 @@ class EasyBackfill(Policy):
     work_conserving: ClassVar[bool] = False
     heeds_priority: ClassVar[bool] = True
     keeps_running: ClassVar[bool] = True
-
-    @property
-    def resizes(self) -> bool:
-        """Jobs are gangs here."""
-        return False
+    gangs: ClassVar[bool] = True
 
     def kernel(self, *, named: bool) -> Kernel:
         """Keep what runs, start the head jobs that fit, reserve, backfill."""
@@ -137,11 +128,7 @@ def backfill(
                 chosen = gpu_type
                 break
         if chosen >= 0:
-            result[0, row] = need
-            result[1, row] = chosen
-            free[chosen] -= need
-            if pool >= 0:
-                left[pool] -= need
+            let_have(matrix, row, chosen, need, free, left, result)
             if chosen == reserved:
                 count = add(times, ahead, count, 0.0, ends[row], -need)
             continue
@@ -261,11 +248,7 @@ def reserve_all(
                 count[one] = add(times[one], ahead[one], count[one], soonest, end, -need)
         within = pool < 0 or need <= left[pool]
         if chosen >= 0 and soonest == 0.0 and within and free[chosen] >= need:
-            result[0, row] = need
-            result[1, row] = chosen
-            free[chosen] -= need
-            if pool >= 0:
-                left[pool] -= need
+            let_have(matrix, row, chosen, need, free, left, result)
             while last > place and _stays(result, matrix[GPUS], order[last], free):
                 last -= 1
         elif not within:

@@ -24,11 +24,7 @@ class DeadlineOrder(Policy):
     """Base of policies that know deadlines."""
 
     work_conserving: ClassVar[bool] = False  # an elastic job is not given less than it requests
-
-    @property
-    def resizes(self) -> bool:
-        """Jobs are gangs here."""
-        return False
+    gangs: ClassVar[bool] = True
 
 
 @policies.register

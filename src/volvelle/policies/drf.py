@@ -14,7 +14,7 @@ Departures: GPUs of all types are one resource; a gang is one step; the whole is
 change, as shares are given, not kept. CPUs and memory bind as sums over the cluster, not node by node.
 """
 
-from typing import ClassVar, Literal, Self
+from typing import ClassVar, Literal, NamedTuple, Self
 
 import numpy as np
 from pydantic import Field, PrivateAttr, model_validator
@@ -90,12 +90,8 @@ def decide(jobs: Floats, cluster: ClusterNow, memory: Floats, out: Floats) -> fl
     per_gpu[1] = np.minimum(jobs[DECLARED_CPUS] / jobs[GPUS], cluster.cpus / jobs[LEAST])
     per_gpu[2] = np.minimum(jobs[DECLARED_MEMORY] / jobs[GPUS], cluster.memory / jobs[LEAST])
     out[3] = order
-    order, rank, capacity, quota = (
-        then_by(order, jobs[_RANK]),
-        jobs[_RANK],
-        cluster.capacity,
-        cluster.quota,
-    )
+    rank, capacity, quota = jobs[_RANK], cluster.capacity, cluster.quota
+    order = then_by(order, rank)
     fill_by_dominant_share(jobs, order, rank, per_gpu, totals, capacity, quota, out[:3])
     return INFINITY
 
@@ -110,6 +106,21 @@ def _meet(jobs: Floats, memory: Floats) -> None:
         if jobs[_RANK, row] == 0.0:
             memory[_RANKS] += 1.0
             jobs[_RANK, row] = memory[_RANKS]
+
+
+class _Left(NamedTuple):
+    """GPUs that are left while jobs are filled, and what is used.
+
+    totals: of each resource. per_gpu: (resources, jobs) what each GPU of a job takes of these. free, left: by
+    GPU type, by pool. used: (resources, users + 1), in the last column of all. user: (jobs,).
+    """
+
+    totals: Floats
+    per_gpu: Floats
+    free: Floats
+    left: Floats
+    used: Floats
+    user: Ints
 
 
 @kernel
@@ -137,18 +148,18 @@ def fill_by_dominant_share(
         user[order[at]] = users - 1
         end[users - 1] = at + 1
     out[TARGET_TYPE] = -1.0
-    free, left = capacity.copy(), quota.copy()
     used, weight = np.zeros((len(totals), users + 1)), np.full(users, LEAST_DIVISOR)
+    there = _Left(totals, per_gpu, capacity.copy(), quota.copy(), used, user)
     for row in range(jobs):
         weight[user[row]] = max(weight[user[row]], matrix[WEIGHT, row])
         stays = matrix[PINNED, row] == 1.0 or matrix[PREEMPTIBLE, row] == 0.0
         if matrix[HELD, row] > 0.0 and stays:
             gpu_type = int(matrix[TYPE, row])
-            _give(matrix, out, used, free, left, per_gpu, user, row, gpu_type, matrix[HELD, row])
+            _give(matrix, out, there, row, gpu_type, matrix[HELD, row])
     share = np.zeros(users)
     for each in range(users):
         share[each] = _dominant_share(used, totals, each) / weight[each]
-    while free.sum() > 0.0:
+    while there.free.sum() > 0.0:
         poorest, least_share = -1, np.inf
         for each in range(users):
             if share[each] < least_share - SAME_SHARE:
@@ -162,7 +173,7 @@ def fill_by_dominant_share(
             if matrix[PINNED, row] == 1.0 or out[TARGET, row] + step > matrix[MOST, row]:
                 first[poorest] += at == first[poorest]  # not to be looked at again
                 continue
-            if _type_for(matrix, out, used, totals, free, left, per_gpu, row, step) < 0:
+            if _type_for(matrix, out, there, row, step) < 0:
                 continue
             if out[TARGET, row] == 0.0:
                 starts = row
@@ -174,8 +185,8 @@ def fill_by_dominant_share(
             share[poorest] = np.inf  # none of their jobs can have more
             continue
         step = matrix[LEAST, chosen] if starts >= 0 else 1.0
-        gpu_type = _type_for(matrix, out, used, totals, free, left, per_gpu, chosen, step)
-        _give(matrix, out, used, free, left, per_gpu, user, chosen, gpu_type, step)
+        gpu_type = _type_for(matrix, out, there, chosen, step)
+        _give(matrix, out, there, chosen, gpu_type, step)
         share[poorest] = _dominant_share(used, totals, poorest) / weight[poorest]
     for row in range(jobs):
         if out[TARGET, row] == 0.0 and out[TARGET_REASON, row] == 0.0:
@@ -191,28 +202,15 @@ def _dominant_share(used: Floats, totals: Floats, user: int) -> float:
 
 
 @kernel
-def _type_for(
-    matrix: Floats,
-    out: Floats,
-    used: Floats,
-    totals: Floats,
-    free: Floats,
-    left: Floats,
-    per_gpu: Floats,
-    row: int,
-    step: float,
-) -> int:
-    """The GPU type on which ``row`` can have ``step`` GPUs more, -1 (and the reason) for none.
-
-    The last column of ``used`` is what all have of each resource.
-    """
-    pool, waits = int(matrix[POOL, row]), out[TARGET, row] == 0.0
-    if pool >= 0 and left[pool] < step:
+def _type_for(matrix: Floats, out: Floats, there: _Left, row: int, step: float) -> int:
+    """The GPU type on which ``row`` can have ``step`` GPUs more, -1 (and the reason) for none."""
+    free, pool, waits = there.free, int(matrix[POOL, row]), out[TARGET, row] == 0.0
+    if pool >= 0 and there.left[pool] < step:
         out[TARGET_REASON, row] = _QUOTA if waits else 0.0
         return -1
-    for resource in range(1, len(totals)):
-        most = totals[resource] * (1.0 + SAME_SHARE)
-        if used[resource, -1] + step * per_gpu[resource, row] > most:
+    for resource in range(1, len(there.totals)):
+        most = there.totals[resource] * (1.0 + SAME_SHARE)
+        if there.used[resource, -1] + step * there.per_gpu[resource, row] > most:
             out[TARGET_REASON, row] = _POLICY if waits else 0.0
             return -1
     out[TARGET_REASON, row] = _GPUS_SHORT if waits else 0.0
@@ -229,26 +227,16 @@ def _type_for(
 
 
 @kernel
-def _give(
-    matrix: Floats,
-    out: Floats,
-    used: Floats,
-    free: Floats,
-    left: Floats,
-    per_gpu: Floats,
-    user: Ints,
-    row: int,
-    gpu_type: int,
-    gpus: float,
-) -> None:
+def _give(matrix: Floats, out: Floats, there: _Left, row: int, gpu_type: int, gpus: float) -> None:
     """Book ``gpus`` GPUs more for the job in ``row``."""
     pool = int(matrix[POOL, row])
     out[TARGET, row] += gpus
     out[TARGET_TYPE, row] = gpu_type
     out[TARGET_REASON, row] = 0.0
-    free[gpu_type] -= gpus
+    there.free[gpu_type] -= gpus
     if pool >= 0:
-        left[pool] -= gpus
-    for resource in range(len(used)):
-        used[resource, user[row]] += gpus * per_gpu[resource, row]
-        used[resource, -1] += gpus * per_gpu[resource, row]
+        there.left[pool] -= gpus
+    for resource in range(len(there.used)):
+        taken = gpus * there.per_gpu[resource, row]
+        there.used[resource, there.user[row]] += taken
+        there.used[resource, -1] += taken

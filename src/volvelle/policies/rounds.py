@@ -21,17 +21,7 @@ works its fractions out within it, or by Python, to which it yields (`decide`).
 
 import numpy as np
 
-from volvelle.core.columns import (
-    CURVE,
-    GPUS,
-    HELD,
-    NUMBER,
-    PINNED,
-    POOL,
-    PREEMPTIBLE,
-    TYPE,
-    TYPES,
-)
+from volvelle.core.columns import CURVE, GPUS, HELD, NUMBER, PINNED, POOL, PREEMPTIBLE, TYPE, TYPES
 from volvelle.core.compiled import kernel
 from volvelle.core.fill import TARGET, TARGET_REASON, TARGET_TYPE, ClusterNow
 from volvelle.core.state import INFINITY, Reason

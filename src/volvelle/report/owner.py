@@ -8,17 +8,10 @@ from volvelle.metrics import labels, per_job, series
 from volvelle.metrics.labels import Labels
 from volvelle.metrics.outcomes import Outcomes, Steps
 from volvelle.model.arrays import FloatColumn, distinct
+from volvelle.report.cautions import TooFewWanted
 from volvelle.report.compositions import Composition, baseline, judge
 from volvelle.report.grid import Grid
-from volvelle.report.sentences import (
-    BestChange,
-    Idle,
-    Needs,
-    Sentence,
-    TooFewWanted,
-    WaitedMost,
-    WaitingCost,
-)
+from volvelle.report.sentences import BestChange, Idle, Needs, Sentence, WaitedMost, WaitingCost
 from volvelle.report.table import same
 from volvelle.workload.proposing import TYPICAL_LOAD
 
@@ -38,7 +31,7 @@ def in_short(
 ) -> tuple[Sentence, ...]:
     """Five sentences at most; none where ``grid`` is over several rates, or has one run and no price.
 
-    Before them it is said where the trace seems to hold a part of the load.
+    Before them it is said where the trace seems to hold a part of the load, after them where jobs hardly wait.
 
     The first are of the run that the others are held against (`baseline`), the last of the one with
     the least mean completion time, among those that need nothing that a cluster does not know where one of
@@ -93,16 +86,15 @@ def _hardly_waits(now: Composition) -> bool:
 
 
 def _too_few_wanted(now: Composition) -> TooFewWanted:
-    """The sentence, with a cluster of `TYPICAL_LOAD` or less than the GPUs held at once."""
+    """The sentence, with a cluster for a load of `TYPICAL_LOAD`, in any case smaller than what jobs held."""
     outcomes = now.runs[0].outcomes
     start, end = _span(outcomes)
-    load = float(outcomes.gpu_seconds.sum()) / (
-        (float(outcomes.submit_time[-1]) - start) or end - start
-    )
+    submission = float(outcomes.submit_time[-1]) - start
+    load = float(outcomes.gpu_seconds.sum()) / (submission or end - start)
     peak = float(series.busy_gpus(outcomes).values.max())
     wanted = max(min(load / TYPICAL_LOAD, TYPICAL_LOAD * peak), float(outcomes.gpus.max()))
     gpus = float(outcomes.capacity.values.max())
-    return TooFewWanted(now.label, load, gpus, now.fewer_nodes(wanted))
+    return TooFewWanted(load, gpus, now.fewer_nodes(wanted))
 
 
 def _span(outcomes: Outcomes) -> tuple[float, float]:

@@ -29,13 +29,7 @@ from volvelle.simulate.experiment_file import SINGULAR, ExperimentFile
 from volvelle.simulate.past import read_past
 from volvelle.simulate.recorded import fits_record, recorded_jobs
 from volvelle.simulate.run import Setting, check_setting
-from volvelle.simulate.sources import (
-    Read,
-    Source,
-    generated,
-    read_source,
-    resubmitted,
-)
+from volvelle.simulate.sources import Read, Source, generated, read_source, resubmitted
 from volvelle.simulate.synthesis import SYNTHESIZER, Synthesis
 from volvelle.workload.habits import Habits
 from volvelle.workload.proposing import proposed_cluster, seen_types

@@ -12,6 +12,7 @@ import volvelle
 from volvelle.core.composition import WrittenComposition
 from volvelle.core.events import JobProfile
 from volvelle.core.journal import Header, Journal
+from volvelle.core.paying import pays_for
 from volvelle.core.scheduler import Scheduler
 from volvelle.core.scheduler_state import SchedulerState
 from volvelle.core.state import EVERY_MOMENT, INFINITY, NEVER, NEWCOMERS_CAME
@@ -262,7 +263,7 @@ def _pays(jobs: int, setting: Setting, scheduler: Scheduler) -> bool:
     """Whether machine code is worth what loading it takes."""
     looks_ahead = scheduler.composition.admission.limit(0.0) is None
     each = _JUDGED if looks_ahead else _PREDICTED if setting.predict else 1
-    return scheduler.machine_code_pays(jobs * each)
+    return pays_for(scheduler, jobs * each)
 
 
 class _EachPause:

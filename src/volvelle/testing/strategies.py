@@ -6,15 +6,7 @@ import msgspec
 from hypothesis import strategies as st
 
 from volvelle.model.adaptation import Adaptation, ScalingRule
-from volvelle.model.cluster import (
-    Cluster,
-    FailureProcess,
-    Level,
-    Node,
-    NodeChange,
-    NodeState,
-    Pool,
-)
+from volvelle.model.cluster import Cluster, FailureProcess, Level, Node, NodeChange, NodeState, Pool
 from volvelle.model.job import Dependency, Job, JobSpec, LossPoint, Regime, Reward, Truth
 from volvelle.model.overheads import Overheads
 from volvelle.model.throughput import (

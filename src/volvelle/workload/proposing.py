@@ -139,14 +139,14 @@ def fewer_nodes(cluster: Cluster, gpus: float) -> str:
 
     Nothing where that is not smaller, or where such a line does not say all of the cluster.
     """
-    text = str(cluster)
-    share = gpus / cluster.gpus
+    text, share = str(cluster), gpus / cluster.gpus
+    named = filter(None, cluster.gpu_types)
+    if share >= 1.0 or not all(map(_PLAIN.fullmatch, named)) or parse_cluster(text) != cluster:
+        return ""
     groups = [group.partition("x") for group in text.split(",")]
     fewer = [f"{math.ceil(int(nodes) * share)}x{of}" for nodes, _, of in groups]
     line = ",".join(fewer)
-    if share >= 1.0 or line == text or parse_cluster(text) != cluster:
-        return ""
-    return f"--cluster {shlex.quote(line)}"
+    return "" if line == text else f"--cluster {shlex.quote(line)}"
 
 
 def _shared(nodes: int, gpus: Sequence[float]) -> list[int]:

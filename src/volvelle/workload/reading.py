@@ -102,7 +102,7 @@ def read_trace(
     if "duration" in report.columns and "work" not in report.columns:
         report.contradicted = sum(map(_contradicted, jobs))
     _rebase(jobs, report)
-    return Workload(jobs, _plain_name(path), report)
+    return Workload(jobs, path.name.removesuffix(".gz").partition(".")[0], report)
 
 
 def named_format(name: str, formats: Mapping[str, TraceFormat] | None = None) -> TraceFormat:
@@ -287,10 +287,6 @@ def _rebase(jobs: list[Job], report: ImportReport) -> None:
     for job in jobs:
         msgspec.structs.force_setattr(job.spec, "submit_time", job.spec.submit_time - start)
         msgspec.structs.force_setattr(job, "recorded", earlier(job.recorded, start))
-
-
-def _plain_name(path: Path) -> str:
-    return path.name.removesuffix(".gz").partition(".")[0]
 
 
 def _first_examples(report: ImportReport) -> str:

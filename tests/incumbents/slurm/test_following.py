@@ -13,7 +13,8 @@ from volvelle.incumbents.attach.follow import Attached, Follower
 from volvelle.incumbents.attach.listing import summary
 from volvelle.incumbents.attach.run_times import Curve, RunTimes
 from volvelle.incumbents.slurm.attach import incumbent
-from volvelle.incumbents.slurm.site import Config, Job, Partition, Qos, Site, Snapshot
+from volvelle.incumbents.slurm.site import Config, Partition, Qos, Site
+from volvelle.incumbents.slurm.snapshot import Job, Snapshot
 
 SITE = Site("small", partitions=(Partition("all", default_seconds=100.0),))
 

@@ -11,7 +11,8 @@ from volvelle.incumbents.attach.incumbent import Expected
 from volvelle.incumbents.slurm.attach import incumbent
 from volvelle.incumbents.slurm.forecast import foresee
 from volvelle.incumbents.slurm.queue import Queue
-from volvelle.incumbents.slurm.site import Config, Job, Node, Partition, Site, Snapshot
+from volvelle.incumbents.slurm.site import Config, Node, Partition, Site
+from volvelle.incumbents.slurm.snapshot import Job, Snapshot
 
 NOW = 100_000.0
 

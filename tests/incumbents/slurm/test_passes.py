@@ -15,15 +15,14 @@ from volvelle.incumbents.slurm.rules import Rules
 from volvelle.incumbents.slurm.site import (
     Association,
     Config,
-    Job,
     Limits,
     Node,
     Partition,
     Qos,
     Reservation,
     Site,
-    Snapshot,
 )
+from volvelle.incumbents.slurm.snapshot import Job, Snapshot
 from volvelle.model.problems import Problem
 
 MINUTE = 60.0

@@ -8,17 +8,8 @@ from volvelle.incumbents.attach.effects import Effect, Present, effects
 from volvelle.incumbents.attach.follow import Attached, Follower
 from volvelle.incumbents.attach.session import at_the_end
 from volvelle.incumbents.slurm.attach import incumbent
-from volvelle.incumbents.slurm.site import (
-    Association,
-    Config,
-    Job,
-    Limits,
-    Node,
-    Partition,
-    Qos,
-    Site,
-    Snapshot,
-)
+from volvelle.incumbents.slurm.site import Association, Config, Limits, Node, Partition, Qos, Site
+from volvelle.incumbents.slurm.snapshot import Job, Snapshot
 from volvelle.model.problems import Problem
 
 RECORDED = Path(__file__).parents[3] / "examples" / "slurm-recording"

@@ -1,147 +1,26 @@
-"""Chronus: what is promised is kept, who goes first, what is refused and why, reservations' loops."""
+"""Chronus: who goes first, what is refused and why, who is promised what."""
 
-from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
-from typing import ClassVar
 
 import msgspec
 import numpy as np
 import pytest
+from chronus_cases import STEADY, due, lasts, promises, remembering
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from volvelle.core.composition import WrittenComposition
 from volvelle.core.decision import Promise
-from volvelle.core.events import JobFinished, JobStarted, JobSubmitted
-from volvelle.core.forecast import LookAhead
-from volvelle.core.journal import Header, replay
-from volvelle.core.parts import Admission, Fate, Verdict, admissions
 from volvelle.core.policy import policies
-from volvelle.core.scheduler import Scheduler
-from volvelle.core.snapshot import Snapshot, read_snapshot
-from volvelle.core.view import View
-from volvelle.metrics.promises import broken, promised
-from volvelle.model.cluster import Cluster, Node, NodeChange, NodeState, parse_cluster
-from volvelle.model.job import Job, JobSpec, Reward
+from volvelle.metrics.promises import broken
+from volvelle.model.cluster import parse_cluster
+from volvelle.model.job import Job
 from volvelle.model.overheads import Overheads
 from volvelle.model.problems import Problem
-from volvelle.simulate.run import Setting, simulate
-from volvelle.simulate.sources import generated
-from volvelle.systems.chronus.recent import RecentWork
-from volvelle.systems.chronus.reservations import Reservations, earliest_finish, reserve_late
-from volvelle.testing.scenario import Run, Scenario, happen, linear_job
-from volvelle.testing.strategies import KNOWN, scenarios
-
-STEADY = replace(KNOWN, regimes=False, sharing=False, amounts=False, slots=False, deadlines=True)
-"""Jobs that go on as fast as they start, on GPUs that are counted, so that no placement refuses."""
-ROUNDING = 2e-3
-"""Seconds."""
-
-
-def due(job: Job, *steps: tuple[float, float], accept_later: bool = False) -> Job:
-    """The same job with rewards: (seconds, value)."""
-    rewards = tuple(Reward(*step) for step in steps)
-    spec = msgspec.structs.replace(job.spec, rewards=rewards, accept_later=accept_later)
-    return msgspec.structs.replace(job, spec=spec)
-
-
-def promises(run: Run) -> list[tuple[float, Promise]]:
-    """All promises of a run, and when they were made."""
-    return [(entry.time, one) for entry in run.journal.entries for one in entry.decision.promises]
-
-
-def lasts(run: Run) -> dict[int, Promise]:
-    """The last word to each job."""
-    return {one.number: one for _, one in promises(run)}
-
-
-LEASES = [
-    "chronus",
-    "chronus:lease=40",
-    "chronus:lease=12,parts=3",
-    "chronus:lease=50,parts=1",
-]
-
-
-@pytest.mark.parametrize("policy", LEASES)
-@settings(max_examples=40)
-@given(scenario=scenarios(STEADY))
-def test_with_true_estimates_every_promise_is_kept(policy: str, scenario: Scenario) -> None:
-    assert_kept(happen(scenario.under(policy)))
-
-
-def assert_kept(run: Run) -> None:
-    """No guarantee of the run was broken or revoked."""
-    made = {one.number: one.finish_by for _, one in promises(run) if one.finish_by is not None}
-    last = lasts(run)
-    for number, finish_by in made.items():
-        assert last[number].finish_by == finish_by
-        assert run.outcomes.finish[number] <= finish_by + ROUNDING
-
-
-@pytest.mark.parametrize("policy", LEASES)
-@pytest.mark.parametrize("cluster", ["1x4", "1x4:a100,1x2:v100"])
-def test_promises_are_kept_in_a_crowd_of_jobs_that_lose_their_work_when_stopped(
-    policy: str, cluster: str
-) -> None:
-    stops = 0
-    for seed in range(8):
-        draw = np.random.default_rng(seed)
-        jobs, time = [], 0.0
-        for number in range(14):
-            time += float(draw.choice([0.0, 1.0, 7.0, 15.0, 40.0]))
-            seconds = float(draw.choice([3.0, 8.0, 20.0, 45.0, 90.0, 150.0]))
-            job = linear_job(number, time, float(draw.choice([1.0, 2.0, 4.0, 4.0])), seconds)
-            if draw.random() < 0.6:
-                job = due(
-                    job, (seconds * draw.choice([1.3, 2.0, 5.0]) + draw.choice([10.0, 200.0]), 1.0)
-                )
-            spec = msgspec.structs.replace(job.spec, starts_over=bool(draw.random() < 0.8))
-            jobs.append(msgspec.structs.replace(job, spec=spec))
-        run = happen(Scenario.of(parse_cluster(cluster), jobs, policy=policy))
-        assert_kept(run)
-        stops += int(run.outcomes.preemptions.sum())
-    assert stops
-
-
-def on_generated_jobs(load: float, estimator: str) -> tuple[int, int]:
-    """Promises made and broken."""
-    source = f"lognormal:jobs=300,load={load},strict_share=0.4,soft_share=0.4"
-    workload = generated(source, 5, 32).workload
-    costs = Overheads(start=30.0, restore=30.0, checkpoint=20.0)
-    composition = WrittenComposition("chronus", "none", "accept-all", estimator, "completion")
-    setting = Setting(cluster=parse_cluster("4x8"), composition=composition, overheads=costs)
-    outcomes = simulate(workload, setting).outcomes
-    return int(np.nansum(promised(outcomes))), int(np.nansum(broken(outcomes)))
-
-
-@pytest.mark.parametrize("load", [0.8, 1.2, 1.6])
-def test_no_promise_is_broken_on_a_generated_workload(load: float) -> None:
-    made, broken_ones = on_generated_jobs(load, "oracle")
-    assert made > 100
-    assert broken_ones == 0
-
-
-@pytest.mark.parametrize("error", [0.1, 0.2, 0.4])
-def test_with_wrong_estimates_few_promises_are_broken(error: float) -> None:
-    made, broken_ones = on_generated_jobs(1.2, f"noisy:error={error}")
-    assert made > 100
-    assert broken_ones <= 0.03 * made  # what a chosen share of 0.01 comes to with so few
-
-
-@pytest.mark.parametrize("policy", LEASES[:2])
-@settings(max_examples=50)
-@given(scenario=scenarios(replace(STEADY, failures=True, nodes=True, slots=True)))
-def test_a_promise_that_is_not_kept_is_revoked_with_its_reason(
-    policy: str, scenario: Scenario
-) -> None:
-    run = happen(scenario.under(policy, estimator="noisy:error=0.6"))
-    for number, one in lasts(run).items():
-        if one.finish_by is None:
-            assert one.reason
-        elif not np.isnan(run.outcomes.finish[number]):
-            assert run.outcomes.finish[number] <= one.finish_by + ROUNDING
+from volvelle.systems.chronus.memory import NOW
+from volvelle.systems.chronus.recent import add_work, largest_within, rate_of_smaller, sum_of
+from volvelle.systems.chronus.reservations import first_with_room, has_room
+from volvelle.testing.scenario import Scenario, happen, linear_job
+from volvelle.testing.strategies import scenarios
 
 
 @settings(max_examples=40)
@@ -176,18 +55,6 @@ def test_the_last_idle_gpu_is_used_at_once_where_that_is_what_is_promised() -> N
     run = happen(Scenario.of(parse_cluster("1x4"), [*others, job], policy="chronus:lease=80"))
     assert lasts(run)[3].finish_by == 75.0
     assert run.outcomes.finish[3] == 70.0
-
-
-def test_a_later_finish_can_be_accepted_and_is_kept() -> None:
-    first = due(linear_job(0, 0.0, 4.0, 100.0), (100.0, 10.0))
-    late = due(linear_job(1, 0.0, 4.0, 50.0), (60.0, 10.0), accept_later=True)
-    rivals = [linear_job(n, 10.0, 4.0, 40.0) for n in (2, 3)]
-    run = happen(
-        Scenario.of(parse_cluster("1x4"), [first, late, *rivals], policy="chronus:lease=40")
-    )
-    finish_by = lasts(run)[1].finish_by
-    assert finish_by == pytest.approx(157.5)
-    assert run.outcomes.finish[1] <= finish_by
 
 
 def test_room_is_kept_for_smaller_jobs_that_will_come_again() -> None:
@@ -265,21 +132,34 @@ def test_who_would_be_late_otherwise_starts_in_the_middle_of_a_lease() -> None:
 
 
 def test_room_until_a_deadline() -> None:
-    book = Reservations(10.0, np.array([2.0]))
-    assert book.has_room(0, 0.0, 100.0, 150.0, 0.0)
-    assert book.has_room(0, 0.0, 100.0, 50.0, 1.5)
-    assert not book.has_room(0, 0.0, 100.0, 60.0, 1.5)
-    assert book.first_with_room(0, 0.0, 100.0, 60.0, 1.5) == 120.0
+    memory = remembering(2.0, lease=10.0, parts=1)
+    assert has_room(memory, 100.0, 150.0, 0.0)
+    assert has_room(memory, 100.0, 50.0, 1.5)
+    assert not has_room(memory, 100.0, 60.0, 1.5)
+    assert first_with_room(memory, 100.0, 60.0, 1.5) == 120.0
 
 
 def test_how_fast_smaller_jobs_come_and_which_are_too_large() -> None:
-    recent = RecentWork(7200.0)
-    recent.add(np.zeros(5), np.array([100.0, 200.0, 300.0, 400.0, 5000.0]))
-    assert recent.rate_of_smaller(200.0, 10.0) == 0.0
-    assert recent.rate_of_smaller(300.0, 10.0) == pytest.approx(600 / 3600 * (1 - 2**-0.5))
-    assert recent.rate_of_smaller(5000.0, 6000.0) == pytest.approx(6000 / 6000 * 0.5)
-    assert recent.largest_within(600.0) == 400.0
-    assert recent.largest_within(6000.0) == np.inf
+    memory = remembering(1.0, period=7200.0)
+    for work in (300.0, 100.0, 5000.0, 200.0, 400.0):
+        add_work(memory, work)
+    memory[NOW] = 10.0
+    assert rate_of_smaller(memory, 200.0) == 0.0
+    assert rate_of_smaller(memory, 300.0) == pytest.approx(600 / 3600 * (1 - 2**-0.5))
+    memory[NOW] = 6000.0
+    assert rate_of_smaller(memory, 5000.0) == pytest.approx(6000 / 6000 * 0.5)
+    assert largest_within(memory, 600.0) == 400.0
+    assert largest_within(memory, 6000.0) == np.inf
+    memory[NOW] = 7201.0
+    add_work(memory, 50.0)
+    assert largest_within(memory, 49.0) == 50.0
+
+
+@given(st.integers(0, 1000), st.integers(0, 99))
+def test_sums_are_those_of_numpy(many: int, seed: int) -> None:
+    """To the last digit: which guarantees are made hangs on it."""
+    numbers = np.random.default_rng(seed).lognormal(3.0, 2.0, many)
+    assert sum_of(numbers) == float(numbers.sum())
 
 
 def of(job: Job, user: str = "", pool: str = "", *, preemptible: bool = True) -> Job:
@@ -355,209 +235,6 @@ def test_the_hopeless_do_not_hold_up_others() -> None:
     other = linear_job(1, 0.0, 4.0, 35.0)
     run = happen(Scenario.of(parse_cluster("1x4"), [hopeless, other], policy="chronus:lease=40"))
     assert run.outcomes.finish.tolist() == [65.0, 35.0]
-
-
-def test_a_promise_is_revoked_when_the_gpus_for_it_are_lost() -> None:
-    lost = NodeChange(20.0, "b", NodeState.DOWN)
-    back = NodeChange(5000.0, "b", NodeState.UP)
-    cluster = Cluster((Node("a", 4), Node("b", 4)), changes=(lost, back))
-    job = due(linear_job(0, 0.0, 8.0, 100.0), (300.0, 10.0))
-    scenario = Scenario.of(cluster, [job], policy="chronus:lease=40", placement="first-free")
-    told = promises(happen(scenario))
-    assert told[0] == (0.0, Promise(0, 300.0, 0))
-    assert told[-1][1].finish_by is None
-    assert told[-1][1].reason
-    assert told[-1][0] <= 300.0 + ROUNDING
-
-
-def test_promises_are_kept_over_a_restart(tmp_path: Path) -> None:
-    """Also by a version whose policy has more columns of its own than the snapshot's."""
-    jobs = [
-        due(linear_job(0, 0.0, 4.0, 100.0), (200.0, 10.0)),
-        due(linear_job(1, 0.0, 4.0, 60.0), (190.0, 10.0)),
-        *[linear_job(n, 1.0, 4.0, 30.0) for n in (2, 3, 4)],
-    ]
-    scenario = Scenario.of(parse_cluster("1x4"), jobs, policy="chronus:lease=40")
-    journal = happen(scenario).journal
-    taken = Snapshot.of(replay(journal.header, journal.entries[:1]), "0")
-    jobs_now = taken.tables["jobs"]
-    fewer = msgspec.structs.replace(
-        jobs_now, more=jobs_now.more - 1, floats=jobs_now.floats[: -8 * jobs_now.used]
-    )
-    older = msgspec.structs.replace(taken, tables={**taken.tables, "jobs": fewer})
-    for one_taken in (taken, older):
-        path = tmp_path / "snapshot.json"
-        path.write_bytes(one_taken.encode())
-        scheduler = read_snapshot(path).scheduler()
-        before = dict(scheduler.promises)
-        assert before[0].finish_by == 200.0
-        finishes = scheduler.ahead.until().finish
-        for number, one in before.items():
-            assert one.finish_by is not None
-            assert finishes[number] <= one.finish_by + ROUNDING
-
-
-@settings(max_examples=60)
-@given(
-    st.lists(st.integers(0, 4), min_size=6, max_size=12),
-    st.integers(1, 3),
-    st.floats(1.0, 60.0),
-    st.floats(0.0, 8.0),
-    st.floats(15.0, 120.0),
-    st.booleans(),
-    st.booleans(),
-)
-def test_compiled_loops_agree_with_their_twins_and_what_is_reserved_is_enough(
-    free: list[int],
-    gpus: int,
-    need: float,
-    gap: float,
-    finish_by: float,
-    goes_on: bool,
-    one_run: bool,
-) -> None:
-    tables = [np.array(free, dtype=np.float64) for _ in range(2)]
-    held = [np.zeros(len(free), dtype=np.bool_) for _ in range(2)]
-    finish_by = min(finish_by, 10.0 * len(free))
-    reserving: list[Callable[..., bool]] = [reserve_late, reserve_late.py_func]
-    finding: list[Callable[..., float]] = [earliest_finish, earliest_finish.py_func]
-    first_gap = gap * (not goes_on)
-    asked = 0, 10.0, 0.0, 0, finish_by, float(gpus), need, gap, first_gap, one_run
-    found = [
-        loop(table, slots, *asked)
-        for loop, table, slots in zip(reserving, tables, held, strict=True)
-    ]
-    assert found[0] == found[1]
-    np.testing.assert_array_equal(held[0], held[1])
-    np.testing.assert_array_equal(tables[0], np.array(free) - gpus * held[0])
-    assert (tables[0] >= 0.0).all() or not held[0].any()
-    earliest = [
-        loop(np.array(free, dtype=np.float64), 0, 10.0, 0.0, 0, float(gpus), need, gap, one_run)
-        for loop in finding
-    ]
-    assert earliest[0] == earliest[1]
-    if found[0]:
-        done, run = 0.0, 0.0
-        for slot in [*np.flatnonzero(held[0]).tolist(), -1]:
-            if run and not (slot > 0 and held[0][slot - 1]):
-                done, run = done + run - gap, 0.0
-            run += min(10.0 * (slot + 1), finish_by) - 10.0 * slot if slot >= 0 else 0.0
-        assert done + gap * goes_on * held[0][0] >= need - 1e-6
-        assert not one_run or (np.diff(np.flatnonzero(held[0])) == 1).all()
-    if not goes_on:
-        assert found[0] == (earliest[0] <= finish_by + 1e-6)
-
-
-def test_each_run_of_a_reservation_costs_a_restart() -> None:
-    """Two runs of 20 and 10 s with a gap of 5 s each do 20 s of work."""
-    for need, slots in ((20.0, [0, 2, 3]), (21.0, [])):
-        free, held = np.array([1.0, 0.0, 1.0, 1.0]), np.zeros(4, dtype=np.bool_)
-        enough = reserve_late.py_func(free, held, 0, 10.0, 0.0, 0, 40.0, 1.0, need, 5.0, 5.0, False)
-        assert (enough, np.flatnonzero(held).tolist()) == (bool(slots), slots)
-
-
-@pytest.mark.parametrize(("yielding", "first"), [(3.0, 1), (1.0, 0), (0.3, 0)])
-def test_promised_jobs_with_time_to_spare_yield(yielding: float, first: int) -> None:
-    """Job 0 needs 50 s, which count as 150; job 1, without a promise, 100."""
-    jobs = [due(linear_job(0, 0.0, 4.0, 50.0), (2000.0, 10.0)), linear_job(1, 0.0, 4.0, 100.0)]
-    written = f"chronus:lease=40,yielding={yielding}"
-    run = happen(Scenario.of(parse_cluster("1x4"), jobs, policy=written))
-    assert lasts(run)[0].finish_by == 2000.0
-    assert run.outcomes.first_start.argmin() == first
-
-
-class Word(Admission):
-    """Guarantees every first deadline, whatever is reserved for others."""
-
-    name: ClassVar[str] = "test-word"
-
-    def judge(self, job: JobSubmitted, view: View, ahead: LookAhead) -> Verdict:
-        finish_by = job.spec.submit_time + job.spec.rewards[0].deadline_seconds
-        return Verdict(Fate.ADMIT, Promise(job.number, finish_by, 0))
-
-
-def test_reservations_give_way_where_all_guarantees_have_room_together() -> None:
-    """With half as much again for each, as a margin that has grown reserves, job 1 has no room beside 0."""
-    jobs = [
-        due(linear_job(0, 0.0, 1.0, 12.0), (18.0, 1.0)),
-        due(linear_job(1, 3.0, 1.0, 5.0), (10.0, 1.0)),
-    ]
-    scenario = Scenario.of(parse_cluster("1x1"), jobs, policy="chronus:lease=4,margin=0.5")
-    composition = msgspec.structs.replace(scenario.setting.composition, admission=Word.name)
-    admissions.register(Word)
-    try:
-        run = happen(replace(scenario, setting=replace(scenario.setting, composition=composition)))
-    finally:
-        admissions.forget({__name__})
-    assert (run.outcomes.finish <= [18.0, 13.0]).all()
-
-
-def short_leases() -> Scheduler:
-    """Four GPUs, slots of 2 s."""
-    parts = WrittenComposition("chronus:lease=10,parts=5", "first-free", "accept-all", "declared")
-    cluster = parse_cluster("1x4")
-    return Header(volvelle="test", cluster=cluster, composition=parts).scheduler()
-
-
-def come(
-    scheduler: Scheduler, now: float, number: int, seconds: float, gpus: float, *steps: Reward
-) -> None:
-    spec = JobSpec(
-        id=str(number), submit_time=now, gpus=gpus, estimate_seconds=seconds, rewards=steps
-    )
-    scheduler.handle(now, [JobSubmitted(now, number, spec)])
-
-
-def begins(scheduler: Scheduler, number: int, slot: float) -> float:
-    """The slot, from this one on, at which a job is given GPUs."""
-    row = scheduler.row_of(number)
-    assert row is not None
-    while scheduler.state.jobs.held[row] == 0.0:
-        scheduler.handle(slot, [])
-        slot += 2.0
-    return slot - 2.0
-
-
-def test_a_start_that_takes_its_time_revokes_nothing_and_the_next_is_reserved_for() -> None:
-    """Two jobs of 15 s are to start 0.166 s after their slots begin at the latest, and take 0.189 s to."""
-    scheduler = short_leases()
-    for number in range(4):
-        come(scheduler, 0.0, number, 160.0, 1.0)
-    for number, came, start in ((4, 7.166, 32.0), (5, 57.166, 80.0)):
-        come(scheduler, came, number, 15.0, 4.0, Reward(40.0, 1.0))
-        assert scheduler.promises[number].finish_by == came + 40.0
-        assert begins(scheduler, number, came + 0.834) == start
-        began = start + 0.189
-        scheduler.handle(began, [JobStarted(began, number, 1, began)])
-        for slot in np.arange(start + 2.0, start + 15.0, 2.0).tolist():
-            scheduler.handle(slot, [])
-            assert scheduler.promises[number].finish_by == came + 40.0
-            assert scheduler.view().jobs.running[-1]
-        scheduler.handle(began + 14.9, [JobFinished(began + 14.9, number, 1)])
-
-
-@pytest.mark.parametrize(("late", "start"), [(0.0, 26.0), (0.189, 24.0)])
-def test_a_late_start_is_reserved_for_before_its_lease_ends(late: float, start: float) -> None:
-    scheduler = short_leases()
-    for number in range(4):
-        come(scheduler, 0.0, number, 160.0, 1.0)
-    scheduler.handle(late, [JobStarted(late, number, 1, late) for number in range(4)])
-    come(scheduler, 1.166, 4, 15.0, 4.0, Reward(40.0, 1.0))
-    assert begins(scheduler, 4, 2.0) == start
-
-
-def test_reservations_keep_their_slots_as_time_passes() -> None:
-    book = Reservations(10.0, np.array([8.0]))
-    row = book.enter(7, 4.0, -1)
-    book.finish_by[row] = 4000.0
-    assert book.reserve(row, 0, 0.0, 0, 35.0, 0.0, one_run=False)
-    assert np.flatnonzero(book.held[row]).tolist() == [396, 397, 398, 399]
-    book.begin(300)
-    assert book.booked(396).held[row]
-    assert not book.booked(395).held[row]
-    assert book.share(300, 4000.0) == pytest.approx(4 * 4 / (8 * 100))
-    book.leave(np.array([row]))
-    assert (book.free == 8.0).all()
 
 
 def test_baselines_go_by_deadline_laxity_and_quota() -> None:

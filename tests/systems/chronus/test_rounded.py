@@ -1,9 +1,9 @@
 """Eq. 6 of Chronus: gangs counted as 1, 2, 4, ... GPUs or whole nodes find their places when they are due."""
 
 import pytest
+from chronus_cases import ROUNDING, due, lasts, promises
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from test_chronus import ROUNDING, due, lasts, promises
 
 from volvelle.model.cluster import parse_cluster
 from volvelle.model.job import Job

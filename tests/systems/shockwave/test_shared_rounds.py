@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from plan_cases import RoundCase, plain, round_cases
 
 from volvelle.plan.plan import Window
-from volvelle.systems.shockwave.exchange import exchange
+from volvelle.systems.shockwave.exchange import Cells, exchange
 from volvelle.systems.shockwave.pieces import concave_pieces, fill_up, spread_out
 from volvelle.systems.shockwave.rounds import RoundJobs, RoundShare, share_rounds
 
@@ -95,8 +95,8 @@ def test_slots_chosen_anew_are_no_worse_and_the_same_compiled_and_plain(case: Ro
     about = jobs.gpus.astype(np.int64), alike, jobs.gain, envelope, most, jobs.seconds, 10.0, there
     empty = np.zeros(jobs.gain.shape, dtype=np.bool_)
     held, twin = empty.copy(), empty.copy()
-    exchange(held, *about, weight)
-    plain(exchange)(twin, *about, weight)
+    exchange(held, Cells(*about, weight))
+    plain(exchange)(twin, Cells(*about, weight))
     assert np.array_equal(held, twin)
     assert np.all(jobs.gpus @ held <= gpus)
     assert np.all(held.sum(axis=1) <= most)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from plan_cases import plain
 
 from volvelle.plan.plan import Window
-from volvelle.systems.shockwave.exchange import exchange
+from volvelle.systems.shockwave.exchange import Cells, exchange
 from volvelle.systems.shockwave.rounds import RoundJobs, share_rounds
 from volvelle.systems.shockwave.typed_rounds import share_typed_rounds
 
@@ -110,8 +110,9 @@ def test_cells_chosen_anew_are_the_same_compiled_and_plain(case: TypedCase) -> N
     twin = held.copy()
     most = np.minimum(np.ceil(jobs.seconds / 10.0), slots).astype(np.int64)
     about = (jobs.gpus.astype(np.int64), speed, jobs.gain, jobs.gain, most, jobs.seconds, 10.0)
-    exchange(held, *about, gpus.astype(np.int64), weight)
-    plain(exchange)(twin, *about, gpus.astype(np.int64), weight)
+    cells = Cells(*about, gpus.astype(np.int64), weight)
+    exchange(held, cells)
+    plain(exchange)(twin, cells)
     assert np.array_equal(held, twin)
     assert np.all(held.reshape(-1, slots, 2).sum(axis=2) <= 1)
 

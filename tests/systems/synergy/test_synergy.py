@@ -14,7 +14,7 @@ from volvelle.core.demand import AllWants, Declared, Wants, wants_where
 from volvelle.core.parts import KnownJob
 from volvelle.core.policy import policies
 from volvelle.core.stock import Standing, Stock
-from volvelle.model.arrays import FloatColumn, IntColumn
+from volvelle.model.arrays import FloatColumn
 from volvelle.model.job import JobSpec, Truth
 from volvelle.model.problems import Problem
 from volvelle.model.tolerances import SAME_SHARE
@@ -48,10 +48,6 @@ class Case:
     @property
     def demands(self) -> tuple[FloatColumn, FloatColumn]:
         return self.columns[:2]
-
-    @property
-    def places(self) -> tuple[IntColumn, IntColumn, FloatColumn, FloatColumn]:
-        return (*self.standing, self.stock.capacity)
 
     def share(self, job: int) -> tuple[float, float]:
         return self.stock.share_at(self.places_of(job))
@@ -127,7 +123,9 @@ def test_tuning_keeps_its_promises_compiled_and_plain(case: Case) -> None:
     demand, fallback = case.demands
     amounts, full = tuned(declared(case.jobs), case.standing, case.stock)
     assert full == np.array_equal(amounts, demand)
-    assert np.array_equal(amounts, plain(tune)(*case.places, demand, fallback, False))
+    assert np.array_equal(
+        amounts, plain(tune)(case.standing, case.stock.capacity, demand, fallback, False)
+    )
     check_promises(case, amounts)
     for job in range(len(case.jobs)):
         has_demand = np.array_equal(amounts[:, job], demand[:, job])
@@ -139,9 +137,11 @@ def test_tuning_keeps_its_promises_compiled_and_plain(case: Case) -> None:
 @given(cases())
 def test_leftovers_only_add_and_leave_nothing_that_somebody_wants(case: Case) -> None:
     demand, fallback = case.demands
-    before = tune(*case.places, demand, fallback, False)
-    amounts = tune(*case.places, demand, fallback, True)
-    assert np.array_equal(amounts, plain(tune)(*case.places, demand, fallback, True))
+    before = tune(case.standing, case.stock.capacity, demand, fallback, False)
+    amounts = tune(case.standing, case.stock.capacity, demand, fallback, True)
+    assert np.array_equal(
+        amounts, plain(tune)(case.standing, case.stock.capacity, demand, fallback, True)
+    )
     check_promises(case, amounts)
     assert np.all(amounts >= before)
     left = case.left(amounts)
@@ -175,7 +175,7 @@ def test_the_last_to_come_is_served_from_those_who_have_most_above_their_share()
     def cpus(count: int) -> list[float]:
         standing = Standing(np.arange(count + 1), np.zeros(count, np.int64), np.ones(count))
         case = Case(jobs[:count], standing, Stock(np.array([[24.0], [500.0]]), np.array([8.0])))
-        amounts = tune(*case.places, *case.demands, False)
+        amounts = tune(case.standing, case.stock.capacity, *case.demands, False)
         check_promises(case, amounts)
         return [float(cpus) for cpus in amounts[0]]
 
@@ -238,7 +238,7 @@ def test_the_program_is_within_its_gap_of_the_best_division(case: Case) -> None:
     reached = value(case, found.amounts)
     best = best_by_trying(case)
     assert best <= reached * (1.0 + found.gap) + 1e-6, "the bound holds"
-    greedy = tune(*case.places, *case.demands, False)
+    greedy = tune(case.standing, case.stock.capacity, *case.demands, False)
     assert reached >= value(case, greedy) - 1e-9, "never worse than the heuristic"
 
 
@@ -254,7 +254,7 @@ def test_the_program_gives_cpus_to_those_who_gain_most() -> None:
     ]
     standing = Standing(np.arange(5), np.zeros(4, np.int64), np.ones(4))
     case = Case(jobs, standing, Stock(np.array([[19.0], [400.0]]), np.array([4.0])))
-    greedy = tune(*case.places, *case.demands, False)
+    greedy = tune(case.standing, case.stock.capacity, *case.demands, False)
     assert greedy[0].tolist() == pytest.approx([6.0, 4.75, 1.0, 1.0])
     found = optimum(declared(case.jobs), case.standing, case.stock, 10.0)
     assert found.amounts[0, 1] == 12.0

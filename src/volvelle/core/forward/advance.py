@@ -11,7 +11,7 @@ arrays and `advance` is called again; the phase says where it goes on.
 
 from volvelle.core.compiled import kernel
 from volvelle.core.forward.classes import count_left
-from volvelle.core.forward.decide import change, decide_by_order, serve_the_last
+from volvelle.core.forward.decide import decide_by_order, serve_the_last
 from volvelle.core.forward.expected import next_expected, take_expected
 from volvelle.core.forward.gpus import keep_in_mind, place, place_as_named, release
 from volvelle.core.forward.jobs import (
@@ -34,6 +34,7 @@ from volvelle.core.forward.moments import (
     room,
 )
 from volvelle.core.forward.running import list_served
+from volvelle.core.forward.serving import change
 from volvelle.core.forward.waiting import wait
 from volvelle.core.forward.whole_gpus import cut_to_names, refuse
 from volvelle.core.state import *
@@ -113,6 +114,8 @@ def advance(s: State, rules: Rules, until: float, moments: int) -> int:  # noqa:
                         list_rows(s)
                     if rules.decides == ASKED or not _ask_kernel(s, rules):
                         return ASK_POLICY
+                    if rules.tells >= 0 and s.memory[rules.tells] > 0.0:
+                        return ASK_TOLD
         if count[PHASE] == PLACING:
             count[PHASE] = COMMIT
             if rules.places != COUNTED and count[CHANGED] > 0:

@@ -8,7 +8,7 @@ how full each shared one is say all.
 import math
 
 from volvelle.core.compiled import kernel
-from volvelle.core.forward.decide import keeps
+from volvelle.core.forward.serving import keeps
 from volvelle.core.forward.shared_gpus import WHOLE, part_of, parts_are_named
 from volvelle.core.state import *
 

@@ -151,7 +151,7 @@ moved:
   ret i8* %entries
 }
 
-define void @NRT_MemInfo_call_dtor(i8* %at) {
+define void @NRT_MemInfo_call_dtor(i8* %at) noinline cold {
   %memory = bitcast i8* %at to %memory*
   %whole = load %memory, %memory* %memory
   %destructor = extractvalue %memory %whole, 1

@@ -34,6 +34,7 @@ from volvelle.core.machine_code.kinds import (
     WrongKernel,
 )
 from volvelle.core.machine_code.numba_arrays import entry_of, results_of
+from volvelle.core.machine_code.numba_lowering import for_any_numbers, lowered
 from volvelle.core.machine_code.numba_types import numba_signature
 from volvelle.core.mistakes import is_own, place_in_kernel
 
@@ -149,7 +150,8 @@ def _generating() -> Iterator[None]:
     context.refresh()
     before, context._internal_codegen = context._internal_codegen, _generator("volvelle")
     try:
-        yield
+        with lowered():
+            yield
     finally:
         context._internal_codegen = before
 
@@ -177,6 +179,7 @@ def _to_numba(loop: Any) -> Any:
         copy.__module__, copy.__qualname__ = loop.__module__, loop.__qualname__
         divides = "numpy" if is_own(loop) else "python"  # by zero, as in columns
         made = numba.njit(**_OPTIONS, boundscheck=is_own(loop), error_model=divides)(copy)
+        for_any_numbers(made)
         *taken, returned = loop.__annotations__.values() or [None]
         if (annotated := numba_signature((returned, *taken))) is not None:
             with announcement():

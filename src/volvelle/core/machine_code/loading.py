@@ -28,7 +28,10 @@ from volvelle.core.mistakes import is_own
 NUMBA = "0.62", "0.69"
 """Versions of Numba that compile: from the first on, before the second."""
 
-_HOW = "allocation.ll", "compiling.py", "kinds.py", "numba_arrays.py", "numba_types.py", "words.py"
+_HOW = (
+    "allocation.ll", "compiling.py", "kinds.py", "numba_arrays.py", "numba_lowering.py", "numba_types.py",
+    "words.py",
+)  # fmt: skip
 _COMPILER = hashlib.sha256(
     b"".join(file.read_bytes() for file in map(Path(__file__).with_name, _HOW))
 ).hexdigest()

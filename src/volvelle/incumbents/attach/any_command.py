@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
-from volvelle.cli.options import Form
+from volvelle.cli.options import Form, Output
 
 if TYPE_CHECKING:
     from volvelle.incumbents.attach.accuracy import Told
@@ -16,46 +16,37 @@ if TYPE_CHECKING:
     from volvelle.live.config import Listen
 
 User = Annotated[str, typer.Option("--user", metavar="NAME", help="Show this user's jobs alone.")]
-Every = Annotated[str, typer.Option("--every", help="From one poll to the next, at least.")]
-Once = Annotated[bool, typer.Option("--once", help="Poll once, print, end.")]
-Record = Annotated[
-    Path, typer.Option("--record", metavar="DIR", help="Keeps what was seen and told.")
-]
-Timeout = Annotated[str, typer.Option("--timeout", help="For each question.")]
-Metrics = Annotated[
-    Path | None,
-    typer.Option("--metrics", metavar="FILE", help="Figures for Prometheus, after each poll."),
-]
-ListenAt = Annotated[
-    str,
-    typer.Option(
-        "--listen",
-        metavar="[ADDRESS:]PORT",
-        help="Show the cluster to volvelle queue, why, history and in a browser, as serve does.",
-    ),
-]
-Certificate = Annotated[
-    Path | None, typer.Option("--certificate", metavar="FILE", help="Of --listen: for TLS.")
-]
-Key = Annotated[
-    Path | None, typer.Option("--key", metavar="FILE", help="The key of the certificate.")
-]
 RECORD = Path("volvelle-attach")
 
 
 class Following(NamedTuple):
     """The options of a command that follows a cluster."""
 
-    every: str
-    once: bool
-    record: Path
-    timeout: str
-    metrics: Path | None
-    listen: str
-    certificate: Path | None
-    key: Path | None
-    user: str
-    output: Form
+    every: Annotated[str, typer.Option(help="From one poll to the next, at least.")] = "60s"
+    once: Annotated[bool, typer.Option("--once", help="Poll once, print, end.")] = False
+    record: Annotated[Path, typer.Option(metavar="DIR", help="Keeps what was seen and told.")] = (
+        RECORD
+    )
+    timeout: Annotated[str, typer.Option(help="For each question.")] = "30s"
+    metrics: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Figures for Prometheus, after each poll."),
+    ] = None
+    listen: Annotated[
+        str,
+        typer.Option(
+            metavar="[ADDRESS:]PORT",
+            help="Show the cluster to volvelle queue, why, history and in a browser, as serve does.",
+        ),
+    ] = ""
+    certificate: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Of --listen: for TLS.")
+    ] = None
+    key: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="The key of the certificate.")
+    ] = None
+    user: User = ""
+    output: Output = Form.TABLE
 
     def seconds(self) -> tuple[float, float]:
         """From one poll to the next, and for each question. Raises `Problem`."""

@@ -26,7 +26,7 @@ def attach() -> None:
 
 
 for _scheduler in sorted(modules_of("attaches")):
-    app.command(_scheduler)(brought("attaches", _scheduler))
+    app.command(_scheduler)(options.complete(brought("attaches", _scheduler)))
 
 
 @app.command()

@@ -1,15 +1,15 @@
 """``volvelle attach kueue``: forecasts beside a running Kueue."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from volvelle.cli import options
-from volvelle.cli.options import Form
 from volvelle.incumbents.attach import any_command as usual
 
 
+@options.besides(options.of_fields(usual.Following))
 def kueue(
     objects: Annotated[
         Path | None,
@@ -35,16 +35,7 @@ def kueue(
             help="Print a service account that may get, list and watch what is read; nothing is installed.",
         ),
     ] = False,
-    every: usual.Every = "60s",
-    once: usual.Once = False,
-    record: usual.Record = usual.RECORD,
-    timeout: usual.Timeout = "30s",
-    metrics: usual.Metrics = None,
-    listen: usual.ListenAt = "",
-    certificate: usual.Certificate = None,
-    key: usual.Key = None,
-    user: usual.User = "",
-    output: options.Output = Form.TABLE,
+    **given: Any,
 ) -> None:
     """When each workload of this Kueue starts and ends, with the accuracy so far beside a moving average.
 
@@ -61,9 +52,7 @@ def kueue(
 
         print(MANIFEST, end="")
         return
-    how = usual.Following(
-        every, once, record, timeout, metrics, listen, certificate, key, user, output
-    )
+    how = usual.Following(**given)
     if objects is not None:
         from volvelle.incumbents.kueue.folder import Folder
 

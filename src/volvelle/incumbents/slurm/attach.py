@@ -6,7 +6,8 @@ from volvelle.incumbents.attach.incumbent import Incumbent, Naive, Records
 from volvelle.incumbents.slurm.forecast import foresee
 from volvelle.incumbents.slurm.read_jobs import read_snapshot
 from volvelle.incumbents.slurm.read_site import read_site
-from volvelle.incumbents.slurm.site import Site, Snapshot
+from volvelle.incumbents.slurm.site import Site
+from volvelle.incumbents.slurm.snapshot import Snapshot
 from volvelle.incumbents.slurm.text import record
 from volvelle.incumbents.slurm.what_if import changed, examples
 

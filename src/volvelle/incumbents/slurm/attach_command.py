@@ -1,23 +1,18 @@
 """``volvelle attach slurm``: forecasts beside a running Slurm."""
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from volvelle.cli import options
-from volvelle.cli.options import Form
 from volvelle.incumbents.attach import any_command as usual
 
 
+@options.besides(options.of_fields(usual.Following))
 def slurm(
     host: Annotated[
         str, typer.Option("--host", metavar="HOST", help="A login node, asked over ssh.")
     ] = "",
-    every: usual.Every = "60s",
-    once: usual.Once = False,
-    record: usual.Record = usual.RECORD,
-    timeout: usual.Timeout = "30s",
-    metrics: usual.Metrics = None,
     publish: Annotated[
         bool,
         typer.Option(
@@ -26,11 +21,7 @@ def slurm(
             " at the end. Takes an operator's rights.",
         ),
     ] = False,
-    listen: usual.ListenAt = "",
-    certificate: usual.Certificate = None,
-    key: usual.Key = None,
-    user: usual.User = "",
-    output: options.Output = Form.TABLE,
+    **given: Any,
 ) -> None:
     """When each job of this Slurm cluster starts and ends, with the accuracy so far beside Slurm's own.
 
@@ -40,8 +31,6 @@ def slurm(
     from volvelle.incumbents.slurm.attach import incumbent
     from volvelle.incumbents.slurm.publish import Publisher
 
-    how = usual.Following(
-        every, once, record, timeout, metrics, listen, certificate, key, user, output
-    )
+    how = usual.Following(**given)
     asks = Slurm(host, how.seconds()[1])
     usual.follow(asks, incumbent(), how, Publisher(asks) if publish else None)

@@ -3,7 +3,8 @@
 from dataclasses import dataclass
 
 from volvelle.incumbents.slurm.shapes import Share
-from volvelle.incumbents.slurm.site import Job, Partition
+from volvelle.incumbents.slurm.site import Partition
+from volvelle.incumbents.slurm.snapshot import Job
 from volvelle.model.arrays import Bools
 
 FOREVER = float("inf")

@@ -10,7 +10,6 @@ from volvelle.incumbents.slurm.read_jobs import past_reservations
 from volvelle.incumbents.slurm.site import (
     Association,
     Config,
-    Job,
     Limits,
     Node,
     Partition,
@@ -18,6 +17,7 @@ from volvelle.incumbents.slurm.site import (
     Site,
 )
 from volvelle.incumbents.slurm.site_file import site_at
+from volvelle.incumbents.slurm.snapshot import Job
 from volvelle.incumbents.slurm.unmodelled import jobs_of_sacct
 from volvelle.model import node as model
 from volvelle.model.problems import Problem

@@ -7,7 +7,8 @@ from volvelle.incumbents.attach import look_ahead
 from volvelle.incumbents.attach.incumbent import Expected
 from volvelle.incumbents.slurm.past import past_of
 from volvelle.incumbents.slurm.policy import NO_GPUS, Slurm
-from volvelle.incumbents.slurm.site import Job, Site, Snapshot
+from volvelle.incumbents.slurm.site import Site
+from volvelle.incumbents.slurm.snapshot import Job, Snapshot
 from volvelle.model.cluster import Cluster, Node
 
 

@@ -13,7 +13,8 @@ from typing import NamedTuple
 import numpy as np
 
 from volvelle.incumbents.slurm.queue import WORDS
-from volvelle.incumbents.slurm.site import Association, Job, Limits, Partition, Qos, Site, Tres
+from volvelle.incumbents.slurm.site import Association, Limits, Partition, Qos, Site, Tres
+from volvelle.incumbents.slurm.snapshot import Job
 from volvelle.model.arrays import Ints
 
 JOBS = "jobs"

@@ -40,7 +40,7 @@ from volvelle.incumbents.slurm.queue import (
     WATCHED,
     come_into_question,
 )
-from volvelle.incumbents.slurm.slots import Plan, new_plan
+from volvelle.incumbents.slurm.slots import Plan, forget, new_plan
 from volvelle.model.arrays import Bools, Ints
 
 
@@ -216,7 +216,7 @@ def backfill_pass(controller: Controller) -> None:
             running = _running(controller)
             if plan is None:
                 plan = new_plan(numbers, controller.reserved, len(lines.rows), kinds)
-            plan.latest[:] = -1
+            forget(plan)
         at = next_start(
             *(ground, lines, running, controller.reserved, plan, rules.may_stop, chosen),
             *(at, last, late),

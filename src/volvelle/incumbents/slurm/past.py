@@ -8,7 +8,8 @@ import numpy as np
 
 from volvelle.incumbents.slurm.fair_share import FairShare, Weights, priority
 from volvelle.incumbents.slurm.priorities import Past
-from volvelle.incumbents.slurm.site import Job, Site, Snapshot
+from volvelle.incumbents.slurm.site import Site
+from volvelle.incumbents.slurm.snapshot import Job, Snapshot
 
 
 def past_of(site: Site, snapshot: Snapshot) -> Past:

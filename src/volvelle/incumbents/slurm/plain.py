@@ -22,6 +22,7 @@ from volvelle.core.columns import (
 )
 from volvelle.core.compiled import kernel
 from volvelle.core.fill import TARGET, TARGET_TYPE, ClusterNow
+from volvelle.core.sorting import in_order
 from volvelle.core.state import INFINITY
 from volvelle.incumbents.slurm import choosing, queue, shapes
 from volvelle.incumbents.slurm.choosing import Ground, fill_shares, find
@@ -60,7 +61,7 @@ from volvelle.incumbents.slurm.plain_memory import (
 )
 from volvelle.incumbents.slurm.planning import NEVER, Running, next_start
 from volvelle.incumbents.slurm.records import LONG
-from volvelle.incumbents.slurm.slots import RESOLUTION, new_plan
+from volvelle.incumbents.slurm.slots import NOW, RESOLUTION, new_plan
 from volvelle.model.arrays import Bools, Floats, Ints
 from volvelle.model.tolerances import GRANTED
 
@@ -70,8 +71,12 @@ def decide(jobs: Floats, cluster: ClusterNow, memory: Floats, out: Floats) -> fl
     """The decision (`volvelle.core.policy.Kernel`); it yields where it is Python's."""
     if memory[STATE] != KERNELS or len(cluster.up) != memory[SITE_NODES]:
         return -INFINITY
-    site, now = parts_of(memory), cluster.now
-    head = site.head
+    return _decide(jobs, cluster, parts_of(memory), out)
+
+
+@kernel
+def _decide(jobs: Floats, cluster: ClusterNow, site: Site, out: Floats) -> float:
+    now, head = cluster.now, site.head
     follow(jobs, cluster.up, site)
     before, started = int(head[SHARES]), False
     full = now >= head[NEXT_MAIN]
@@ -93,10 +98,14 @@ def decide(jobs: Floats, cluster: ClusterNow, memory: Floats, out: Floats) -> fl
         head[CHANGED] = 0.0
     if started:
         head[CHANGED] = 1.0
-    _write(jobs, cluster, site, before, out)
-    if out[TARGET].sum() > cluster.capacity.sum() + GRANTED:
+    there, waits = 0.0, False
+    for gpus in cluster.capacity:
+        there += gpus
+    if _write(jobs, cluster, site, before, out) > there + GRANTED:
         return -INFINITY  # nodes are gone whose GPUs jobs have by count: Python says that
-    if head[CHANGED] == 0.0 or (jobs[RUNS] == 1.0).all():
+    for row in waiting:
+        waits = waits or jobs[RUNS, row] == 0.0
+    if head[CHANGED] == 0.0 or not waits:
         return INFINITY
     due = INFINITY
     for time in (head[NEXT_BACKFILL], head[NEXT_MAIN]):
@@ -142,9 +151,9 @@ def _ground_and_lines(jobs: Floats, waiting: Ints, site: Site) -> tuple[Ground, 
     """The demands of jobs that wait, and a line for each."""
     count, nodes = len(waiting), len(site.types)
     table, demands = np.zeros((count, queue.COLUMNS)), np.zeros((count, choosing.REQUIRES + 1))
-    types, many = np.empty(count), 0
+    types, rows, many = np.empty(count), np.empty(count, np.int64), 0
     for line in range(count):
-        row = waiting[line]
+        row, rows[line] = waiting[line], line
         _write_demand(jobs, row, nodes, demands[many])
         types[many], demand = jobs[TYPES, row], 0
         while types[demand] != jobs[TYPES, row] or not _is_alike(demands, demand, many):
@@ -157,14 +166,17 @@ def _ground_and_lines(jobs: Floats, waiting: Ints, site: Site) -> tuple[Ground, 
     for demand in range(many):
         for node in range(nodes):
             allowed[demand, node] = (int(types[demand]) >> int(site.types[node])) & 1 == 1
-    kinds = np.zeros((int(site.kinds.max()) + 1, nodes), np.bool_)
+    last = 0
+    for node in range(nodes):
+        last = max(last, int(site.kinds[node]))
+    kinds = np.zeros((last + 1, nodes), np.bool_)
     for node in range(nodes):
         kinds[int(site.kinds[node]), node] = True
     none = np.zeros((many, nodes), np.bool_)
     ground = Ground(site.capacity, np.ones(nodes), kinds, demands, allowed, none)
     lines = Lines(
         table,
-        np.arange(count),
+        rows,
         np.zeros(count, np.int64),
         np.zeros(count, np.int64),
         np.zeros(count, np.int64),
@@ -284,7 +296,9 @@ def _backfill(
     if last < 0:
         return
     numbers = np.empty(len(site.rules) - BACKFILL + 1)
-    numbers[0], numbers[1:] = now, site.rules[BACKFILL:]
+    numbers[NOW] = now
+    for at in range(1, len(numbers)):
+        numbers[at] = site.rules[BACKFILL + at - 1]
     reserved = _no_reservations(nodes)
     plan = new_plan(numbers, reserved, len(waiting), len(ground.demands))
     running = _running(site, up, now)
@@ -304,15 +318,16 @@ def _backfill(
         if last < 0:
             return
         running = _running(site, up, now)
-        plan.latest[:] = -1
 
 
 @kernel
 def _running(site: Site, up: Bools, now: float) -> Running:
     """The running jobs by their end, and what they leave free."""
     count = int(site.head[SHARES])
-    ends = np.maximum(site.shares[SHARE_END, :count], now + 1.0)
-    order, held = np.argsort(ends, kind="mergesort"), np.empty((5, count))
+    ends, held = np.empty(count), np.empty((5, count))
+    for share in range(count):
+        ends[share] = max(site.shares[SHARE_END, share], now + 1.0)
+    order = in_order(ends)
     for at in range(count):
         for part in range(4):
             held[part, at] = site.shares[SHARE_NODE + part, order[at]]
@@ -337,7 +352,8 @@ def _start(
     for each in range(taken.shape[1]):
         share, node = int(head[SHARES]), int(taken[0, each])
         shares[SHARE_NUMBER, share] = jobs[NUMBER, row]
-        shares[SHARE_NODE : SHARE_GPUS + 1, share] = taken[:, each]
+        for part in range(4):
+            shares[SHARE_NODE + part, share] = taken[part, each]
         shares[SHARE_START, share] = now
         shares[SHARE_END, share] = now + lines.table[line, queue.LIMIT]
         shares[SHARE_POOL, share] = jobs[POOL, row]
@@ -349,11 +365,12 @@ def _start(
 
 
 @kernel
-def _write(jobs: Floats, cluster: ClusterNow, site: Site, before: int, out: Floats) -> None:
-    """All jobs as they run, and those of the shares from ``before`` on as they start."""
+def _write(jobs: Floats, cluster: ClusterNow, site: Site, before: int, out: Floats) -> float:
+    """All jobs as they run, and those of the shares from ``before`` on as they start; GPUs of all."""
+    shares, named, granted = site.shares, 0, 0.0
     for row in range(jobs.shape[1]):
         out[TARGET, row], out[TARGET_TYPE, row] = jobs[HELD, row], jobs[TYPE, row]
-    shares, named = site.shares, 0
+        granted += jobs[HELD, row]
     for share in range(before, int(site.head[SHARES])):
         row, node = 0, int(shares[SHARE_NODE, share])
         while jobs[NUMBER, row] != shares[SHARE_NUMBER, share]:
@@ -361,8 +378,10 @@ def _write(jobs: Floats, cluster: ClusterNow, site: Site, before: int, out: Floa
         if out[TARGET, row] == 0.0:
             out[TARGET_TYPE, row] = site.types[node]
         out[TARGET, row] += shares[SHARE_GPUS, share]
+        granted += shares[SHARE_GPUS, share]
         if cluster.places.shape[1] > 1:
             cluster.places[0, named], cluster.places[1, named] = row, node
             cluster.places[2, named] = shares[SHARE_GPUS, share]
             named += 1
     cluster.places[0, named] = -1.0
+    return granted

@@ -116,13 +116,13 @@ def holdings(site: Site) -> dict[int, tuple[float, list[Share]]]:
 def follow(jobs: Floats, up: Floats, site: Site) -> None:
     """Let jobs enter and leave, and stop where they did in the core, and nodes come and go."""
     head, shares = site.head, site.shares
-    if (site.up != up).any():
-        head[CHANGED] = 1.0
-        site.up[:] = up
+    for node in range(len(up)):
+        if site.up[node] != up[node]:
+            site.up[node], head[CHANGED] = up[node], 1.0
     known = 0
     for row in range(jobs.shape[1]):
         known += int(jobs[TURN, row] > 0.0)
-    while True:  # those that have ended, by number
+    for _ in range(int(head[KNOWN]) - known):  # those that have ended, by number
         gone = INFINITY
         for share in range(int(head[SHARES])):
             if shares[SHARE_NUMBER, share] < gone and not _is_there(

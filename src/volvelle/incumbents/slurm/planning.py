@@ -46,7 +46,6 @@ from volvelle.incumbents.slurm.slots import (
     keep,
     overlaps,
     unite,
-    words_of,
 )
 from volvelle.model.arrays import Bools, Floats, Ints
 
@@ -67,6 +66,29 @@ class Running(NamedTuple):
     up: Bools
     held: Floats
     gone: Bools
+
+
+class _Room(NamedTuple):
+    """Space to plan a line in: what is free later, and nodes as sets of bits."""
+
+    free: Floats
+    tasks: Floats
+    usable: Bools
+    able: Ints
+    taken: Ints
+    rest: Ints
+
+
+@kernel
+def _room(nodes: int, words: int) -> _Room:
+    return _Room(
+        np.empty((3, nodes)),
+        np.empty(nodes),
+        np.empty(nodes, dtype=np.bool_),
+        np.empty(words, dtype=np.int64),
+        np.empty(words, dtype=np.int64),
+        np.empty(words, dtype=np.int64),
+    )
 
 
 @compiled
@@ -93,6 +115,8 @@ def next_start(
     if late < NEVER:
         _keep(lines, plan, at, late, chosen)
         at += 1
+    nodes, words = len(running.up), plan.kept.shape[1]
+    room, again = _room(nodes, words), _room(nodes, words)
     tested, grown = 0, True
     for job in range(len(lines.tested)):
         tested += int(lines.tested[job])
@@ -123,10 +147,12 @@ def next_start(
             tested += 1
         lines.users[user] += 1
         lines.partitions[partition] += 1
-        start = _earliest(ground, lines, line, running, reserved, plan, chosen)
+        slots = plan.sizes[0] if line < last else 1
+        start = _earliest(ground, lines, line, running, reserved, plan, slots, room, again, chosen)
         if start > now:
             _keep(lines, plan, line, start, chosen)
-            grown = True
+            end = now + table[lines.rows[last], LIMIT]
+            grown = start - numbers[RESOLUTION] < end  # else nothing is kept that long before it
         elif limit == 0:
             return line
     return -1
@@ -142,7 +168,10 @@ def _may_start(
         return False
     if may_stop[int(table[row, CLASS])]:
         return True
-    demand, end = int(table[row, DEMAND]), plan.numbers[NOW] + table[row, LIMIT]
+    demand, limit = int(table[row, DEMAND]), table[row, LIMIT]
+    if limit >= plan.too_long[demand]:
+        return False
+    end = plan.numbers[NOW] + limit
     kept = np.zeros(plan.kept.shape[1], dtype=np.int64)
     for slot in range(plan.sizes[0]):
         if slot > 0 and plan.times[slot] >= end:
@@ -153,7 +182,10 @@ def _may_start(
     for node in range(len(usable)):
         usable[node] = running.up[node] and (kept[node // WORD] >> (node % WORD)) & 1 == 0
     fill_tasks(ground, demand, running.free, usable, tasks)
-    return suffices(ground, demand, running.free, tasks, usable)
+    if suffices(ground, demand, running.free, tasks, usable):
+        return True
+    plan.too_long[demand] = limit
+    return False
 
 
 @kernel
@@ -181,9 +213,14 @@ def _earliest(
     running: Running,
     reserved: Reserved,
     plan: Plan,
+    slots: int,
+    room: _Room,
+    again: _Room,
     chosen: Bools,
 ) -> float:
-    """When the job of a line could start, by limits and beside the plan, on ``chosen``; infinite: never.
+    """When the job of a line could start, by limits and beside the plan, on ``chosen``.
+
+    Infinite: never, or not in the first ``slots``.
 
     At each slot the job looks at nodes that are kept for nobody from there to its limit's end. Free
     resources on them when the next slot begins, by limits, have to suffice; then `_will_run` says whether
@@ -193,8 +230,8 @@ def _earliest(
     table, row = lines.table, lines.rows[line]
     demand, limit, of = int(table[row, DEMAND]), table[row, LIMIT], int(table[row, CLASS])
     nodes, words = len(running.up), plan.kept.shape[1]
-    usable, all_nodes = np.zeros(nodes, dtype=np.bool_), np.ones(nodes, dtype=np.bool_)
-    free, tasks, taken = running.free.copy(), np.zeros(nodes), np.zeros(words, dtype=np.int64)
+    free, tasks, usable, able, taken, rest = room
+    _copy(running.free, free)
     for share in range(held.shape[1]):
         if running.gone[of, share]:
             _release(held, share, free)
@@ -203,10 +240,13 @@ def _earliest(
         if not running.gone[of, share]:
             _release(held, share, free)
         share += 1
-    fill_tasks(ground, demand, free, all_nodes, tasks)
-    able, rest = words_of(tasks > 0.0), np.zeros(words, dtype=np.int64)
+    fill_tasks(ground, demand, free, running.up, tasks)
+    able[:], rest[:] = 0, 0
+    for node in range(nodes):
+        if tasks[node] > 0.0:
+            able[node // WORD] |= 1 << (node % WORD)
     behind = turn
-    for slot in range(turn, size):
+    for slot in range(turn, slots):
         at = times[slot]
         end, later = at + limit, times[slot + 1] if slot + 1 < size else NEVER
         while share < held.shape[1] and held[END, share] <= later:
@@ -238,7 +278,7 @@ def _earliest(
         if not suffices(ground, demand, free, tasks, usable):
             continue
         plan.passed[line] = min(plan.passed[line], at)
-        found = _will_run(ground, demand, of, running, plan, usable, later, chosen)
+        found = _will_run(ground, demand, of, running, plan, usable, again, later, chosen)
         start = max(found, at)
         if start < NEVER and start <= later and not overlaps(plan, start, start + limit, chosen):
             return float(start)
@@ -287,6 +327,7 @@ def _will_run(
     running: Running,
     plan: Plan,
     usable: Bools,
+    room: _Room,
     later: float,
     chosen: Bools,
 ) -> float:
@@ -296,8 +337,8 @@ def _will_run(
     width doubles from 30 s. Infinite: not by the time ``later``.
     """
     held, gone, now = running.held, running.gone, plan.numbers[NOW]
-    free = running.free.copy()
-    tasks = np.zeros(len(usable))
+    free, tasks = room.free, room.tasks
+    _copy(running.free, free)
     fill_tasks(ground, demand, free, usable, tasks)
     if find_among(ground, demand, free, tasks, usable, chosen):
         return float(now)
@@ -328,6 +369,13 @@ def _will_run(
         if first < NEVER and find_among(ground, demand, free, tasks, usable, chosen):
             return float(last)
     return NEVER
+
+
+@kernel
+def _copy(free: Floats, to: Floats) -> None:
+    for resource in range(3):
+        for node in range(free.shape[1]):
+            to[resource, node] = free[resource, node]
 
 
 @kernel

@@ -20,14 +20,15 @@ from volvelle.incumbents.slurm.reasons import explained
 from volvelle.incumbents.slurm.records import dependencies, entry_of, job_of_spec, on_nodes
 from volvelle.incumbents.slurm.rules import Rules
 from volvelle.incumbents.slurm.shapes import GPUS, Share
-from volvelle.incumbents.slurm.site import Job, Site
+from volvelle.incumbents.slurm.site import Site
+from volvelle.incumbents.slurm.snapshot import Job
 from volvelle.model.arrays import Floats, Ints
 
 NO_GPUS = "(no GPUs)"
 """A node that is not there: jobs without GPUs hold one slot of it each, since the core counts GPUs."""
 
-_COMPILED_FROM = 33_000
-"""Jobs of which asking Python costs as much as compiling the kernel, 31 s of CPU time."""
+_COMPILED_FROM = 18_000
+"""Jobs of which asking Python costs as much as compiling the kernel, 17 s of CPU time."""
 
 
 @dataclass(eq=False)
@@ -67,6 +68,7 @@ class Slurm(Policy):
     needs_durations: ClassVar[bool] = False
     incumbent: ClassVar[bool] = True
     whole_gpus: ClassVar[bool] = True
+    gangs: ClassVar[bool] = True
     columns: ClassVar[int] = 2
 
     site: str = Field(
@@ -107,11 +109,6 @@ class Slurm(Policy):
     def chooses_nodes(self) -> bool:
         """Always."""
         return True
-
-    @property
-    def resizes(self) -> bool:
-        """Never."""
-        return False
 
     def fork(self) -> "Slurm":
         """A copy with a controller of its own; the site is shared."""

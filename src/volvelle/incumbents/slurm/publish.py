@@ -10,7 +10,8 @@ from typing import Protocol
 
 from volvelle.incumbents.attach.accuracy import Told
 from volvelle.incumbents.attach.follow import Follower
-from volvelle.incumbents.slurm.site import Job, Site, Snapshot
+from volvelle.incumbents.slurm.site import Site
+from volvelle.incumbents.slurm.snapshot import Job, Snapshot
 
 PREFIX = "volvelle: "
 EVERY = 300.0

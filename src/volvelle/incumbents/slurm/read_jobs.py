@@ -2,7 +2,8 @@
 
 from collections.abc import Iterator, Mapping
 
-from volvelle.incumbents.slurm.site import Job, Node, Reservation, Snapshot
+from volvelle.incumbents.slurm.site import Node, Reservation
+from volvelle.incumbents.slurm.snapshot import Job, Snapshot
 from volvelle.incumbents.slurm.text import (
     counted,
     duration,

@@ -7,7 +7,7 @@ from volvelle.incumbents.slurm.controller import Controller
 from volvelle.incumbents.slurm.entries import FOREVER, Entry
 from volvelle.incumbents.slurm.rules import Rules
 from volvelle.incumbents.slurm.shapes import CPUS, GPUS, Share
-from volvelle.incumbents.slurm.site import Job
+from volvelle.incumbents.slurm.snapshot import Job
 from volvelle.model.job import JobSpec
 
 LONG = 365.0 * 86400.0

@@ -9,7 +9,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from volvelle.incumbents.slurm.site import Job, Node, Partition, Site
+from volvelle.incumbents.slurm.site import Node, Partition, Site
+from volvelle.incumbents.slurm.snapshot import Job
 from volvelle.model.arrays import Bools, Floats
 
 CPUS, MEMORY, GPUS = 0, 1, 2

@@ -20,7 +20,8 @@ class Plan(NamedTuple):
 
     order: the rows of ``kept`` and ``points`` by time. points: nodes kept for no time at all. covers: unions
     of slots. sizes: how many slots there are. passed: by line, where too few nodes are left in all slots
-    before. alike: the line before of the same demand and class; latest: by these, the last line.
+    before. alike: the line before of the same demand and class; latest: by these, the last line. too_long: by
+    demand, the limit from which on too few nodes are left now.
     """
 
     numbers: Floats
@@ -33,30 +34,43 @@ class Plan(NamedTuple):
     passed: Floats
     alike: Ints
     latest: Ints
+    too_long: Floats
 
 
 @kernel
 def new_plan(numbers: Floats, reserved: Reserved, lines: int, kinds: int) -> Plan:
     """An empty plan with room for so many lines of so many demands and classes."""
-    nodes, now = reserved.nodes.shape[1], float(numbers[NOW])
-    bounds = np.append(reserved.begins, reserved.ends)
-    times = np.append(np.array([now]), np.unique(bounds[bounds > now]))
-    room = len(times) + 2 * lines
+    reservations, nodes = reserved.nodes.shape
+    room = 1 + 2 * reservations + 2 * lines
     sets = room, -(-nodes // WORD)
     plan = Plan(
         numbers,
         np.zeros(room),
-        np.arange(room),
+        np.zeros(room, dtype=np.int64),
         np.zeros(sets, dtype=np.int64),
         np.zeros(sets, dtype=np.int64),
         np.zeros(sets, dtype=np.int64),
-        np.array([len(times)]),
+        np.zeros(1, dtype=np.int64),
         np.zeros(lines),
         np.zeros(lines, dtype=np.int64),
-        np.full(kinds, -1),
+        np.zeros(kinds, dtype=np.int64),
+        np.zeros(kinds),
     )
-    plan.times[: len(times)] = times
+    plan.times[0], plan.sizes[0] = numbers[NOW], 1
+    for row in range(room):
+        plan.order[row] = row
+    for one in range(reservations):
+        _cut(plan, reserved.begins[one])
+        _cut(plan, reserved.ends[one])
+    forget(plan)
     return plan
+
+
+@kernel
+def forget(plan: Plan) -> None:
+    """Forget of which lines too few nodes are left, since nodes may have become free."""
+    for kind in range(len(plan.latest)):
+        plan.latest[kind], plan.too_long[kind] = -1, np.inf
 
 
 @kernel

@@ -4,7 +4,8 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import NamedTuple
 
-from volvelle.incumbents.slurm.site import Association, Job, Limits, Partition, Qos, Site
+from volvelle.incumbents.slurm.site import Association, Limits, Partition, Qos, Site
+from volvelle.incumbents.slurm.snapshot import Job
 from volvelle.incumbents.slurm.text import counted, moment, number, table, tres, whole
 
 Touches = Callable[[Job], bool]

@@ -18,7 +18,8 @@ from typing import Any
 from volvelle.incumbents.slurm.read_accounts import read_association, read_quality
 from volvelle.incumbents.slurm.read_jobs import read_reservations
 from volvelle.incumbents.slurm.read_site import placed, read_partition
-from volvelle.incumbents.slurm.site import Config, Node, Site, Snapshot
+from volvelle.incumbents.slurm.site import Config, Node, Site
+from volvelle.incumbents.slurm.snapshot import Snapshot
 from volvelle.incumbents.slurm.text import hosts
 from volvelle.model.problems import Problem, nearest
 

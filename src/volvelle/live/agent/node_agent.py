@@ -19,12 +19,7 @@ from volvelle.live.agent.launch import UPLOADED, free_port, job_folder, prepare_
 from volvelle.live.agent.logs import log_sizes, read_log
 from volvelle.live.agent.node_condition import disk_problem
 from volvelle.live.agent.node_lease import NodeLease
-from volvelle.live.agent.processes import (
-    kill_all_below,
-    kill_remaining,
-    seconds_ago,
-    since_boot,
-)
+from volvelle.live.agent.processes import kill_all_below, kill_remaining, seconds_ago, since_boot
 from volvelle.live.agent.retention_clock import RetentionClock
 from volvelle.live.agent.task_runner import TaskRunner
 from volvelle.live.agent.upload_fetcher import UploadFetcher

@@ -146,7 +146,7 @@ class ControlCycle:
             elif isinstance(each, StepFit):
                 reports.steps_fitted(each)
             elif isinstance(each, ForecastUpdate):
-                changed = self._apply_forecasts(each)
+                changed = self._apply_forecasts(each, now)
                 told += self._notifications.of_forecasts(changed, published, now)
                 changes.touched |= changed
             else:
@@ -175,7 +175,7 @@ class ControlCycle:
             changes.record(start)
             changes.touched.add(start.number)
 
-    def _apply_forecasts(self, update: ForecastUpdate) -> set[int]:
+    def _apply_forecasts(self, update: ForecastUpdate, now: float) -> set[int]:
         """Take over forecasts; the numbers of the jobs whose status changes."""
         jobs, epoch = self.state.jobs, self.state.epoch
         for first in update.first:
@@ -190,7 +190,7 @@ class ControlCycle:
             reason = update.reasons.get(number, NO_REASON)
             job = jobs.get(number)
             if job is not None and job.update_forecast(
-                start, p50, p90, reason, guessed=times.guessed
+                start, p50, p90, reason, guessed=times.guessed, now=epoch + now
             ):
                 changed.add(number)
         return changed
@@ -304,7 +304,7 @@ class ControlCycle:
         metrics, state = self.metrics, self.state
         wall = state.last_wall_time
         metrics.accepted += accepted
-        metrics.preemptions += sum(not stop.kill for stop in effects.stops)
+        metrics.preemptions += effects.preempted
         for record in records:
             if isinstance(record, AttemptEnded):
                 revoked_at = self._revoked_at.pop(record.key, None)

@@ -21,9 +21,13 @@ class EndedJob:
 
 @dataclass
 class CycleEffects:
-    """The effects of one cycle. ``touched``: numbers of the jobs that changed."""
+    """The effects of one cycle. ``touched``: numbers of the jobs that changed.
+
+    preempted: how many of the stops the decision orders, and no user.
+    """
 
     starts: list[Attempt] = field(default_factory=list)
     stops: list[Stop] = field(default_factory=list)
+    preempted: int = 0
     ended: list[EndedJob] = field(default_factory=list)
     touched: set[int] = field(default_factory=set)

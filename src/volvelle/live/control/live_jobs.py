@@ -23,6 +23,8 @@ _MIN_CHANGE_SECONDS = 0.5
 
 _MANY_RUNS = 3
 """So many short runs in a row say that a job gets nowhere."""
+_WORTH_NAMING = 0.1
+"""The share of a wait from which on its second reason is named."""
 _NAMED = 5
 """Jobs that a problem names."""
 
@@ -42,7 +44,11 @@ class LiveJob:
     failures: int = 0
     first_started: float | None = None
     waited_for: str = ""
-    """Why it waited, as last found before its first start."""
+    """Why it waited up to its first start: what lasted longest."""
+    waits: dict[str, tuple[str, float]] = field(default_factory=dict)
+    """Until then: reasons by their kind, each in its latest words, and the seconds that it lasted."""
+    waiting_since: float | None = None
+    """From when on the present reason holds."""
     ran_on: dict[str, int] = field(default_factory=dict)
     """Its latest attempt by node. Status views share it: it is replaced, never changed."""
     failure_reason: str = ""
@@ -149,9 +155,25 @@ class LiveJob:
         self.request_json = shown(self.request.as_json())
 
     def start(self, at: float) -> None:
-        """Note its first start."""
-        if self.first_started is None:
-            self.first_started, self.waited_for = at, self.waiting_reason
+        """Note its first start, and what it waited for: one reason, or the two longest with their shares."""
+        if self.first_started is not None:
+            return
+        self._count_wait(at)
+        longest = sorted(self.waits.values(), key=lambda each: -each[1])[:2]
+        whole = sum(seconds for _, seconds in self.waits.values())
+        self.first_started, self.waits = at, {}
+        if len(longest) > 1 and longest[1][1] > _WORTH_NAMING * whole:
+            self.waited_for = "; ".join(f"{part / whole:.0%} of it: {why}" for why, part in longest)
+        elif longest:
+            self.waited_for = longest[0][0]
+
+    def _count_wait(self, now: float) -> None:
+        """Count how long the present reason has lasted; another may hold from ``now`` on."""
+        if self.first_started is None and self.waiting_reason and self.waiting_since is not None:
+            kind = self.waiting_reason.partition(":")[0]
+            before = self.waits.get(kind, ("", 0.0))[1]
+            self.waits[kind] = self.waiting_reason, before + max(now - self.waiting_since, 0.0)
+        self.waiting_since = now
 
     def update_progress(self, report: AttemptProgress) -> None:
         """Take over the progress of its attempt."""
@@ -218,6 +240,7 @@ class LiveJob:
         reason: WaitingReason,
         *,
         guessed: bool,
+        now: float,
     ) -> bool:
         """Take over a forecast and why it waits; whether they changed enough to be published."""
         before = (self.predicted_start, self.predicted_p50, self.predicted_p90)
@@ -231,6 +254,8 @@ class LiveJob:
         )
         if changed:
             self.predicted_start, self.predicted_p50, self.predicted_p90 = after
+            if reason.text != self.waiting_reason:
+                self._count_wait(now)
             self.waiting_reason, self.waiting_free = reason
             self.guessed = guessed
         return changed

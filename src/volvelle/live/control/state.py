@@ -252,9 +252,12 @@ class ControllerState:
         self._concluded = []
         for event in events:
             self._apply_event(event, effects)
-        effects.stops += self.ledger.apply_decision(
+        stops = self.ledger.apply_decision(
             decision, lambda number: estimated_work(self.scheduler, number, time)
         )
+        ordered = (self.jobs.get(stop.number) for stop in stops if not stop.kill)
+        effects.preempted += sum(job is None or not job.held for job in ordered)
+        effects.stops += stops
         effects.touched.update(decision.job.tolist())
         failed_at = {each.number: each.time for each in events if isinstance(each, JobFailed)}
         for rejection in decision.rejected:
@@ -303,8 +306,10 @@ class ControllerState:
         if number is not None:
             effects.touched.add(number)
         match event:
-            case JobSubmitted():
-                self._enter(event)
+            case JobSubmitted() if event.profile is not None and self.partition is not None:
+                self.partition.left(event.number)
+                if job is not None:
+                    job.profile = ProfileView.of(event.profile, self.epoch)
             case JobFinished():
                 self._end_job(event.number, JobState.FINISHED, "", effects, event.time, kill=False)
             case JobCancelled():
@@ -328,13 +333,6 @@ class ControllerState:
                 self.ledger.revoked.pop(event.number, None)
             case Recomposed():
                 self.policy, self.admission = event.policy, event.admission
-
-    def _enter(self, event: JobSubmitted) -> None:
-        """A job comes to the scheduler."""
-        if event.profile is not None and self.partition is not None:
-            self.partition.left(event.number)
-            if (job := self.jobs.get(event.number)) is not None:
-                job.profile = ProfileView.of(event.profile, self.epoch)
 
     def _end_job(
         self,

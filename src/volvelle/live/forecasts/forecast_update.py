@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from volvelle.core.forecast import Forecast
 from volvelle.core.fork import Fork
+from volvelle.core.paying import compile_where_it_pays
 from volvelle.core.scheduler import Scheduler
 from volvelle.live.forecasts.calibration import UNKNOWN, ForecastCalibration
 from volvelle.live.scheduler_queries import guessed_jobs, submit_times, unheld_job_numbers
@@ -62,7 +63,7 @@ def forecast_jobs(
     First forecasts are added to ``calibration``. The scheduler is a fork used by nothing else.
     """
     began = time.perf_counter()
-    scheduler.compile_where_it_pays(repeatedly=True)
+    compile_where_it_pays(scheduler, repeatedly=True)
     scheduler.now = max(scheduler.now, now)
     result = Fork(scheduler).until()
     calibrated, first = calibration.tell(scheduler, dict(submit_times(scheduler)), result)

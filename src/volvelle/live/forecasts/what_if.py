@@ -9,6 +9,7 @@ import msgspec
 from volvelle.core.decision import Promise
 from volvelle.core.events import Event, JobSubmitted, NodeChanged, Recomposed, WakeUp
 from volvelle.core.fork import Fork
+from volvelle.core.paying import compile_where_it_pays
 from volvelle.core.scheduler import Scheduler
 from volvelle.live.forecasts.calibration import ForecastCalibration
 from volvelle.live.forecasts.job_forecast import JobForecast
@@ -43,7 +44,7 @@ def forecast_request(
 
     For an array: from its first start to its last finish. Raises `Problem` if it can never run.
     """
-    fork.compile_where_it_pays()
+    compile_where_it_pays(fork)
     first = max((*job_numbers(fork), *fork.promises), default=-1) + 1
     numbers = range(first, first + request.array)
     spec = declared_spec(fork, measured, request, first, user, now)
@@ -241,7 +242,7 @@ def forecast_cluster(
                 f"the cluster has no GPU type {node.gpu_type!r}{nearest(node.gpu_type, types)}",
                 mend=f"name one of: {', '.join(each or 'none' for each in types)}",
             )
-    fork.compile_where_it_pays()
+    compile_where_it_pays(fork)
     fork.now = max(fork.now, now)
     other = fork.fork()
     events: list[Event] = [NodeChanged(fork.now, node.name, NodeState.UP, node) for node in nodes]

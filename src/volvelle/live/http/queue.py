@@ -14,12 +14,7 @@ from starlette.concurrency import run_in_threadpool
 from volvelle.dashboard.columns import HoldingRow
 from volvelle.live.forecasts.told_at_submission import told_of
 from volvelle.live.http.authentication import Principal
-from volvelle.live.http.dependencies import (
-    AnyPrincipal,
-    TheCluster,
-    TheQueueFeed,
-    TheStore,
-)
+from volvelle.live.http.dependencies import AnyPrincipal, TheCluster, TheQueueFeed, TheStore
 from volvelle.live.http.errors import error_responses
 from volvelle.live.http.job_lookup import MAX_NUMBER
 from volvelle.live.http.queue_feed import FRAME_SECONDS, QueueFeed

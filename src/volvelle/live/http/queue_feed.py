@@ -14,13 +14,7 @@ from typing import Any
 import msgspec
 from starlette.concurrency import run_in_threadpool
 
-from volvelle.dashboard.columns import (
-    FORECAST_COLUMNS,
-    JOB_COLUMNS,
-    JOB_TABLE,
-    JOB_TITLES,
-    NodeRow,
-)
+from volvelle.dashboard.columns import FORECAST_COLUMNS, JOB_COLUMNS, JOB_TABLE, JOB_TITLES, NodeRow
 from volvelle.live.http.shown_cluster import ShownCluster, shown_nodes
 from volvelle.live.status.view import JobStatusView, NodeStatusView, StatusView
 

@@ -5,12 +5,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from volvelle.live.agent import wire
-from volvelle.live.agent.node_key import (
-    derived_key,
-    joining_verifier,
-    key_is_proven,
-    verifier_of,
-)
+from volvelle.live.agent.node_key import derived_key, joining_verifier, key_is_proven, verifier_of
 
 
 class NodeKeys(Protocol):

@@ -4,6 +4,7 @@ from typing import NamedTuple, Self
 
 import numpy as np
 
+from volvelle.core.eligibility import limits_of
 from volvelle.core.reasons import reasons_to_wait
 from volvelle.core.scheduler import Scheduler
 from volvelle.core.state import Reason
@@ -80,7 +81,8 @@ class _Labels(NamedTuple):
     @classmethod
     def of(cls, scheduler: Scheduler) -> Self:
         parts = scheduler.composition
-        return cls(parts.policy.label, parts.placement.label, tuple(scheduler.limits.items()))
+        limits = limits_of(scheduler.cluster, parts.policy)
+        return cls(parts.policy.label, parts.placement.label, tuple(limits.items()))
 
 
 def _admission_reasons(scheduler: Scheduler) -> dict[int, str]:

@@ -5,16 +5,7 @@ from dataclasses import fields
 from typing import Any
 
 import msgspec
-from sqlalchemy import (
-    Connection,
-    RowMapping,
-    Select,
-    bindparam,
-    delete,
-    insert,
-    select,
-    update,
-)
+from sqlalchemy import Connection, RowMapping, Select, bindparam, delete, insert, select, update
 
 from volvelle.live.store import schema
 from volvelle.live.store.database import Database, StoreFailed

@@ -12,17 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from volvelle.report.charts.marks import (
-    Area,
-    Drawing,
-    Line,
-    Mark,
-    Panel,
-    Points,
-    Rect,
-    Rects,
-    Text,
-)
+from volvelle.report.charts.marks import Area, Drawing, Line, Mark, Panel, Points, Rect, Rects, Text
 from volvelle.report.charts.palette import LIGHT
 
 if TYPE_CHECKING:

@@ -38,13 +38,7 @@ from volvelle.core.view import View
 from volvelle.model.arrays import Floats, Ints
 from volvelle.model.tolerances import SAME_SHARE
 from volvelle.model.validation import Seconds
-from volvelle.policies.growth import (
-    give_least,
-    may_grow,
-    seconds_on_least,
-    served_on,
-    then_by,
-)
+from volvelle.policies.growth import give_least, may_grow, seconds_on_least, served_on, then_by
 
 _FACTOR, _MODULUS = 48271, 2**31 - 1
 """Coins: Park and Miller, "Random number generators: good ones are hard to find" (1988, revised 1993)."""

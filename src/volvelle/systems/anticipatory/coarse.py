@@ -43,12 +43,7 @@ from volvelle.model.arrays import Floats
 from volvelle.model.tolerances import SAME_AMOUNT
 from volvelle.model.validation import Seconds
 from volvelle.systems.anticipatory.coarse_by_node import NodeLender, home_nodes_of
-from volvelle.systems.anticipatory.coming import (
-    LoadPredictions,
-    expected_load,
-    lasting,
-    read_model,
-)
+from volvelle.systems.anticipatory.coming import LoadPredictions, expected_load, lasting, read_model
 from volvelle.systems.anticipatory.harm_control import HarmControl
 from volvelle.systems.anticipatory.kinds import kind_of, kinds_of
 from volvelle.systems.anticipatory.lending import decide
@@ -81,6 +76,7 @@ class Anticipatory(Policy):
     source: ClassVar[str] = "Anticipatory scheduling (SIA) sections 5.2 to 5.5, figures 7 and 8"
     optimises: ClassVar[str] = "mean JCT, with little harm to the pools that lend"
     work_conserving: ClassVar[bool] = False
+    gangs: ClassVar[bool] = True
     columns: ClassVar[int] = 2
 
     quanta: Quanta = Field(DEFAULT, description="stretches of time that are predicted: 5m/1h/12h")
@@ -121,11 +117,6 @@ class Anticipatory(Policy):
         if self.locality and self.preempt:
             raise ValueError("locality and preempt do not go together: set one of them")
         return self
-
-    @property
-    def resizes(self) -> bool:
-        """Jobs are gangs here."""
-        return False
 
     @property
     def stops_jobs(self) -> bool:

@@ -18,7 +18,7 @@ import numpy as np
 
 from volvelle.core.columns import COUNT, GPUS, HELD, POOL, TYPES
 from volvelle.core.compiled import compiled, kernel
-from volvelle.core.fill import TARGET, TARGET_REASON, TARGET_TYPE, ClusterNow, keep_running
+from volvelle.core.fill import TARGET_REASON, ClusterNow, keep_running, let_have
 from volvelle.core.policy import Kernel, Policy, policies
 from volvelle.core.state import INFINITY, Reason
 from volvelle.model.arrays import Floats
@@ -43,12 +43,8 @@ class HivedNonpreemptive(Policy):
     optimises: ClassVar[str] = "utilisation, with what a pool owns for its own jobs first"
     work_conserving: ClassVar[bool] = False
     keeps_running: ClassVar[bool] = True
+    gangs: ClassVar[bool] = True
     columns: ClassVar[int] = 1
-
-    @property
-    def resizes(self) -> bool:
-        """Jobs are gangs here."""
-        return False
 
     def kernel(self, *, named: bool) -> Kernel | None:
         """Keep running jobs, then start dedicated jobs, then opportunistic ones."""
@@ -103,11 +99,8 @@ def serve_roles(
                 continue
             chosen = gang_type(need, matrix[TYPES, row], free)
             if chosen >= 0:
-                given[TARGET, row], given[TARGET_TYPE, row] = need, chosen
-                free[chosen] -= need
+                let_have(matrix, row, chosen, need, free, left, given)
                 idle[chosen] -= need
-                if pool >= 0:
-                    left[pool] -= need
             elif role == DEDICATED:
                 given[TARGET_REASON, row] = _GPUS_SHORT
                 _keep_back(matrix, row, free)

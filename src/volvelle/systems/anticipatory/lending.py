@@ -8,13 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from volvelle.core.columns import (
-    COUNT,
-    HELD,
-    NUMBER,
-    STARTED,
-    TYPE,
-)
+from volvelle.core.columns import COUNT, HELD, NUMBER, STARTED, TYPE
 from volvelle.core.compiled import kernel
 from volvelle.core.fill import ClusterNow
 from volvelle.core.groups import Changes, Grouped, change

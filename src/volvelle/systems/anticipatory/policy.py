@@ -45,9 +45,9 @@ from volvelle.core.facets import ForeseesArrivals
 from volvelle.core.fill import (
     TARGET,
     TARGET_REASON,
-    TARGET_TYPE,
     ClusterNow,
     keep_running,
+    let_have,
     seconds_left,
 )
 from volvelle.core.policy import Allocation, Kernel, Policy, by_kernel, policies
@@ -95,6 +95,7 @@ class AnticipatoryVc(Policy, ForeseesArrivals):
     optimises: ClassVar[str] = "mean JCT, without harm to the pools that lend"
     work_conserving: ClassVar[bool] = False
     keeps_running: ClassVar[bool] = True
+    gangs: ClassVar[bool] = True
     columns: ClassVar[int] = 5
 
     locality: bool = Field(
@@ -107,11 +108,6 @@ class AnticipatoryVc(Policy, ForeseesArrivals):
     """See `volvelle.systems.anticipatory.lending_plan`."""
     _told: ArrivalsAnnounced | None = PrivateAttr(None)
     _wake: float | None = PrivateAttr(None)
-
-    @property
-    def resizes(self) -> bool:
-        """Jobs are gangs here."""
-        return False
 
     @property
     def chooses_nodes(self) -> bool:
@@ -299,10 +295,7 @@ def start_early(
             given[TARGET_REASON, row] = _RESERVED
         if not may:
             continue
-        given[TARGET, row], given[TARGET_TYPE, row] = need, chosen
-        free[chosen] -= need
-        if pool >= 0:
-            left[pool] -= need
+        let_have(matrix, row, chosen, need, free, left, given)
         if matrix[STATE, row] == BOOKED:
             count = add(
                 times, reserved, count, max(matrix[FROM, row], now), matrix[UNTIL, row], need

@@ -21,9 +21,9 @@ from volvelle.core.compiled import compiled, kernel
 from volvelle.core.fill import (
     TARGET,
     TARGET_REASON,
-    TARGET_TYPE,
     ClusterNow,
     keep_running,
+    let_have,
     seconds_left,
 )
 from volvelle.core.policy import Allocation, Kernel, Policy, policies
@@ -46,13 +46,9 @@ class _Queues(Policy):
     one_queue: ClassVar[bool] = False
     work_conserving: ClassVar[bool] = False
     keeps_running: ClassVar[bool] = True
+    gangs: ClassVar[bool] = True
 
     strict: bool = Field(True, description="a job that does not fit holds back those behind it")
-
-    @property
-    def resizes(self) -> bool:
-        """Jobs are gangs here."""
-        return False
 
     def kernel(self, *, named: bool) -> Kernel | None:
         """Keep running jobs, start jobs that are first in their queue and fit."""
@@ -163,10 +159,7 @@ def serve(
             given[TARGET_REASON, row] = _QUOTA if need > within + SAME_AMOUNT else _GPUS_SHORT
             blocked[queue] = strict
             continue
-        given[TARGET, row], given[TARGET_TYPE, row] = need, chosen
-        free[chosen] -= need
-        if pool >= 0:
-            left[pool] -= need
+        let_have(matrix, row, chosen, need, free, left, given)
     given[3] = order
     return given
 
@@ -238,11 +231,8 @@ def serve_fairly(
         within = left[best] if best >= 0 else np.inf
         chosen = gang_type(need, matrix[TYPES, row], free) if need <= within + SAME_AMOUNT else -1
         if chosen >= 0:
-            given[TARGET, row], given[TARGET_TYPE, row] = need, chosen
-            free[chosen] -= need
+            let_have(matrix, row, chosen, need, free, left, given)
             held[best] += need
-            if best >= 0:
-                left[best] -= need
             order[served] = row
             served += 1
             continue

@@ -12,7 +12,7 @@ from functools import partial
 from volvelle.model.job import Job, JobClass, JobSpec, Reward, wrong_steps
 from volvelle.model.units import MINUTE
 from volvelle.workload.readers.base import ColumnFormat, formats, rigid_jobs
-from volvelle.workload.readers.columns import Columns
+from volvelle.workload.readers.columns import Columns, rows_of
 from volvelle.workload.readers.ledger import Broken
 from volvelle.workload.readers.rows import MOST_SECONDS, read_number, read_numbers
 
@@ -41,28 +41,17 @@ class ChronusTrace(ColumnFormat):
         classes = columns.each("job_type", _class, JobClass.BEST_EFFORT)
         columns.optional("iterations", _iterations, None)
         users = columns.labels("user")
-        specs = [
-            JobSpec(
-                id=name,
-                submit_time=submitted,
-                gpus=gpus,
-                user=user,
-                pool=user,
-                name=model,
-                job_class=job_class,
-                rewards=rewards,
-            )
-            for name, submitted, gpus, user, model, job_class, rewards in zip(
-                columns.required("job_id"),
-                columns.seconds("submit_time", MINUTE),
-                columns.gpus("num_gpu"),
-                users,
-                columns.labels("model_name"),
-                classes,
-                _rewards(columns, classes),
-                strict=True,
-            )
-        ]
+        specs = rows_of(
+            JobSpec,
+            id=columns.required("job_id"),
+            submit_time=columns.seconds("submit_time", MINUTE),
+            gpus=columns.gpus("num_gpu"),
+            user=users,
+            pool=users,
+            name=columns.labels("model_name"),
+            job_class=classes,
+            rewards=_rewards(columns, classes),
+        )
         return rigid_jobs(columns, specs, columns.seconds("duration", MINUTE))
 
 

@@ -25,13 +25,7 @@ from volvelle.core.policy import Kernel, Period, Policy, policies
 from volvelle.core.state import INFINITY
 from volvelle.model.arrays import Bools, Floats, Ints
 from volvelle.policies.growth import then_by
-from volvelle.systems.elasticflow.shares import (
-    Wishes,
-    empty_plan,
-    grow,
-    share_out,
-    start_gangs,
-)
+from volvelle.systems.elasticflow.shares import Wishes, empty_plan, grow, share_out, start_gangs
 
 _ADMITTED = COUNT
 """Own column: 1 of a job whose deadline is to be met, 2 of one that is best effort; 0 of one that comes."""

@@ -50,6 +50,7 @@ class Gavel(Policy):
 
     source: ClassVar[str] = SOURCE
     work_conserving: ClassVar[bool] = False  # an elastic job is not given less than it requests
+    gangs: ClassVar[bool] = True
     exact: ClassVar[bool] = False
     """Whether jobs get nothing on a GPU type that is not meant for them, even where GPUs are left."""
 
@@ -77,11 +78,6 @@ class Gavel(Policy):
         leftovers = claims.NEVER if self.exact else last
         self._memory = claims.begin(self.round or 0.0, self.reallocate, leftovers, aware=self.aware)
         return self
-
-    @property
-    def resizes(self) -> bool:
-        """Jobs are gangs here."""
-        return False
 
     @property
     def shares_gpus(self) -> bool:
@@ -186,11 +182,6 @@ class GavelProgram(Gavel):
     )
 
     _gaps: SolverGaps = PrivateAttr(default_factory=SolverGaps)
-
-    @property
-    def solver_gaps(self) -> SolverGaps | None:
-        """The gap of each allocation that needed a solver."""
-        return self._gaps
 
 
 def _claimed(demand: Demand, target: Floats) -> tuple[IntColumn, IntColumn, Floats]:

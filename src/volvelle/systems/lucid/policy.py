@@ -31,6 +31,7 @@ class Lucid(Policy):
     optimises: ClassVar[str] = "mean JCT where run times are predicted and jobs may share GPUs"
     work_conserving: ClassVar[bool] = False
     keeps_running: ClassVar[bool] = True
+    gangs: ClassVar[bool] = True
     shares_in_place: ClassVar[bool] = True
     borrows: ClassVar[bool] = False
     columns: ClassVar[int] = 1
@@ -53,11 +54,6 @@ class Lucid(Policy):
     """When jobs were submitted in the last hour."""
     _submitted: int = PrivateAttr(default=0)
     """Jobs that were counted."""
-
-    @property
-    def resizes(self) -> bool:
-        """Jobs are gangs here."""
-        return False
 
     @property
     def shares_gpus(self) -> bool:

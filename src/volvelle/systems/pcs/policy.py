@@ -22,12 +22,7 @@ from volvelle.model.job import Job
 from volvelle.model.problems import Problem
 from volvelle.model.validation import Seconds
 from volvelle.systems.pcs.queues import decaying, read_sizes, read_weights
-from volvelle.systems.pcs.shares import (
-    decide,
-    join,
-    memory_of,
-    queue_of,
-)
+from volvelle.systems.pcs.shares import decide, join, memory_of, queue_of
 from volvelle.systems.pcs.space import wfq_space
 from volvelle.systems.pcs.whole import OWN_COLUMNS, QUEUE, SIZE, decide_whole, memory_of_whole
 

@@ -10,6 +10,8 @@ With several GPU types a slot has a **cell** for each type, cell ``slot * types 
 anew. A job holds one cell of a slot at most; it may leave a slower one for the cell that is chosen.
 """
 
+from typing import NamedTuple
+
 import numpy as np
 
 from volvelle.core.compiled import compiled
@@ -20,26 +22,30 @@ _SWEEPS = 20
 """Times that all slots are gone through at most."""
 
 
-@compiled
-def exchange(
-    held: Bools,
-    gpus: Ints,
-    speed: Floats,
-    gain: Floats,
-    envelope: Floats,
-    most: Ints,
-    seconds: Floats,
-    slot_seconds: float,
-    there: Ints,
-    makespan_weight: float,
-) -> None:
-    """Make a schedule better, cell by cell, in place.
+class Cells(NamedTuple):
+    """Jobs, and the GPUs of a slot that they are to share.
 
-    held: (jobs, cells). gpus: of each gang. speed: (jobs, types) rounds on the quickest type that a round
-    counts as. gain, envelope: (jobs, slots) what the first, the second ... such round adds, and the same on
-    its concave envelope. most: such rounds that a job can use. seconds: that each has left. there: GPUs of
-    a slot by type. makespan_weight: what a second of the makespan's bound costs.
+    gpus: of each gang. speed: (jobs, types) rounds on the quickest type that a round counts as. gain,
+    envelope: (jobs, slots) what the first, the second ... such round adds, and the same on its concave
+    envelope. most: such rounds that a job can use. seconds: that each has left. there: GPUs of a slot by
+    type. makespan_weight: what a second of the makespan's bound costs.
     """
+
+    gpus: Ints
+    speed: Floats
+    gain: Floats
+    envelope: Floats
+    most: Ints
+    seconds: Floats
+    slot_seconds: float
+    there: Ints
+    makespan_weight: float
+
+
+@compiled
+def exchange(held: Bools, case: Cells) -> None:
+    """Make a schedule better, cell by cell, in place. held: (jobs, cells)."""
+    gpus, speed, there = case.gpus, case.speed, case.there
     jobs, cells = held.shape
     types = speed.shape[1]
     work = np.zeros(jobs)
@@ -47,8 +53,7 @@ def exchange(
         for cell in range(cells):
             if held[row, cell]:
                 work[row] += speed[row, cell % types]
-    everywhere = there.sum()
-    now = _value(work, gpus, gain, most, seconds, slot_seconds, everywhere, makespan_weight)
+    now = _value(work, case)
     worth, step = np.zeros(jobs), np.zeros(jobs)
     best = np.zeros(there.max() + 1)
     taken = np.zeros((jobs, len(best)), dtype=np.bool_)
@@ -70,18 +75,7 @@ def exchange(
                 if held[row, cell - kind + one]:
                     leaves[row] = cell - kind + one
                     step[row] -= speed[row, one]
-        _worths(
-            worth,
-            other,
-            step,
-            gpus,
-            envelope,
-            most,
-            seconds,
-            slot_seconds,
-            everywhere,
-            makespan_weight,
-        )
+        _worths(worth, other, step, case)
         best[:] = 0.0
         for row in range(jobs):
             taken[row, :] = False
@@ -98,7 +92,7 @@ def exchange(
             if chosen[row]:
                 room -= gpus[row]
                 other[row] += step[row]
-        then = _value(other, gpus, gain, most, seconds, slot_seconds, everywhere, makespan_weight)
+        then = _value(other, case)
         if then > now + 1e-9 * abs(now):
             now = then
             unchanged = 0
@@ -129,62 +123,49 @@ def gained(gain: Floats, row: int, before: float, step: float) -> float:
 
 
 @compiled
-def _left(row: int, work: Floats, seconds: Floats, slot_seconds: float) -> float:
-    return float(max(seconds[row] - work[row] * slot_seconds, 0.0))
+def _left(row: int, work: Floats, case: Cells) -> float:
+    return float(max(case.seconds[row] - work[row] * case.slot_seconds, 0.0))
 
 
 @compiled
-def _value(
-    work: Floats,
-    gpus: Ints,
-    gain: Floats,
-    most: Ints,
-    seconds: Floats,
-    slot_seconds: float,
-    there: int,
-    makespan_weight: float,
-) -> float:
-    """The gain of so many rounds, less the cost of the makespan's bound."""
-    value, spread, longest = 0.0, 0.0, 0.0
+def _spread_and_longest(work: Floats, case: Cells) -> tuple[float, float]:
+    """Both halves of the makespan's bound after so much work."""
+    spread, longest, everywhere = 0.0, 0.0, case.there.sum()
     for row in range(len(work)):
-        used = min(work[row], float(most[row]))
+        left = _left(row, work, case)
+        spread += case.gpus[row] * left / everywhere
+        longest = max(longest, left)
+    return spread, longest
+
+
+@compiled
+def _value(work: Floats, case: Cells) -> float:
+    """The gain of so many rounds, less the cost of the makespan's bound."""
+    value = 0.0
+    for row in range(len(work)):
+        used = min(work[row], float(case.most[row]))
         whole = int(used + WHOLE_NUMBER)
         for one in range(whole):
-            value += gain[row, one]
+            value += case.gain[row, one]
         if used - whole > WHOLE_NUMBER:
-            value += gain[row, whole] * (used - whole)
-        left = _left(row, work, seconds, slot_seconds)
-        spread += gpus[row] * left / there
-        longest = max(longest, left)
-    return value - makespan_weight * max(spread, longest)
+            value += case.gain[row, whole] * (used - whole)
+    spread, longest = _spread_and_longest(work, case)
+    return value - case.makespan_weight * max(spread, longest)
 
 
 @compiled
-def _worths(
-    worth: Floats,
-    work: Floats,
-    step: Floats,
-    gpus: Ints,
-    envelope: Floats,
-    most: Ints,
-    seconds: Floats,
-    slot_seconds: float,
-    there: int,
-    makespan_weight: float,
-) -> None:
+def _worths(worth: Floats, work: Floats, step: Floats, case: Cells) -> None:
     """The worth of ``step`` more of a round of each job, by itself."""
-    spread, longest = 0.0, 0.0
+    spread, longest = _spread_and_longest(work, case)
+    slot_seconds, everywhere = case.slot_seconds, case.there.sum()
     for row in range(len(work)):
-        left = _left(row, work, seconds, slot_seconds)
-        spread += gpus[row] * left / there
-        longest = max(longest, left)
-    for row in range(len(work)):
-        if work[row] + WHOLE_NUMBER >= most[row] or step[row] <= 0.0:
+        if work[row] + WHOLE_NUMBER >= case.most[row] or step[row] <= 0.0:
             worth[row] = 0.0
             continue
-        worth[row] = gained(envelope, row, work[row], step[row])
-        left = _left(row, work, seconds, slot_seconds)
+        worth[row] = gained(case.envelope, row, work[row], step[row])
+        left = _left(row, work, case)
+        saved, weight = min(left, step[row] * slot_seconds), case.makespan_weight
         if spread - slot_seconds >= longest:
-            worth[row] += makespan_weight * gpus[row] * min(left, step[row] * slot_seconds) / there
+            worth[row] += weight * case.gpus[row] * saved / everywhere
         elif left > longest - slot_seconds:
-            worth[row] += makespan_weight * min(left, step[row] * slot_seconds)
+            worth[row] += weight * saved

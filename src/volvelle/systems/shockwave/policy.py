@@ -74,11 +74,6 @@ class Shockwave(PlanPolicy):
         """As the parameter ``elastic`` says."""
         return self.elastic
 
-    @property
-    def solver_gaps(self) -> SolverGaps | None:
-        """The gap of each plan."""
-        return self._gaps
-
     @classmethod
     def search_space(cls, jobs: Sequence[Job]) -> Space:
         """k and lambda, in the ranges of section 6.1 and beyond."""

@@ -32,7 +32,7 @@ from volvelle.plan.packing import pack, restarts, wider_first
 from volvelle.plan.plan import Plan, Window
 from volvelle.plan.programs import Program, Rows, maximise, relative_gap
 from volvelle.plan.sifting import sift
-from volvelle.systems.shockwave.exchange import exchange
+from volvelle.systems.shockwave.exchange import Cells, exchange
 from volvelle.systems.shockwave.pieces import concave_pieces, fill_up, spread_out, top_up
 
 SIDE_BY_SIDE = 3
@@ -258,7 +258,7 @@ class Case(NamedTuple):
         seconds, there = self.window.slot_seconds, np.array([int(self.there)])
         envelope = spread_out(self.width, self.slope)
         jobs = (gpus, self.alike, self.gain, envelope, self.most, self.seconds)
-        exchange(better, *jobs, seconds, there, self.makespan_weight)
+        exchange(better, Cells(*jobs, seconds, there, self.makespan_weight))
         return max(better, self.packed(better.sum(axis=1)), key=self.worth)
 
 

@@ -22,7 +22,7 @@ from volvelle.model.tolerances import WHOLE_NUMBER, WHOLE_ROUND
 from volvelle.plan.packing import in_turn, wider_first
 from volvelle.plan.plan import Plan, Window
 from volvelle.plan.programs import Program, Rows, maximise, relative_gap
-from volvelle.systems.shockwave.exchange import exchange
+from volvelle.systems.shockwave.exchange import Cells, exchange
 from volvelle.systems.shockwave.pieces import fill_up, spread_out
 from volvelle.systems.shockwave.rounds import (
     SIDE_BY_SIDE,
@@ -144,7 +144,7 @@ class _TypedCase(NamedTuple):
         gpus, there = alike.gpus.astype(np.int64), self.there.astype(np.int64)
         jobs = (alike.gain, spread_out(alike.width, alike.slope), alike.most, alike.seconds)
         seconds, weight = alike.window.slot_seconds, alike.makespan_weight
-        exchange(better, gpus, self.speed, *jobs, seconds, there, weight)
+        exchange(better, Cells(gpus, self.speed, *jobs, seconds, there, weight))
         return better
 
 

@@ -64,11 +64,6 @@ class Sia(Policy):
     _gaps: SolverGaps = PrivateAttr(default_factory=SolverGaps)
     _all_run: bool = PrivateAttr(True)
 
-    @property
-    def solver_gaps(self) -> SolverGaps | None:
-        """The gap of each program."""
-        return self._gaps
-
     def allocate(self, view: View) -> Allocation:
         """The configurations with the greatest gain."""
         jobs = view.jobs

@@ -62,7 +62,7 @@ def optimum(declared: Declared, standing: Standing, stock: Stock, seconds: float
         [np.bincount(owner, answer.x * kind, len(wants)).astype(np.float64) for kind in amounts]
     )
     asked = np.where(_no_slower(wants, mixed), np.maximum(mixed, fallback), fallback)
-    rounded = tune(*standing, stock.capacity, asked, fallback, False)
+    rounded = tune(standing, stock.capacity, asked, fallback, False)
     best = max((rounded, greedy), key=lambda given: _value(wants, given))
     reached = _value(wants, best)
     return Optimum(best, max(bound - reached, 0.0) / reached if reached else 0.0)

@@ -6,7 +6,7 @@ from numpy.typing import NDArray
 from volvelle.core.compiled import compiled
 from volvelle.core.demand import Declared, amounts_at, wants_where, without_profiles
 from volvelle.core.stock import Standing, Stock
-from volvelle.model.arrays import FloatColumn, Floats, Ints
+from volvelle.model.arrays import FloatColumn, Floats
 from volvelle.model.tolerances import SAME_SHARE
 
 
@@ -17,7 +17,7 @@ def tuned(
     if not declared.profiles:
         return _tuned_without_profiles(standing, stock, declared.amounts, leftovers)
     wants = wants_where(declared, standing, stock)
-    given = tune(*standing, stock.capacity, wants.demand, wants.fallback, leftovers)
+    given = tune(standing, stock.capacity, wants.demand, wants.fallback, leftovers)
     return given, np.array_equal(given, wants.demand)
 
 
@@ -28,10 +28,9 @@ def _tuned_without_profiles(
     """`tuned`, by the ``amounts`` that jobs declare."""
     share, most = amounts_at(standing, stock)
     demand, fallback = without_profiles(amounts, share, most)
-    first, place, gpus = standing.first, standing.place, standing.gpus
-    given = tune(first, place, gpus, stock.capacity, demand, fallback, leftovers)
+    given = tune(standing, stock.capacity, demand, fallback, leftovers)
     for kind in range(2):
-        for job in range(len(first) - 1):
+        for job in range(len(standing.first) - 1):
             if given[kind, job] != demand[kind, job]:
                 return given, False
     return given, True
@@ -39,39 +38,33 @@ def _tuned_without_profiles(
 
 @compiled
 def tune(
-    first: Ints,
-    place: Ints,
-    gpus: Floats,
-    capacity: Floats,
-    demand: Floats,
-    fallback: Floats,
-    leftovers: bool,
+    standing: Standing, capacity: Floats, demand: Floats, fallback: Floats, leftovers: bool
 ) -> Floats:
-    """CPUs and memory per GPU of each job (2, jobs), served in order.
+    """CPUs and memory per GPU of each job (2, jobs), served in order. ``capacity``: (2, places).
 
-    ``first``, ``place``, ``gpus``: `volvelle.core.stock.Standing`; ``capacity`` (2, places).
     A job has its ``demand`` where all its places have that left, else its ``fallback``, which is not
     above its demand nor its proportional share. Where even that is not left, jobs before it that
     hold more than their fallback are put back to it until it is: first those at one place only, then
     those with the most CPUs per GPU, the most memory, and the later ones. ``leftovers``: what nobody has
     then goes to those below their demand, in order, as far as it goes.
     """
+    first, place, gpus = standing.first, standing.place, standing.gpus
     jobs = len(first) - 1
     left = capacity.copy()
     given = np.zeros((2, jobs))
     above = np.zeros(jobs, np.bool_)
     for job in range(jobs):
-        if _fits(first, place, gpus, left, capacity, demand, job):
-            _change(first, place, gpus, left, given, demand, job)
+        if _fits(standing, left, capacity, demand, job):
+            _change(standing, left, given, demand, job)
             above[job] = demand[0, job] > fallback[0, job] or demand[1, job] > fallback[1, job]
             continue
-        while not _fits(first, place, gpus, left, capacity, fallback, job):
-            peer = _richest(first, place, gpus, left, capacity, fallback, given, above, job)
+        while not _fits(standing, left, capacity, fallback, job):
+            peer = _richest(standing, left, capacity, fallback, given, above, job)
             if peer < 0:
                 break  # what is short is short by rounding
-            _change(first, place, gpus, left, given, fallback, peer)
+            _change(standing, left, given, fallback, peer)
             above[peer] = False
-        _change(first, place, gpus, left, given, fallback, job)
+        _change(standing, left, given, fallback, job)
     if leftovers:
         for job in range(jobs):
             more = given.copy()
@@ -80,21 +73,14 @@ def tune(
                 for k in range(first[job], first[job + 1]):
                     extra = min(extra, max(left[kind, place[k]], 0.0) / gpus[k])
                 more[kind, job] += extra
-            _change(first, place, gpus, left, given, more, job)
+            _change(standing, left, given, more, job)
     return given
 
 
 @compiled
-def _fits(
-    first: Ints,
-    place: Ints,
-    gpus: Floats,
-    left: Floats,
-    capacity: Floats,
-    wanted: Floats,
-    job: int,
-) -> bool:
+def _fits(standing: Standing, left: Floats, capacity: Floats, wanted: Floats, job: int) -> bool:
     """Whether all places of ``job`` have ``wanted`` left for each of its GPUs there."""
+    first, place, gpus = standing.first, standing.place, standing.gpus
     for k in range(first[job], first[job + 1]):
         for kind in range(2):
             room = left[kind, place[k]] + SAME_SHARE * capacity[kind, place[k]]
@@ -104,10 +90,9 @@ def _fits(
 
 
 @compiled
-def _change(
-    first: Ints, place: Ints, gpus: Floats, left: Floats, given: Floats, to: Floats, job: int
-) -> None:
+def _change(standing: Standing, left: Floats, given: Floats, to: Floats, job: int) -> None:
     """Give ``job`` what ``to`` says, instead of what it has."""
+    first, place, gpus = standing.first, standing.place, standing.gpus
     for kind in range(2):
         for k in range(first[job], first[job + 1]):
             left[kind, place[k]] -= (to[kind, job] - given[kind, job]) * gpus[k]
@@ -116,9 +101,7 @@ def _change(
 
 @compiled
 def _richest(
-    first: Ints,
-    place: Ints,
-    gpus: Floats,
+    standing: Standing,
     left: Floats,
     capacity: Floats,
     fallback: Floats,
@@ -127,6 +110,7 @@ def _richest(
     job: int,
 ) -> int:
     """The job that gives up its share above its fallback where ``job`` is short; -1 for none."""
+    first, place, gpus = standing.first, standing.place, standing.gpus
     richest, score = -1, (False, 0.0, 0.0)
     for peer in range(job):
         if not above[peer]:

@@ -2,15 +2,7 @@
 
 import numpy as np
 
-from volvelle.core.columns import (
-    ATTAINED_GPU,
-    COUNT,
-    HELD,
-    LEAST,
-    MOST,
-    NUMBER,
-    STARTED,
-)
+from volvelle.core.columns import ATTAINED_GPU, COUNT, HELD, LEAST, MOST, NUMBER, STARTED
 from volvelle.core.compiled import kernel
 from volvelle.core.fill import ClusterNow, fill, serve_all
 from volvelle.core.state import INFINITY

@@ -13,13 +13,7 @@ from volvelle.core.columns import (
     TOTAL,
 )
 from volvelle.core.compiled import compiled, kernel
-from volvelle.core.fill import (
-    TARGET_REASON,
-    ClusterNow,
-    attained_seconds,
-    fill,
-    seconds_left,
-)
+from volvelle.core.fill import TARGET_REASON, ClusterNow, attained_seconds, fill, seconds_left
 from volvelle.core.state import INFINITY, Reason
 from volvelle.model.arrays import Bools, Floats, Ints
 from volvelle.model.tolerances import SAME_AMOUNT, SAME_END

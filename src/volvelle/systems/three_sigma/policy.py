@@ -37,14 +37,7 @@ from volvelle.model.problems import Problem
 from volvelle.model.validation import Seconds
 from volvelle.plan.programs import Program, Rows, maximise, relative_gap
 from volvelle.policies.deadline_orders import DeadlineOrder
-from volvelle.systems.three_sigma.deciding import (
-    decide,
-    filled,
-    rounded,
-    too_many,
-    weighed,
-    worths,
-)
+from volvelle.systems.three_sigma.deciding import decide, filled, rounded, too_many, weighed, worths
 from volvelle.systems.three_sigma.past import (
     ANSWERED,
     GOES,
@@ -80,11 +73,6 @@ class ThreeSigma(DeadlineOrder):
     def _begin(self) -> Self:
         self._memory = begin(self.ahead, self.slots)
         return self
-
-    @property
-    def solver_gaps(self) -> SolverGaps | None:
-        """The gap of each program to the starts that were made of it."""
-        return self._gaps
 
     def kernel(self, *, named: bool) -> Kernel:
         """The decision, and what it learns of ends."""

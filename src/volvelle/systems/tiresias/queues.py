@@ -5,16 +5,7 @@ What a promotion made not count is kept in the policy's own columns, parameters 
 
 import numpy as np
 
-from volvelle.core.columns import (
-    ATTAINED_GPU,
-    COUNT,
-    FIRST_START,
-    GPUS,
-    HELD,
-    LEAST,
-    MOST,
-    STARTED,
-)
+from volvelle.core.columns import ATTAINED_GPU, COUNT, FIRST_START, GPUS, HELD, LEAST, MOST, STARTED
 from volvelle.core.compiled import compiled_later, kernel
 from volvelle.core.fill import TARGET, ClusterNow, attained_seconds, fill, give_all
 from volvelle.core.state import INFINITY

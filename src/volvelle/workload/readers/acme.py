@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from volvelle.model.job import Job, JobSpec
 from volvelle.workload.readers.base import ColumnFormat, formats, rigid_jobs
-from volvelle.workload.readers.columns import Columns
+from volvelle.workload.readers.columns import Columns, rows_of
 from volvelle.workload.readers.ledger import Unfit
 
 
@@ -40,25 +40,14 @@ class Acme(ColumnFormat):
                 columns.note(row, Unfit("no GPUs", "gpu_num", "0"))
             elif none and "start_time" in columns.header:
                 columns.note(row, Unfit("never ran", "start_time"))
-        specs = [
-            JobSpec(
-                id=name,
-                submit_time=submitted,
-                gpus=width,
-                cpus=cpus,
-                user=user,
-                pool=queue,
-                name=kind,
-            )
-            for name, submitted, width, cpus, user, queue, kind in zip(
-                columns.required("job_id"),
-                columns.timestamps("submit_time"),
-                gpus,
-                columns.numbers("cpu_num", 0.0),
-                columns.labels("user"),
-                columns.labels("queue"),
-                columns.labels("type"),
-                strict=True,
-            )
-        ]
+        specs = rows_of(
+            JobSpec,
+            id=columns.required("job_id"),
+            submit_time=columns.timestamps("submit_time"),
+            gpus=gpus,
+            cpus=columns.numbers("cpu_num", 0.0),
+            user=columns.labels("user"),
+            pool=columns.labels("queue"),
+            name=columns.labels("type"),
+        )
         return rigid_jobs(columns, specs, columns.seconds("duration"), "start_time", "end_time")

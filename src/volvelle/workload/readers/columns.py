@@ -8,7 +8,7 @@ import math
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import compress, islice
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from volvelle.model.job import Job
 from volvelle.model.units import HOUR
@@ -26,6 +26,7 @@ from volvelle.workload.readers.rows import (
     read_timestamp,
 )
 
+Made = TypeVar("Made")
 Value = TypeVar("Value")
 
 _CLOCKS_SET_BACK = ", by an hour at most (clocks set back? --map end_time=COLUMN:Europe/Berlin)"
@@ -254,6 +255,14 @@ class _Part(Columns):
     def _column(self, column: str) -> Sequence[str]:
         cells = self._whole._column(column)
         return [cells[row] for row in self._rows]
+
+
+def rows_of(struct: Callable[..., Made], **fields: Sequence[Any]) -> list[Made]:
+    """A ``struct`` for each row, of columns with the values of its fields."""
+    names = tuple(fields)
+    return [
+        struct(**dict(zip(names, row, strict=True))) for row in zip(*fields.values(), strict=True)
+    ]
 
 
 def jobs_of(

@@ -6,6 +6,7 @@ is sound but *unfit*: no job of a GPU cluster (no GPUs, never ran, a job step); 
 and counted in either mode.
 """
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from typing import Protocol, TypeVar
 
@@ -23,20 +24,18 @@ PROGRESS_ROWS = 4096
 _SHOWN = 60
 
 
-class Broken(Exception):  # noqa: N818 - a row is broken; this says why
+class _Wrong(Exception):  # noqa: N818 - a row is wrong; this says why
+    def __init__(self, reason: str, column: str = "", value: object = "", record: str = "") -> None:
+        super().__init__(reason)
+        self.reason, self.column, self.value, self.record = reason, column, str(value), record
+
+
+class Broken(_Wrong):
     """A value of a row is missing, unreadable or impossible."""
 
-    def __init__(self, reason: str, column: str = "", value: object = "", record: str = "") -> None:
-        super().__init__(reason)
-        self.reason, self.column, self.value, self.record = reason, column, str(value), record
 
-
-class Unfit(Exception):  # noqa: N818 - a row is unfit; this says why
+class Unfit(_Wrong):
     """A sound row that is no job for us."""
-
-    def __init__(self, reason: str, column: str = "", value: object = "", record: str = "") -> None:
-        super().__init__(reason)
-        self.reason, self.column, self.value, self.record = reason, column, str(value), record
 
 
 class Ledger:
@@ -77,22 +76,19 @@ class Ledger:
 
     def broken(self, bad: Broken, line: int) -> None:
         """Drop a broken row; raises `Problem` where strict."""
-        if self.strict:
-            raise Problem(
-                f"{self._described(bad, line)} ({bad.reason})",
-                mend="--strict stops here; without it such rows are dropped and counted",
-            )
-        self.report.dropped[bad.reason] += 1
-        self._example(bad, line)
+        self._count(bad, line, self.report.dropped, "such rows are dropped")
 
     def mended(self, bad: Broken, line: int) -> None:
         """Count a broken value that was mended; raises `Problem` where strict."""
+        self._count(bad, line, self.report.repaired, "such values are repaired")
+
+    def _count(self, bad: Broken, line: int, counts: Counter[str], otherwise: str) -> None:
         if self.strict:
             raise Problem(
                 f"{self._described(bad, line)} ({bad.reason})",
-                mend="--strict stops here; without it such values are repaired and counted",
+                mend=f"--strict stops here; without it {otherwise} and counted",
             )
-        self.report.repaired[bad.reason] += 1
+        counts[bad.reason] += 1
         self._example(bad, line)
 
     def unfit(self, unfit: Unfit, line: int) -> None:

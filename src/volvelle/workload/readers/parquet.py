@@ -13,7 +13,8 @@ from volvelle.model.problems import Problem
 from volvelle.workload.readers.base import TraceFormat, formats
 from volvelle.workload.readers.columns import Columns, jobs_of
 from volvelle.workload.readers.ledger import Ledger
-from volvelle.workload.readers.own import OwnOptions, mapped, own_jobs
+from volvelle.workload.readers.own import OwnOptions, mapped
+from volvelle.workload.readers.own_jobs import own_jobs
 from volvelle.workload.readers.rows import ColumnNames
 from volvelle.workload.readers.states import states_of
 from volvelle.workload.readers.text import Sample

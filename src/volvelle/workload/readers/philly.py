@@ -81,9 +81,8 @@ def json_objects(path: Path, ledger: Ledger) -> Iterator[JobObject]:
             if following is None and not buffer[position:].strip():
                 return
             ledger.row()
-            ledger.broken(
-                Broken("no JSON", value=error.msg), line + _lines_to(buffer, error, position)
-            )
+            place = line + buffer.count("\n", position, error.pos)
+            ledger.broken(Broken("no JSON", value=error.msg), place)
             if following is None:
                 return
             end = following.start()
@@ -95,10 +94,6 @@ def json_objects(path: Path, ledger: Ledger) -> Iterator[JobObject]:
                 ledger.broken(Broken("no job object", value=found), line)
         line += buffer.count("\n", position, end)
         position = end
-
-
-def _lines_to(buffer: str, error: json.JSONDecodeError, position: int) -> int:
-    return buffer.count("\n", position, error.pos)
 
 
 def _chunks(lines: Iterator[str]) -> Iterator[str]:

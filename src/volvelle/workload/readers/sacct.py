@@ -24,7 +24,7 @@ from volvelle.model.job import Job, JobSpec
 from volvelle.model.problems import Problem, nearest
 from volvelle.model.units import MINUTE
 from volvelle.workload.readers.base import ColumnFormat, formats, rigid_jobs
-from volvelle.workload.readers.columns import Columns, jobs_of
+from volvelle.workload.readers.columns import Columns, jobs_of, rows_of
 from volvelle.workload.readers.ledger import Broken, Ledger, Unfit
 from volvelle.workload.readers.rows import (
     ABSENT,
@@ -126,36 +126,22 @@ def _numbers(columns: Columns) -> list[str]:
 def _jobs(columns: Columns, numbers: Sequence[str]) -> list[Job | None]:
     demands = _demands(columns)
     ran = _seconds(columns)
-    specs = [
-        JobSpec(
-            id=number,
-            submit_time=submitted,
-            gpus=tres.gpus,
-            gpu_types=tres.gpu_types,
-            cpus=tres.cpus,
-            memory_gb=tres.memory_gb,
-            user=user,
-            pool=pool,
-            queues=queues,
-            qos=qos,
-            nodes=int(nodes),
-            name=name,
-            estimate_seconds=estimate,
-        )
-        for number, submitted, tres, user, pool, queues, qos, nodes, name, estimate in zip(
-            numbers,
-            _eligible(columns),
-            demands,
-            columns.labels("User"),
-            columns.labels("Account"),
-            columns.each("Partition", _partitions, _partitions("")),
-            columns.labels("QOS"),
-            columns.numbers("NNodes", 0.0, MOST_GPUS),
-            columns.labels("JobName"),
-            _time_limits(columns),
-            strict=True,
-        )
-    ]
+    specs = rows_of(
+        JobSpec,
+        id=numbers,
+        submit_time=_eligible(columns),
+        gpus=[tres.gpus for tres in demands],
+        gpu_types=[tres.gpu_types for tres in demands],
+        cpus=[tres.cpus for tres in demands],
+        memory_gb=[tres.memory_gb for tres in demands],
+        user=columns.labels("User"),
+        pool=columns.labels("Account"),
+        queues=columns.each("Partition", _partitions, _partitions("")),
+        qos=columns.labels("QOS"),
+        nodes=[int(nodes) for nodes in columns.numbers("NNodes", 0.0, MOST_GPUS)],
+        name=columns.labels("JobName"),
+        estimate_seconds=_time_limits(columns),
+    )
     return rigid_jobs(columns, specs, ran, "Start", "End")
 
 

@@ -1,0 +1,159 @@
+"""The --map line that is suggested for a table with other column names."""
+
+from pathlib import Path
+
+import pytest
+
+from volvelle.model.problems import Problem
+from volvelle.workload.readers.suggesting import suggested, suggested_names
+from volvelle.workload.reading import read_trace
+
+
+def test_a_column_of_gpu_names_is_a_type_and_columns_left_out_are_said(tmp_path: Path) -> None:
+    path = tmp_path / "asked.csv"
+    path.write_text(
+        "Request ID,Submitted,GPUs requested,Length (h:mm),GPU,Requested By,Started On,Max Time,Cost\n"
+        "1,0,4,1:30,A100,ada,5,2h,3\n"
+    )
+    with pytest.raises(Problem, match=r"\(not used below: Cost\)") as problem:
+        read_trace(path)
+    assert problem.value.options == (
+        "--map 'id=Request ID,submit_time=Submitted,gpus=GPUs requested,duration=Length (h:mm):h,"
+        "start_time=Started On,user=Requested By,gpu_type=GPU,time_limit=Max Time'"
+    )
+
+
+def test_a_name_that_was_left_open_is_asked_for_and_not_suggested_again(tmp_path: Path) -> None:
+    path = tmp_path / "us.csv"
+    path.write_text("When,Size,Hours,Batch\n0,2,1,0\n")
+    with pytest.raises(Problem) as problem:
+        read_trace(path, columns={"gpus": "?", "submit_time": "When", "duration": "Hours"})
+    said = str(problem.value).partition("Perhaps they are ")[2]
+    assert said == (
+        "--map submit_time=When,duration=Hours:h; say which column is gpus, "
+        "or a number of GPUs for all jobs: gpus=1."
+    )
+
+
+@pytest.mark.parametrize(
+    ("names", "line"),
+    [
+        (
+            "Job ID,Start Time,End Time,GPU Count,Submit Time",
+            "'id=Job ID,submit_time=Submit Time,gpus=GPU Count,start_time=Start Time,"
+            "end_time=End Time'",
+        ),
+        (
+            "job,queued_at,started_at,finished_at,gpus",
+            "id=job,submit_time=queued_at,start_time=started_at,end_time=finished_at",
+        ),
+        ("id,submit_time,gpu,hours", "gpus=gpu,duration=hours:h"),
+        (
+            "arrival_s,scale_factor,runtimeMs",
+            "submit_time=arrival_s,gpus=scale_factor,duration=runtimeMs:ms",
+        ),
+        ("job_id,num_gpu,submit_time,duration", "id=job_id,gpus=num_gpu"),
+        (
+            "Nr,Who,Angelegt,Karten,Laufzeit (h)",
+            "'id=Nr,submit_time=Angelegt,gpus=Karten,duration=Laufzeit (h):h,user=Who'",
+        ),
+        (
+            "Eingereicht,Gestartet,Beendet,GPUs,Laufzeit (h)",
+            "'submit_time=Eingereicht,gpus=GPUs,duration=Laufzeit (h):h,start_time=Gestartet,"
+            "end_time=Beendet'",
+        ),
+        (
+            "Experiment ID,submitted,hours",
+            "'id=Experiment ID,submit_time=submitted,gpus=?,duration=hours:h'",
+        ),
+        (
+            "Job ID,Submitted,GPU Hours,GPU Count,Started On,Completed On",
+            "'id=Job ID,submit_time=Submitted,gpus=GPU Count,start_time=Started On,"
+            "end_time=Completed On'",
+        ),
+    ],
+)
+def test_names_are_guessed_surest_first(names: str, line: str) -> None:
+    assert suggested(dict.fromkeys(names.split(","), ())) == f"--map {line}"
+
+
+@pytest.mark.parametrize(
+    ("names", "line"),
+    [
+        (
+            "Auftrag;Benutzer;Eingereicht am;Gestartet am;Beendet am;Anzahl GPUs;GPU-Typ;Zustand",
+            "'id=Auftrag,submit_time=Eingereicht am,gpus=Anzahl GPUs,start_time=Gestartet am,"
+            "end_time=Beendet am,user=Benutzer,gpu_type=GPU-Typ,state=Zustand'",
+        ),
+        (
+            "Identifiant;Utilisateur;Soumis le;Durée (min);Nombre de GPU;État",
+            "'id=Identifiant,submit_time=Soumis le,gpus=Nombre de GPU,duration=Durée (min):min,"
+            "user=Utilisateur,state=État'",
+        ),
+        (
+            "Trabajo;Usuario;Enviado;Duración (horas);Número de GPUs;Estado",
+            "'id=Trabajo,submit_time=Enviado,gpus=Número de GPUs,duration=Duración (horas):h,"
+            "user=Usuario,state=Estado'",
+        ),
+    ],
+)
+def test_names_of_other_languages_are_guessed(names: str, line: str) -> None:
+    assert suggested(dict.fromkeys(names.split(";"), ())) == f"--map {line}"
+
+
+def test_all_that_is_wrong_with_a_map_is_said_at_once(tmp_path: Path) -> None:
+    path = tmp_path / "mine.csv"
+    path.write_text("Job,Submitted,GPUs,Hours\na,13.10.2026 08:00,1,2\n")
+    with pytest.raises(Problem) as raised:
+        read_trace(path, columns={"submit_time": "Submit", "foo": "Job", "gpus": "GPUs:x"})
+    said = str(raised.value)
+    assert "no column 'Submit'" in said
+    assert "no column 'foo' of ours" in said
+    assert "unknown unit 'x'" in said
+    assert "how long a job runs" in said
+    assert said.endswith(
+        "--map id=Job,submit_time=Submitted,gpus=GPUs,duration=Hours:h --dates '%d.%m.%Y %H:%M'."
+    )
+
+
+def test_the_one_column_that_counts_gpus_by_its_words_is_taken() -> None:
+    for name in ("GPUs Req", "req gpus", "Total GPUs Requested"):
+        assert suggested_names({name: (), "GPU Hours": ()})["gpus"] == name
+    assert suggested_names({"GPUs req": (), "GPUs alloc": ()})["gpus"] == "?"
+    spoken = suggested_names({"Kind of GPU": ("", "H100"), "Enqueued": (), "Began": (), "Done": ()})
+    assert (spoken["gpu_type"], spoken["submit_time"]) == ("Kind of GPU", "Enqueued")
+    assert (spoken["start_time"], spoken["end_time"]) == ("Began", "Done")
+    both = suggested_names(
+        {"Accelerators": ("2x A100", "H100:4"), "Queue Wait": (), "ts_queued": ()}
+    )
+    assert (both["gpus"], both["submit_time"]) == ("Accelerators", "ts_queued")
+    assert "gpu_type" not in both
+    assert suggested_names({"gpu": ("A100", "H100"), "gpus_per_node": ("8", "4")})["gpus"] == "?"
+
+
+def test_a_name_that_is_near_nothing_is_left_open() -> None:
+    assert suggested({"colour": (), "shape": ()}) == "--map submit_time=?,gpus=?,duration=?"
+
+
+def test_columns_that_fit_as_well_are_named(tmp_path: Path) -> None:
+    path = tmp_path / "twice.csv"
+    path.write_text("created_at,submitted_at,num_gpus,runtime\n1,2,3,4\n")
+    with pytest.raises(Problem, match=r"\(submit_time may also be created_at\)"):
+        read_trace(path)
+
+
+def test_the_only_column_of_dates_is_proposed_as_the_submission(tmp_path: Path) -> None:
+    path = tmp_path / "odd.csv"
+    path.write_text(
+        "Ticket #,Kicked Off,Cards,Wall Clock,Squad\n"
+        "1,11/24/2026 02:05 PM,4,1:30:00,vision\n2,11/25/2026 02:05 AM,4,1:30:00,speech\n"
+    )
+    with pytest.raises(Problem, match="no known trace format has these columns") as problem:
+        read_trace(path)
+    assert problem.value.options == (
+        "--map 'id=Ticket #,submit_time=Kicked Off,gpus=Cards,duration=Wall Clock,pool=Squad' "
+        "--dates '%m/%d/%Y %I:%M %p'"
+    )
+    path.write_text("Kicked Off,Signed Off,Cards,Wall Clock\n2026-11-24,2026-11-25,4,1:30:00\n")
+    with pytest.raises(Problem, match=r"submit_time=\?"):
+        read_trace(path)
