@@ -15,6 +15,7 @@ from volvelle.metrics.outcomes import RECORDED, Outcomes, Steps
 from volvelle.model.arrays import BoolColumn
 from volvelle.model.cluster import parse_cluster
 from volvelle.model.overheads import Overheads
+from volvelle.report.cautions import FreeStops, PartOfTheLoad, Unheld, Unjudged
 from volvelle.report.compositions import baseline_of
 from volvelle.report.grid import Grid, GridRun
 from volvelle.report.owner import in_short
@@ -24,14 +25,10 @@ from volvelle.report.sentences import (
     Best,
     BestChange,
     Costs,
-    FreeStops,
     Idle,
     Loses,
     Needs,
-    PartOfTheLoad,
     Sentence,
-    Unheld,
-    Unjudged,
     WaitedMost,
     WaitingCost,
     Without,

@@ -57,6 +57,7 @@ def _allocate(scheduler: SchedulerState) -> None:
     with mistakes_of(f"policy {policy.name!r}", asked):
         allocation = policy.allocate(view)
     view.jobs.keep_own()
+    scheduler.remember()
     if wrong := _what_is_wrong(allocation, view) or _beyond_gang(policy, allocation, view):
         kernel = policy.kernel(named=scheduler.resources.named)
         decide = policy.allocate if kernel is None else kernel.decide
@@ -79,6 +80,12 @@ def _allocate(scheduler: SchedulerState) -> None:
         scheduler.promises.give(given, scheduler.notes)
     if allocation.notices:
         scheduler.notes.notices[int(s.count[MOMENTS])] = allocation.notices
+
+
+def _tell(scheduler: SchedulerState) -> None:
+    """Give the guarantees that the policy's kernel has made or changed."""
+    for given in scheduler.composition.policy.decider.told(scheduler.spec):
+        scheduler.promises.give(given, scheduler.notes)
 
 
 def _what_is_wrong(allocation: object, view: View) -> str:
@@ -268,6 +275,7 @@ ANSWERS: dict[int, Callable[[SchedulerState], object]] = {
     ASK_DEPENDENCIES: take_in_dependents,
     ASK_ADMISSION: admit_all,
     ASK_POLICY: _allocate,
+    ASK_TOLD: _tell,
     ASK_PLACEMENT: place_jobs,
     ASK_RATES: _rate,
     ASK_DIVISION: divide_cpus,

@@ -14,8 +14,9 @@ from volvelle.metrics.outcomes import RECORDED, Outcomes, Steps
 from volvelle.metrics.summary import figure
 from volvelle.model.arrays import distinct
 from volvelle.model.problems import Problem
+from volvelle.report.cautions import PartOfTheLoad
 from volvelle.report.grid import Grid, GridRun
-from volvelle.report.sentences import Durations, PartOfTheLoad
+from volvelle.report.sentences import Durations
 from volvelle.report.table import finished_jobs
 
 _LONG = 300.0  # seconds; records with shorter mean waits are left as they are

@@ -115,6 +115,8 @@ def advance(s: State, rules: Rules, until: float, moments: int) -> int:  # noqa:
                         list_rows(s)
                     if rules.decides == ASKED or not _ask_kernel(s, rules):
                         return ASK_POLICY
+                    if rules.tells >= 0 and s.memory[rules.tells] > 0.0:
+                        return ASK_TOLD
         if count[PHASE] == PLACING:
             count[PHASE] = COMMIT
             if rules.places != COUNTED and count[CHANGED] > 0:
