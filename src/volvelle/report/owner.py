@@ -31,7 +31,7 @@ def in_short(
 ) -> tuple[Sentence, ...]:
     """Five sentences at most; none where ``grid`` is over several rates, or has one run and no price.
 
-    Before them it is said where the trace seems to hold a part of the load, after them where jobs hardly wait.
+    Before them it is said where the trace seems to hold a part of the load, after them where few jobs wait.
 
     The first are of the run that the others are held against (`baseline`), the last of the one with
     the least mean completion time, among those that need nothing that a cluster does not know where one of
