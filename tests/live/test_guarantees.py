@@ -10,13 +10,14 @@ from fake_cluster import ControllerHarness, sleeping
 from waiting import until
 
 from volvelle.cli import formatting
+from volvelle.live.control.requests import Cancel, Hold, Release
 from volvelle.live.forecasts.calibration import PastForecast
 from volvelle.live.forecasts.forecast_update import forecast_jobs
 from volvelle.live.forecasts.job_forecast import JobForecast
 from volvelle.live.job_request import JobRequest
 from volvelle.live.request_parts import Deadline
 from volvelle.live.scheduler_queries import starts_over
-from volvelle.live.status.view import NO_GUARANTEES, Guarantee, JobStatusView
+from volvelle.live.status.view import NO_GUARANTEES, Guarantee, JobState, JobStatusView
 
 
 @pytest.fixture
@@ -162,6 +163,40 @@ def test_jobs_that_come_later_break_no_guarantee_though_a_stopped_script_begins_
             assert record.status["guarantee"]["finish_by"] == told[number]
             assert ends[number] <= told[number]
     assert ends[first] < ends[last]
+
+
+@pytest.mark.parametrize("then", ["again", "held", "cancelled"])
+def test_a_job_that_is_stopped_for_a_guarantee_waits_also_through_a_crash(
+    tmp_path: Path, then: str
+) -> None:
+    """It was to take 10 s, and goes on; the second has to begin after 20 s."""
+    harness = ControllerHarness.at(tmp_path, "1x2", "fifo", admission="deadlines")
+    request = JobRequest(command=("plain", "40"), gpus=2, estimate=10.0)
+    longer, guaranteed = harness.submit(request), harness.submit(due(20.0, 40.0))
+    while shown(harness, guaranteed).state is not JobState.RUNNING:
+        harness.step(0.25)
+    assert shown(harness, longer).submitted + 20.0 >= harness.controller.status.time
+    for snapshot in (True, False):
+        harness.crash(snapshot=snapshot)
+        harness.deliver()
+        assert shown(harness, longer).state is JobState.WAITING
+        assert shown(harness, longer).preemptions == 1
+    if then == "held":
+        harness.execute(Hold(longer))
+        assert shown(harness, longer).state is JobState.HELD
+    elif then == "cancelled":
+        harness.execute(Cancel(longer))
+    for _ in range(90):
+        harness.step(0.25)
+    record = harness.controller.store.jobs.find(guaranteed)
+    assert record is not None and record.status is not None
+    assert record.status["ended"] <= record.status["guarantee"]["finish_by"]
+    state = harness.controller.status.jobs[longer].state if then != "cancelled" else None
+    assert state is {"again": JobState.RUNNING, "held": JobState.HELD}.get(then)
+    if then == "held":
+        harness.execute(Release(longer))
+        harness.step(1.0)
+        assert shown(harness, longer).state is JobState.RUNNING
 
 
 def test_a_script_that_counts_iterations_is_taken_to_save_from_then_on(tmp_path: Path) -> None:

@@ -20,8 +20,8 @@ Deadlines that no user needs cost other jobs their place (Chronus, SoCC'21, sect
 jobs of one user or one pool request together can be limited to a share of the cluster's GPUs.
 
 Each verdict costs a look ahead while there are guarantees, or where the job has deadlines; where guarantees
-are at risk, one more for all verdicts up to the next that is not to wait. Each event costs one too while
-there are guarantees.
+are at risk, one more for all verdicts up to the next that is not to wait. Each end of a job costs one too
+while there are guarantees.
 """
 
 import math
