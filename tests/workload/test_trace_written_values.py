@@ -218,7 +218,8 @@ def test_ends_without_a_zone_that_say_how_long_jobs_ran_are_told(
     path.write_text(f"submit_time,gpus,start_time,Ended\n0,1,1792890000,\n0,1,1792890000,{end}\n")
     report = read_trace(path, columns={"end_time": "Ended"}).report
     assert report is not None
-    told_of = [one for one in report.assumed if "--map end_time=Ended:Europe/Berlin" in one]
+    mapped = "start_time=start_time:Europe/Berlin,end_time=Ended:Europe/Berlin"
+    told_of = [one for one in report.assumed if mapped in one]
     assert bool(told_of) is told
     if told:
         assert "line 3, column Ended" in report.examples[told_of[0]][0]

@@ -233,18 +233,23 @@ def _note_zones(columns: Columns, zones: set[bool], ledger: Ledger) -> None:
 
 
 def _note_local(block: Columns, zoned: Collection[str], ledger: Ledger) -> None:
-    """Say it once where times are read as UTC that are called local, or that give lengths and name no zone."""
+    """Say it once where times that are called local, or give lengths and name no zone, are read as UTC."""
     gives_lengths = not {"duration", "work"} & block.header.index.keys()
-    for ours in (one for one in TIMES if one in block.header and one not in zoned):
-        theirs = ledger.headings.get(ours, ours)
+    times = {
+        ours: ledger.headings.get(ours, ours)
+        for ours in TIMES
+        if ours in block.header and ours not in zoned
+    }
+    for ours, theirs in times.items():
         cells = zip(block.lines, block.texts(ours), strict=True)
         filled = ((line, cell) for line, cell in cells if cell.lower() not in ABSENT)
         line, first = next(filled, (block.lines[0], ""))
         ends = ours == "end_time" and gives_lengths and _is_zoneless(first)
         if ends or _LOCAL & {*words_of(theirs)}:
-            mapped = shlex.quote(f"{ours}={theirs}:Europe/Berlin")
-            times = "times without a zone" if ends else "local times"
-            reason = f"{times} are read as UTC; if clocks change, say their zone: --map {mapped}"
+            mapped = ",".join(f"{one}={name}:Europe/Berlin" for one, name in times.items())
+            what = "times without a zone" if ends else "local times"
+            mend = f"say their zone: --map {shlex.quote(mapped)}"
+            reason = f"{what} are read as UTC; if clocks change, {mend}"
             ledger.taken(reason, line, ours, first)
             return
 
