@@ -113,6 +113,12 @@ def test_a_job_without_a_guarantee_is_stopped_where_it_would_break_one_and_goes_
         assert played.ended[0] == pytest.approx(played.ended[1] + 40, abs=0.1)
 
 
+def test_a_guarantee_to_a_job_that_is_over_is_not_revoked() -> None:
+    """The second ends long before, the first a hair later than what was guaranteed to the second."""
+    asked = [Asked(0, 4, 30.0015, 30.0015), Asked(0, 4, 10, 10, 30)]
+    assert not play("fifo", asked, 0.0).broken()
+
+
 def jobs() -> st.SearchStrategy[list[Asked]]:
     """A few jobs, told as they are."""
 
