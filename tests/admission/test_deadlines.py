@@ -185,7 +185,7 @@ def test_jobs_that_wait_share_what_happens_without_them_and_are_counted_as_playe
     monkeypatch.setattr(Fork, "until", counted)
     monkeypatch.setattr(paying, "machine_code_pays", pays)
     happen(Scenario.of(parse_cluster("1x4"), jobs).under("srtf", admission="deadlines"))
-    assert without.count(20.0) == 2  # whether one has to be stopped; what a newcomer would change
+    assert without.count(20.0) == 1
     assert max(played) == (3 + 3) * (1 + 3)
 
 

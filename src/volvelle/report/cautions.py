@@ -1,11 +1,9 @@
-"""Sentences on what a comparison cannot tell: free stops, a record of a part of the load, unfinished runs."""
+"""Sentences on what a comparison cannot tell: free stops, part of the load, too little, unfinished runs."""
 
-import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
 from volvelle.report.table import format_cell
-from volvelle.workload.proposing import MOST_OF_A_NODE
 
 
 class FreeStops(NamedTuple):
@@ -25,12 +23,14 @@ class PartOfTheLoad(NamedTuple):
 
     waited: seconds during which some job waited. beside_idle: those of them during which half of the idle
     GPUs would have done for any job that waited. gpus: of the cluster. peak: the most that were held at once.
+    fewer: the option for a cluster of that size, where it is smaller.
     """
 
     waited: float
     beside_idle: float
     gpus: float
     peak: float
+    fewer: str
 
     def __str__(self) -> str:
         share = format_cell(100.0 * self.beside_idle / self.waited, "%")
@@ -43,13 +43,30 @@ class PartOfTheLoad(NamedTuple):
 
     @property
     def _smaller(self) -> str:
-        """A cluster to try, where a node of it and more was never used."""
-        nodes = math.ceil(self.peak / MOST_OF_A_NODE)
-        if nodes * MOST_OF_A_NODE >= self.gpus:
+        if not self.fewer:
             return ""
         return (
             f" The jobs in it held at most {self.peak:,.0f} of {self.gpus:,.0f} GPUs at once: simulate a "
-            f"cluster of that size, --cluster {nodes}x{MOST_OF_A_NODE}."
+            f"cluster of that size, {self.fewer}."
+        )
+
+
+class TooFewWanted(NamedTuple):
+    """Jobs hardly wait under the baseline, and under no other run do they finish earlier.
+
+    load: GPUs that their work keeps busy while they are submitted, of ``gpus``. fewer: the option for a
+    cluster on which they would wait, or "".
+    """
+
+    load: float
+    gpus: float
+    fewer: str
+
+    def __str__(self) -> str:
+        smaller = f" Try a smaller cluster: {self.fewer}." if self.fewer else ""
+        return (
+            f"Too few GPUs are wanted to tell policies apart: the jobs keep {format_cell(self.load)} of "
+            f"{self.gpus:,.0f} busy.{smaller}"
         )
 
 

@@ -7,7 +7,14 @@ from typing import Literal, NamedTuple
 
 from volvelle.metrics.catalogue import metrics
 from volvelle.metrics.outcomes import RECORDED
-from volvelle.report.cautions import FreeStops, PartOfTheLoad, Unheld, Unjudged, listed
+from volvelle.report.cautions import (
+    FreeStops,
+    PartOfTheLoad,
+    TooFewWanted,
+    Unheld,
+    Unjudged,
+    listed,
+)
 from volvelle.report.table import format_cell, same
 
 CONTESTS = {
@@ -312,6 +319,7 @@ Sentence = (
     | Idle
     | WaitedMost
     | WaitingCost
+    | TooFewWanted
     | BestChange
 )
 

@@ -32,7 +32,7 @@ def notices_of(job: JobRequest, user: str, controller: Controller) -> tuple[str,
     """Warnings to the user of a job about its request and about missing declarations."""
     composition, spec = controller.composition, controller.spec(job, user)
     policy = composition.policy
-    said = [lacking for part in composition if (lacking := part.lacks(spec))]
+    said = _lacking(spec, composition)
     if job.priority and not policy.heeds_priority:
         said.append(f"policy {policy.name!r} ignores priorities")
     if job.time_limit is not None and job.estimate is not None and job.estimate > job.time_limit:
@@ -48,6 +48,20 @@ def notices_of(job: JobRequest, user: str, controller: Controller) -> tuple[str,
     if apart := _starts_several_times(job, spec, controller):
         said.append(apart)
     return tuple(said)
+
+
+def _lacking(spec: JobSpec, composition: Composition) -> list[str]:
+    """Clauses on declarations that parts lack of a job, and on a user's own part that failed at it."""
+    said = []
+    for part in composition:
+        try:
+            said.append(part.lacks(spec))
+        except Exception as error:
+            kind, failure = composition.failed(error)
+            if kind not in composition.own:
+                raise
+            said.append(failure)
+    return [each for each in said if each]
 
 
 def begins_again(job: JobRequest, user: str, controller: Controller) -> tuple[str, ...]:
