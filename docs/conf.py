@@ -44,6 +44,7 @@ html_title = "Volvelle"
 html_search_scorer = str(Path(__file__).with_name("search_scorer.js"))
 
 _HOME = "README"
+_DEVELOPERS = "**For those who change Volvelle**"
 _FIRST_SCREEN_ENDS = "## A tour in five minutes"
 _PEOPLE = """
 ## Where to go from here
@@ -111,10 +112,11 @@ def _with_home(app: Any, error: Exception | None) -> None:
 
 
 def _with_contents(app: Any, page: str, source: list[str]) -> None:
-    """Give the index a table of contents for the side of all pages: its own links, under its own headings."""
+    """Give the index a table of contents for the side of all pages: its links, but those for developers."""
     if page != root_doc:
         return
-    for part in re.split(r"^\*\*", source[0], flags=re.MULTILINE)[1:]:
+    for_users = source[0].partition(_DEVELOPERS)[0]
+    for part in re.split(r"^\*\*", for_users, flags=re.MULTILINE)[1:]:
         pages = re.findall(r"\[([^\]]+)\]\(([^)#:]+)\.(?:md|ipynb)\)", part)
         entries = "\n".join(f"{title} <{path}>" for title, path in dict.fromkeys(pages))
         caption = part.partition("**")[0].strip(":, ")

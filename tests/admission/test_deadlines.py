@@ -16,7 +16,7 @@ from volvelle.core.forecast import Forecast
 from volvelle.core.fork import Fork
 from volvelle.core.journal import follow, read_journal, replay
 from volvelle.core.parts import admissions
-from volvelle.core.promises import LEAST_SLACK
+from volvelle.core.promises import LATENESS, LEAST_SLACK
 from volvelle.core.snapshot import Snapshot, read_snapshot
 from volvelle.model.cluster import parse_cluster
 from volvelle.model.job import Job, Reward
@@ -151,10 +151,14 @@ def test_a_job_that_would_break_a_promise_waits_and_its_user_is_told() -> None:
     assert run.outcomes.finish.tolist() == [335.0, 100.0, 30.0, 145.0, 60.0, 235.0]
     tight = [*jobs[:2], linear_job(2, 10.0, 4.0, 20.0), due_in(linear_job(3, 20.0, 4.0, 30.0), 40)]
     tight[1] = due_in(linear_job(1, 0.0, 4.0, 50.0), 71.0)
+    waits = (
+        "at once it would break the guarantee of job 1: it waits, and may be guaranteed a finish "
+    )
+    waits += "when it is admitted"
     run = happen(Scenario.of(parse_cluster("1x4"), tight).under("srtf", admission="deadlines"))
     assert promises(run) == [
         (0.0, Promise(1, 71.0, 0)),
-        (20.0, Promise(3, reason="at once it would break the guarantee of job 1: it waits")),
+        (20.0, Promise(3, earliest=70.0 + 30.0 + LATENESS, reason=waits)),
         (70.0, Promise(3, None, -1, 70.0 + 30.0 * 1.05, "it would finish 40s after its deadline")),
     ]
 
@@ -181,7 +185,7 @@ def test_jobs_that_wait_share_what_happens_without_them_and_are_counted_as_playe
     monkeypatch.setattr(Fork, "until", counted)
     monkeypatch.setattr(paying, "machine_code_pays", pays)
     happen(Scenario.of(parse_cluster("1x4"), jobs).under("srtf", admission="deadlines"))
-    assert without.count(20.0) == 2  # whether one has to be stopped; what a newcomer would change
+    assert without.count(20.0) == 1
     assert max(played) == (3 + 3) * (1 + 3)
 
 

@@ -44,6 +44,7 @@ def test_what_is_missing_is_named(volvelle: Volvelle, trace: Path) -> None:
         (["simulate", "-c", "1x8"], "no workload is given"),
         (["simulate", trace, "-c", "1x8", "--bogus"], "No such option: --bogus"),
         (["trace", "generate", "gavel"], "where to write is not said"),
+        (["trace", "generate", "demo:jobs=-5"], "key 'jobs' is '-5'"),
         (["trace", "generate", "--out", "x.csv"], "a generator or --like TRACE is needed"),
         (["list", "policies", "srff"], "there is no 'srff' among the policies (did you mean"),
         (["list", "colours"], "colours"),

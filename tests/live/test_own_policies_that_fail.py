@@ -6,6 +6,7 @@ import pytest
 from fake_cluster import ControllerHarness, header_of, sleeping
 
 from volvelle.core.registry import forget_changed_files
+from volvelle.live.http.job_checks import notices_of
 from volvelle.model.problems import Problem
 
 OWN = """
@@ -189,3 +190,73 @@ def test_two_parts_that_fail_at_once_are_both_replaced(tmp_path: Path) -> None:
     assert len(harness.controller.health.problems) == 3
     written = harness.controller.composition.written
     assert {kind: getattr(written, kind) for kind in PLAIN} == PLAIN
+
+
+ASIDE = """
+from pathlib import Path
+import numpy as np
+from volvelle.core.parts import Belief, Estimator, Termination, estimators, terminations
+from volvelle.core.policy import Allocation, Policy, policies
+from volvelle.model.job import Truth
+
+def asked():
+    if Path(__file__).with_name("fails").exists():
+        raise KeyError("own")
+
+@policies.register
+class Mine(Policy):
+    name = "aside"
+    def allocate(self, view):
+        wanted = view.jobs.gpus
+        return Allocation(np.where(wanted.cumsum() <= view.gpus, wanted, 0.0))
+    def refuse(self, cluster, jobs):
+        asked()
+    def lacks(self, spec):
+        asked()
+        return ""
+
+@estimators.register
+class Believed(Estimator):
+    name = "aside"
+    def believe(self, job, seed):
+        return Belief(Truth(work=job.spec.gpus * 5.0))
+    def guesses(self, spec):
+        asked()
+        return False
+
+@terminations.register
+class Ended(Termination):
+    name = "aside"
+    @property
+    def loss_every(self):
+        asked()
+    def judge(self, spec, work_done, loss):
+        return ""
+"""
+FALLBACKS = {"policy": "fifo", "estimator": "declared", "termination": "completion"}
+
+
+@pytest.mark.parametrize("kind", FALLBACKS)
+def test_a_part_that_fails_outside_of_a_decision_is_replaced_too(tmp_path: Path, kind: str) -> None:
+    (tmp_path / "parts.py").write_text(ASIDE)
+    harness = ControllerHarness.at(tmp_path, **{kind: f"{tmp_path}/parts.py:aside"})
+    harness.submit(sleeping(50))
+    assert not harness.controller.health.problems
+    (tmp_path / "fails").touch()
+    if kind == "policy":
+        (notice,) = notices_of(sleeping(5), "ann", harness.controller)
+        assert notice.startswith(f"policy 'aside' failed in {tmp_path}/parts.py, line 10, in asked")
+    if kind == "termination":
+        harness.step(5)
+        harness.fake_cluster.report_progress()
+        harness.deliver()
+    else:
+        assert harness.submit(sleeping(5)) == 1
+    (problem,) = harness.controller.health.problems
+    assert f"{kind} 'aside' failed in {tmp_path}/parts.py, line 10, in asked: KeyError" in problem
+    assert f"; {FALLBACKS[kind]} decides instead" in problem
+    assert getattr(harness.controller.composition.written, kind) == FALLBACKS[kind]
+    assert harness.controller.metrics.part_failures == 1
+    harness.header = header_of(harness.fake_cluster.cluster, **{kind: FALLBACKS[kind]})
+    harness.crash(snapshot=False)
+    assert not harness.controller.warnings, "the journal says what was decided, and by what"

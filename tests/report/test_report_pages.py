@@ -128,6 +128,17 @@ def test_a_comparison_has_tables_by_pool_and_user_and_one_name_for_runs_that_are
     assert 'data-name="fifo"' not in text
 
 
+def test_of_many_runs_the_first_panels_are_shown_and_the_others_folded(tmp_path: Path) -> None:
+    runs = {f"run-{number}": simulated(20 + number) for number in range(6)}
+    text = read(write_compare_report(runs, tmp_path, title="x", facts=FACTS))
+    shown, others = text[text.index('id="load"') :].split("<details>", 1)
+    assert shown.count('data-name="run-') == 2 * 4  # for desks and for phones
+    assert 'data-name="run-4"' not in shown
+    assert others.startswith("<summary>Show 2 more</summary>")
+    assert text.count("<summary>Show 2 more</summary>") == 2
+    assert "\u2605: the best of its column, or within 0.5 % of it." in text
+
+
 def test_the_summary_is_a_mail_of_text_and_html(tmp_path: Path) -> None:
     runs = {"fifo": simulated(200, load=1.1), "s<jf": simulated(200, load=1.1, shortest_first=True)}
     grid = Grid.of(GridRun(name, {"policy": "fifo"}, None, 0, run) for name, run in runs.items())

@@ -55,6 +55,8 @@ def test_pages_are_accessible_fit_and_complain_of_nothing(
         assert not (found := violations(page)), f"{path}: {found}"
         assert overflow(page) <= 0, f"{path} is wider than the window"
         assert not out_of_reach(page), path
+        for bar in page.locator(".runs").all():
+            assert bar.evaluate("(bar) => bar.scrollWidth <= bar.clientWidth")
         if path.name == PAGE:
             figure = page.locator("#points tbody td.number").first.bounding_box()
             assert figure["x"] + figure["width"] <= settings["viewport"]["width"]

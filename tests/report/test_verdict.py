@@ -13,8 +13,10 @@ from volvelle.core.policy import policies
 from volvelle.metrics.catalogue import measure
 from volvelle.metrics.outcomes import RECORDED, Outcomes, Steps
 from volvelle.model.arrays import BoolColumn
-from volvelle.model.cluster import parse_cluster
+from volvelle.model.cluster import Cluster, parse_cluster
+from volvelle.model.node import Node
 from volvelle.model.overheads import Overheads
+from volvelle.report.cautions import FreeStops, PartOfTheLoad, TooFewWanted, Unheld, Unjudged
 from volvelle.report.compositions import baseline_of
 from volvelle.report.grid import Grid, GridRun
 from volvelle.report.owner import in_short
@@ -24,14 +26,10 @@ from volvelle.report.sentences import (
     Best,
     BestChange,
     Costs,
-    FreeStops,
     Idle,
     Loses,
     Needs,
-    PartOfTheLoad,
     Sentence,
-    Unheld,
-    Unjudged,
     WaitedMost,
     WaitingCost,
     Without,
@@ -167,6 +165,10 @@ def holds(sentence: Sentence, runs: dict[str, Outcomes]) -> None:
         case WaitingCost(run, days, mean, _, _):
             assert days == pytest.approx(runs[run].queueing_delay.sum() / 86400.0)
             assert mean == pytest.approx(runs[run].queueing_delay.mean())
+        case TooFewWanted(load, gpus, _):
+            fifo = runs["fifo"]
+            assert load == pytest.approx(fifo.gpu_seconds.sum() / np.ptp(fifo.submit_time))
+            assert gpus == fifo.capacity.values[0]
         case BestChange(run, wait, finish, baseline, wait_before, before):
             assert (finish, before) == pytest.approx((leading(jct), jct[baseline]))
             assert wait == pytest.approx(runs[run].queueing_delay.mean())
@@ -202,6 +204,45 @@ def test_the_owner_reads_five_sentences_with_a_price() -> None:
     [waiting] = [each for each in said if isinstance(each, WaitingCost)]
     assert f"{24 * 1.5 * waiting.beside_waits:,.0f} at 1.5 an hour" in str(waiting)
     assert in_short(grid(*WORKLOADS[0], names=("fifo",))) == ()
+
+
+def on(cluster: str, policies: tuple[str, ...] = ("fifo", "srsf", "easy")) -> Grid:
+    """The runs on so many nodes of the jobs that load 24 GPUs by half."""
+    nodes = parse_cluster(cluster)
+    source = generated("lognormal:jobs=200,load=0.5", 1, 24).workload
+    settings = {
+        policy: Setting(cluster=nodes, composition=WrittenComposition(policy))
+        for policy in policies
+    }
+    return Grid.of(
+        GridRun(
+            policy,
+            {"policy": policy},
+            None,
+            0,
+            simulate(source, setting).outcomes,
+            cluster=nodes,
+        )
+        for policy, setting in settings.items()
+    )
+
+
+def test_where_jobs_do_not_wait_a_cluster_is_named_on_which_policies_differ() -> None:
+    large = on("60x4")
+    few = in_short(large)[-1]
+    assert isinstance(few, TooFewWanted)
+    holds(few, by_name(large))
+    assert str(few).endswith(f"of 240 busy. Try a smaller cluster: {few.fewer}.")
+    assert few.fewer == "--cluster 4x4"
+    *_, last = in_short(on(few.fewer.split()[1]))
+    assert isinstance(last, Needs)
+    *_, typed = in_short(on("20x4:v100,40x4:a100", ("fifo", "srsf")))
+    assert isinstance(typed, TooFewWanted)
+    assert typed.fewer == "--cluster 2x4:v100,3x4:a100"
+    odd = Cluster((Node("one", 120, "a/b"), Node("two", 120, "a/b")))
+    for cluster in (None, odd):
+        unknown = Grid.of(run._replace(cluster=cluster) for run in large.runs)
+        assert str(in_short(unknown)[-1]).endswith("of 240 busy.")
 
 
 def test_a_policy_that_needs_no_durations_leads_and_the_quicker_one_is_named_behind_it() -> None:
@@ -361,8 +402,9 @@ def test_stops_that_cost_nothing_are_named_before_the_winner_that_preempts() -> 
 def test_a_record_of_a_part_of_the_load_is_said_first_and_no_baseline() -> None:
     recorded, *others = with_record().runs
     larger = Steps(np.zeros(1), recorded.outcomes.capacity.values[:1] * 10.0)
+    nodes = parse_cluster("40x4")
     runs = [
-        recorded._replace(outcomes=replace(recorded.outcomes, capacity=larger)),
+        recorded._replace(outcomes=replace(recorded.outcomes, capacity=larger), cluster=nodes),
         *(run._replace(outcomes=replace(run.outcomes, capacity=larger)) for run in others),
     ]
     part, *_ = in_short(Grid.of(runs))
@@ -370,6 +412,9 @@ def test_a_record_of_a_part_of_the_load_is_said_first_and_no_baseline() -> None:
     assert isinstance(part, PartOfTheLoad)
     assert part.gpus == 160.0
     assert part.peak == 16.0
+    assert str(part).endswith(
+        "16 of 160 GPUs at once: simulate a cluster of that size, --cluster 4x4."
+    )
     assert part.beside_idle == pytest.approx(part.waited)
     assert all(one.baseline != RECORDED for one in rest if isinstance(one, Best | Loses | Costs))
     assert baseline_of(Grid.of(runs)) != RECORDED

@@ -20,14 +20,15 @@ Deadlines that no user needs cost other jobs their place (Chronus, SoCC'21, sect
 jobs of one user or one pool request together can be limited to a share of the cluster's GPUs.
 
 Each verdict costs a look ahead while there are guarantees, or where the job has deadlines; where guarantees
-are at risk, one more for all verdicts up to the next that is not to wait. Each event costs one too while
-there are guarantees.
+are at risk, one more for all verdicts up to the next that is not to wait. Each end of a job costs one too
+while there are guarantees.
 """
 
 import math
 from bisect import bisect_left
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from enum import StrEnum
+from functools import partial
 from typing import Annotated, Any, ClassVar
 
 import numpy as np
@@ -48,6 +49,10 @@ _MARGIN_STEP, _SLACK_STEP = 1.0, 2.0
 Each unit of margin costs as many broken guarantees as steps go into it (decision 70)."""
 _ENOUGH, _LAST = 20, 1000
 """From how many jobs on their error is the usual one, and of how many it is."""
+_BREAKS = (
+    "at once it would break the guarantee of job {}{}: it waits, and may be guaranteed a finish when it is "
+    "admitted"
+)
 _TRIED = 16
 """Of jobs that are to be stopped, for how many it is seen whether they need not be."""
 
@@ -115,12 +120,14 @@ class Deadlines(Admission):
             return Verdict(Fate.ADMIT)
         finish = math.inf
         for world in (ahead, ahead.admitting(*away)) if away else (ahead,):
-            finishes = world.admitting(job).until({job.number, *world.promises}).completed
-            finish = finishes.get(job.number, math.inf)
-            if delayed := self._delayed(world, finishes, view.now):
-                more = f" and {len(delayed) - 1} more" if len(delayed) > 1 else ""
-                reason = f"at once it would break the guarantee of job {delayed[0]}{more}: it waits"
-                return Verdict(Fate.WAIT, self._nothing(job, reason))
+            foreseen = world.admitting(job).until({job.number, *world.promises})
+            finish = foreseen.completed.get(job.number, math.inf)
+            if delayed := self._delayed(world, foreseen.completed, view.now):
+                more = f" and {len(delayed) - 1} more" if delayed[1:] else ""
+                takes = finish - foreseen.upcoming.get(job.number, -math.inf) + LATENESS
+                after = max(world.undisturbed.completed[each] for each in delayed) + takes
+                reason = _BREAKS.format(delayed[0], more)
+                return Verdict(Fate.WAIT, self._nothing(job, reason, round(after, 3)))
         given = self._promise(job, view.now, finish - view.now)
         if given is not None and given.finish_by is not None:
             specs = [view.spec(number) for number in ahead.promises]
@@ -147,13 +154,20 @@ class Deadlines(Admission):
         return delayed
 
     def recall(self, view: View, ahead: LookAhead) -> Collection[int]:
-        """Jobs that are in the way of the first guarantee that would be broken and need not be."""
+        """Jobs in the way of the first guarantee that would be broken and need not be.
+
+        Of one that was stopped itself, jobs without a guarantee for which it may not come back.
+        """
         finishes = ahead.undisturbed.completed
         for number, given in sorted(ahead.promises.items()):
             by = given.finish_by or math.inf
             if keeps(finishes.get(number, math.inf), by):
                 continue
             if stopped := _in_the_way(number, by, view, ahead):
+                return stopped
+        for job in ahead.recalled:
+            back, free = ahead.admitting(job), _may_be_stopped(view) - ahead.promises.keys()
+            if stopped := _fewest(sorted(free), partial(_all_kept, back)):
                 return stopped
         return ()
 
@@ -195,18 +209,38 @@ def _in_the_way(number: int, by: float, view: View, ahead: LookAhead) -> list[in
     Jobs with earlier guarantees stay, and those that may not be stopped. Jobs without a guarantee go first,
     the last to come before the others.
     """
-    jobs, promises, start = view.jobs, ahead.promises, ahead.undisturbed.upcoming
+    promises, start = ahead.promises, ahead.undisturbed.upcoming
     end = ahead.undisturbed.finish.get(number, math.inf)
-    fixed = jobs.running & ((jobs.column("preemptible") == 0.0) | (jobs.column("pinned") == 1.0))
-    others = jobs.number[~fixed].astype(np.int64).tolist()
-    others = [one for one in others if one != number and start.get(one, math.inf) < end]
-    others = [one for one in others if one not in promises or one > number]
-    others.sort(key=lambda one: (one not in promises, one))
+    others = _may_be_stopped(view) - {one for one in promises if one <= number}
+    others = {one for one in others - {number} if start.get(one, math.inf) < end}
 
     def kept(stopped: list[int]) -> bool:
         return keeps(ahead.without(*stopped).until({number}).completed.get(number, math.inf), by)
 
-    if not others or not kept(others):
+    return _fewest(sorted(others, key=lambda one: (one not in promises, one)), kept)
+
+
+def _may_be_stopped(view: View) -> set[int]:
+    jobs = view.jobs
+    fixed = jobs.running & ((jobs.column("preemptible") == 0.0) | (jobs.column("pinned") == 1.0))
+    return set(jobs.number[~fixed].astype(np.int64).tolist())
+
+
+def _all_kept(world: LookAhead, stopped: list[int]) -> bool:
+    """Whether all guarantees are kept without these jobs, and events that are seen late."""
+    finishes = world.without(*stopped).until(world.promises.keys()).completed
+    return all(
+        keeps(finishes.get(number, math.inf) + LATENESS, given.finish_by or math.inf)
+        for number, given in world.promises.items()
+    )
+
+
+def _fewest(others: list[int], kept: Callable[[list[int]], bool]) -> list[int]:
+    """The fewest of ``others``, or nearly so, that are to be stopped to keep a guarantee, the last first.
+
+    None where it is kept anyway, or where nothing helps.
+    """
+    if not others or kept([]) or not kept(others):
         return []
     many = 1 + bisect_left(range(1, len(others)), True, key=lambda many: kept(others[-many:]))
     stopped = others[-many:]

@@ -107,4 +107,4 @@ def _print_guarantee(guarantee: dict[str, Any] | None) -> None:
     if guarantee["finish_by"] is not None:
         print(UNDERTAKEN)
     if guarantee["earliest"] is not None:
-        print("it runs as best effort; to take the earliest finish instead: --accept-later")
+        print("without one it runs as best effort; to take the earliest finish: --accept-later")

@@ -140,6 +140,7 @@ def generate(
     from volvelle.model.problems import Problem
     from volvelle.simulate.experiment import Experiment
     from volvelle.simulate.sources import generated
+    from volvelle.workload.generators import generators
 
     if (generator is None) == (like is None):
         raise Problem(
@@ -147,10 +148,12 @@ def generate(
             mend="see: volvelle list generators",
             usage=True,
         )
+    size = {"jobs": jobs, "length": length, "load": load}
+    if generator is not None:
+        generators.make(_with(generator, size))
     if out is None:
         raise Problem("where to write is not said", mend="say --out FILE.csv", usage=True)
     free_file(out, force=force)
-    size = {"jobs": jobs, "length": length, "load": load}
     if like is None:
         gpus = Experiment(cluster=cluster).read_cluster().gpus if cluster else None
         workload = generated(_with(str(generator), size), seed or 0, gpus).workload

@@ -21,7 +21,7 @@ from volvelle.core.order_policy import rank
 from volvelle.core.orders import remaining_work, work_done
 from volvelle.core.placing import place_jobs
 from volvelle.core.policy import Allocation, Policy, beyond_gang
-from volvelle.core.promises import LATENESS, keeps
+from volvelle.core.promises import LATE, LATENESS, keeps
 from volvelle.core.scheduler_state import SchedulerState
 from volvelle.core.state import *
 from volvelle.core.view import View
@@ -29,7 +29,6 @@ from volvelle.model.arrays import BoolColumn, IntColumn
 from volvelle.model.problems import Problem
 from volvelle.model.tolerances import GRANTED
 
-_LATE = "it is not finished at the time that was guaranteed"
 _IMPOSSIBLE = (
     "{needed:.0f} s of work are left at least, {more:g} s more than until the guaranteed time"
 )
@@ -57,6 +56,7 @@ def _allocate(scheduler: SchedulerState) -> None:
     with mistakes_of(f"policy {policy.name!r}", asked):
         allocation = policy.allocate(view)
     view.jobs.keep_own()
+    scheduler.remember()
     if wrong := _what_is_wrong(allocation, view) or _beyond_gang(policy, allocation, view):
         kernel = policy.kernel(named=scheduler.resources.named)
         decide = policy.allocate if kernel is None else kernel.decide
@@ -79,6 +79,12 @@ def _allocate(scheduler: SchedulerState) -> None:
         scheduler.promises.give(given, scheduler.notes)
     if allocation.notices:
         scheduler.notes.notices[int(s.count[MOMENTS])] = allocation.notices
+
+
+def _tell(scheduler: SchedulerState) -> None:
+    """Give the guarantees that the policy's kernel has made or changed."""
+    for given in scheduler.composition.policy.decider.told(scheduler.spec):
+        scheduler.promises.give(given, scheduler.notes)
 
 
 def _what_is_wrong(allocation: object, view: View) -> str:
@@ -219,7 +225,7 @@ def _revoke_overdue(scheduler: SchedulerState) -> None:
                 learn(given, kept=True)
         elif given.finish_by is not None and not keeps(scheduler.now, given.finish_by):
             learn(given, kept=False)
-            scheduler.promises.give(Promise(number, reason=_LATE), scheduler.notes)
+            scheduler.promises.give(Promise(number, reason=LATE), scheduler.notes)
     _watch(scheduler)
 
 
@@ -232,25 +238,23 @@ def _watch(scheduler: SchedulerState) -> None:
     early, lead = dict[int, float](), LATENESS / 2.0
     lead += float((jobs.column("checkpoint") * jobs.running).max(initial=0.0))
     for number, given in sorted(scheduler.promises.items()) if scheduler.rules.watches else ():
-        if given.finish_by is None:
+        if given.finish_by is None or (row := scheduler.row_of(number)) is None:
             continue
-        needed, row = _least_seconds(scheduler, number), scheduler.row_of(number)
+        needed = _least_seconds(scheduler, number, row)
         if not keeps(finish := scheduler.now + needed, given.finish_by):
             scheduler.composition.admission.learn(given, kept=False)
             more = math.ceil(10.0 * (finish - given.finish_by)) / 10.0
             reason = _IMPOSSIBLE.format(needed=needed, more=more)
             revoked = Promise(number, earliest=finish, reason=reason)
             scheduler.promises.give(revoked, scheduler.notes)
-        elif row is not None and scheduler.state.jobs.held[row] == 0.0:
+        elif scheduler.state.jobs.held[row] == 0.0:
             early[number] = needed
     scheduler.promises.expect(early, lead)
 
 
-def _least_seconds(scheduler: SchedulerState, number: int) -> float:
-    """Seconds that a job in the system is believed to need at least from now on; 0 of others."""
-    row, jobs = scheduler.row_of(number), scheduler.state.jobs
-    if row is None:
-        return 0.0
+def _least_seconds(scheduler: SchedulerState, number: int, row: int) -> float:
+    """Seconds that the job in ``row`` is believed to need at least from now on."""
+    jobs = scheduler.state.jobs
     believed, spec = scheduler.known[number].believed, scheduler.spec(number)
     done = work_done(jobs, row, scheduler.now)
     best = max(
@@ -268,6 +272,7 @@ ANSWERS: dict[int, Callable[[SchedulerState], object]] = {
     ASK_DEPENDENCIES: take_in_dependents,
     ASK_ADMISSION: admit_all,
     ASK_POLICY: _allocate,
+    ASK_TOLD: _tell,
     ASK_PLACEMENT: place_jobs,
     ASK_RATES: _rate,
     ASK_DIVISION: divide_cpus,

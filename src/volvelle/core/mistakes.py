@@ -91,16 +91,6 @@ def mistakes_of(part: str, asked: str) -> Iterator[None]:
         raise
 
 
-@contextmanager
-def left_to_scheduler(part: Any) -> Iterator[None]:
-    """Errors of a user's own ``part`` within are ignored: the scheduler asks it the same, and replaces it."""
-    try:
-        yield
-    except Exception:
-        if not is_own(type(part)):
-            raise
-
-
 def check_methods(part: str, own: Any) -> None:
     """Raise `Problem` where a user's class lacks a method, or has one that ours cannot call."""
     if not is_own(own):

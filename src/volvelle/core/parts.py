@@ -77,7 +77,8 @@ class Admission(JobPart):
     def recall(self, view: View, ahead: LookAhead) -> Collection[int]:
         """Numbers of jobs in the system that are to be stopped, and to be judged again.
 
-        Asked of an admission that learns of guarantees, each time something happens while there are any.
+        Asked of an admission that learns of guarantees, while there are any: each time something happens but
+        that jobs come, and in time before a job that waits would start too late.
         ``ahead``: as for `judge`. What a recalled job is guaranteed still holds.
         """
         return ()

@@ -93,6 +93,8 @@ class Kernel(NamedTuple):
     and its own columns, in place of `Policy.learn`, which does it where this returns False.
     serves_all: whether it gives all gangs what they request where that is there, of one GPU type and without
     pools, and neither remembers anything nor names a time then. It is not called there, unless several wait.
+    tells: where in ``memory`` it counts the jobs to which this decision guarantees something, or nothing any
+    more; `Policy.told` says what. -1: it never does.
     compiled_from: jobs from which on a first run is no longer with it compiled than without, where these are
     more than for most (`volvelle.core.paying`).
     """
@@ -106,6 +108,7 @@ class Kernel(NamedTuple):
     learn: Callable[[Any, float, float, Any], bool] | None = None
     names_nodes: bool = False
     serves_all: bool = False
+    tells: int = -1
     compiled_from: int = 0
 
 
@@ -273,6 +276,13 @@ class Policy(JobPart):
         None: this decision is that of `allocate`.
 
         ``view`` has the jobs that run, and all others where the decision is not by groups.
+        """
+        return ()
+
+    def told(self, spec: Callable[[int], JobSpec]) -> Iterable[Promise]:
+        """Where its `kernel` tells: the guarantees that the last decision made or changed, said once.
+
+        spec: what the user of a job declared, by number.
         """
         return ()
 

@@ -8,14 +8,17 @@ would be too late; a policy says by itself when it can no longer hold a guarante
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+from volvelle.core.compiled import kernel
 from volvelle.core.decision import Promise
 from volvelle.core.log import Notes
 from volvelle.core.state import INFINITY, MOMENTS, NOW, PROMISED, State
 from volvelle.model.job import JobSpec
 from volvelle.model.tolerances import SAME_END
 
-_STEP = 0.5
+ADAPTS_BY = 0.5
 """How much a broken guarantee adds to a margin that adapts."""
+LATE = "it is not finished at the time that was guaranteed"
+"""The reason of a revocation at that time. An end before it that is reported later disproves it."""
 _NOTHING: Mapping[int, float] = {}
 LATENESS = 1.0
 """Seconds by which a live world may see what happens later than it was foreseen, all in all: a guarantee
@@ -36,7 +39,7 @@ class Margin:
 
     least: float
     broken: float
-    step: float = _STEP
+    step: float = ADAPTS_BY
     now: float = 0.0
 
     def __post_init__(self) -> None:
@@ -48,6 +51,7 @@ class Margin:
         self.now = max(self.now + self.step * error, self.least)
 
 
+@kernel
 def keeps(finish: float, finish_by: float) -> bool:
     """Whether a job that finishes at ``finish`` keeps a guarantee."""
     return finish <= finish_by + SAME_END
@@ -107,11 +111,16 @@ def over_share(
             continue
         taken = sum(one.gpus for one in others if getattr(one, whose) == name)
         if taken + spec.gpus > share * gpus:
-            return (
-                f"guaranteed jobs of {whose} {name!r} request {taken:g} GPUs already, this one"
-                f" {spec.gpus:g} more; together they may request {share * gpus:g}"
-            )
+            return beyond_share(whose, spec, taken, share * gpus)
     return ""
+
+
+def beyond_share(whose: str, spec: JobSpec, taken: float, most: float) -> str:
+    """In words that guaranteed jobs of its ``user`` or ``pool`` have ``taken`` too many of ``most`` GPUs."""
+    return (
+        f"guaranteed jobs of {whose} {getattr(spec, whose)!r} request {taken:g} GPUs already, this one"
+        f" {spec.gpus:g} more; together they may request {most:g}"
+    )
 
 
 def _due(given: Promise) -> float:

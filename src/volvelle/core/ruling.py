@@ -39,6 +39,7 @@ def rules_of(
         decides=decides,
         grouped=decides == KERNEL and kernel is not None and kernel.group is not None,
         yields=decides == KERNEL and kernel is not None and kernel.yields,
+        tells=kernel.tells if decides == KERNEL and kernel is not None else -1,
         names_nodes=decides == KERNEL and kernel is not None and kernel.names_nodes,
         serves_all=kernel is not None and kernel.serves_all and not policy.divides,
         preemptive=bool(getattr(policy.decider, "preemptive", True)),

@@ -160,6 +160,7 @@ class Comparison(Columnar):
                 record.seed,
                 self.outcomes[name],
                 Overheads.model_validate(record.overheads),
+                record.cluster,
             )
             for name, record in self.records.items()
         )

@@ -1,6 +1,6 @@
 """The report of several runs on one trace: side by side, with the best of each column marked."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from volvelle.metrics.catalogue import metrics
@@ -14,7 +14,16 @@ from volvelle.report.mail import MAIL, write_mail
 from volvelle.report.owner import in_short
 from volvelle.report.page import Section, figure, folded, listed, note, tiles, write_page
 from volvelle.report.sentences import BestChange, Idle, Sentence, under
-from volvelle.report.table import Cell, Column, Table, comparison, format_cell, to_csv, to_html
+from volvelle.report.table import (
+    BEST,
+    Cell,
+    Column,
+    Table,
+    comparison,
+    format_cell,
+    to_csv,
+    to_html,
+)
 from volvelle.report.told import told_side_by_side
 from volvelle.report.verdict import verdict
 
@@ -46,6 +55,13 @@ _MOST_GROUPS = 12
 _MOST_RUNS = 13
 """Runs that are drawn one by one, a dozen and what was recorded; of more there are only tables and what is
 drawn over the rates."""
+_MOST_PANELS = 4
+"""Runs whose course is shown before a reader asks for the others."""
+_DrawEach = Callable[..., Drawing]
+_COURSES: Mapping[str, _DrawEach] = {
+    "utilisation": run_charts.utilisations,
+    "queue": run_charts.queues,
+}
 TIDY = "runs.csv"
 _MOST_IN_A_PAIR = 5  # columns of tables that stand side by side
 
@@ -102,17 +118,24 @@ def write_compare_report(
         )
     apart = _apart(runs, grid)
     if len(apart) <= _MOST_RUNS:
-        drawings |= _each_run({name: runs[run] for name, run in apart.items()})
-        figures = {name: figure(drawing, name) for name, drawing in drawings.items()}
+        each = {name: runs[run] for name, run in apart.items()}
+        drawings["jct_cdf"] = run_charts.completion_cdf(each)
+        drawings["wait_cdf"] = run_charts.wait_cdf(each)
+        times = "".join(figure(drawings[name], name) for name in ("jct_cdf", "wait_cdf"))
+        load = "".join(_panels(draw, each, name) for name, draw in _COURSES.items())
+        if png:
+            drawings |= {name: draw(each) for name, draw in _COURSES.items()}
         sections += [
-            Section(
-                "times", "Completion times and waits", figures["jct_cdf"] + figures["wait_cdf"]
-            ),
-            Section("load", "The cluster over time", figures["utilisation"] + figures["queue"]),
+            Section("times", "Completion times and waits", times),
+            Section("load", "The cluster over time", load),
         ]
         shown = {name: summaries[run] for name, run in apart.items()}
         sections += [
-            Section(f"by-{grouping}", f"By {words}", folded(_groups_html(shown, grouping)))
+            Section(
+                f"by-{grouping}",
+                f"By {words}",
+                folded("Show the tables", _groups_html(shown, grouping)),
+            )
             for grouping, words in _GROUPINGS.items()
             if any(len(summary.groups[grouping]) > 1 for summary in shown.values())
         ]
@@ -148,13 +171,14 @@ def _apart(runs: Mapping[str, Outcomes], grid: Grid | None) -> Mapping[str, str]
     return dict(grid.rows)
 
 
-def _each_run(runs: Mapping[str, Outcomes]) -> dict[str, Drawing]:
-    return {
-        "jct_cdf": run_charts.completion_cdf(runs),
-        "wait_cdf": run_charts.wait_cdf(runs),
-        "utilisation": run_charts.utilisations(runs),
-        "queue": run_charts.queues(runs),
-    }
+def _panels(draw: _DrawEach, runs: Mapping[str, Outcomes], name: str) -> str:
+    """A panel for each run, of which the first are shown and the others folded."""
+    first = figure(draw(runs, slice(_MOST_PANELS)), name)
+    left = len(runs) - _MOST_PANELS
+    if left <= 0:
+        return first
+    others = figure(draw(runs, slice(_MOST_PANELS, None)), f"{name}-others")
+    return first + folded(f"Show {left} more", others)
 
 
 def _side_by_side(
@@ -164,7 +188,7 @@ def _side_by_side(
     summaries: Mapping[str, Summary],
     reference: str | None,
 ) -> str:
-    said = "★ marks the best of each column. Click on a heading to sort by it."
+    said = f"★: {BEST}. Click on a heading to sort by it."
     baseline = ""
     if grid is not None and len(grid.labels) > 1:
         baseline = baseline_of(grid, reference)

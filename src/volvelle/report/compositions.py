@@ -14,9 +14,11 @@ from volvelle.metrics.outcomes import RECORDED, Outcomes, Steps
 from volvelle.metrics.summary import figure
 from volvelle.model.arrays import distinct
 from volvelle.model.problems import Problem
+from volvelle.report.cautions import PartOfTheLoad
 from volvelle.report.grid import Grid, GridRun
-from volvelle.report.sentences import Durations, PartOfTheLoad
+from volvelle.report.sentences import Durations
 from volvelle.report.table import finished_jobs
+from volvelle.workload.proposing import fewer_nodes
 
 _LONG = 300.0  # seconds; records with shorter mean waits are left as they are
 _MOSTLY = 0.5  # of the time in which jobs waited
@@ -100,6 +102,11 @@ class Composition:
         """Whether it preempts more than now and then."""
         return self.figure("preemptions:mean") > _RARELY
 
+    def fewer_nodes(self, gpus: float) -> str:
+        """The option for a smaller cluster of its own nodes, of ``gpus`` GPUs; "" where none can be named."""
+        cluster = self.runs[0].cluster
+        return "" if cluster is None else fewer_nodes(cluster, gpus)
+
     @property
     def stops_for_free(self) -> bool:
         """Whether a stop and a resume cost nothing in it."""
@@ -131,18 +138,14 @@ def judge(
     most = max((one.finished for one in found if not one.is_recorded), default=0.0)
     judged = [one for one in found if one.finished == most] if most else []
     for one in judged:
-        if one.is_recorded and (part := _part_of_the_load(one.runs[0].outcomes)):
+        if one.is_recorded and (part := _part_of_the_load(one)):
             return found, [each for each in judged if each is not one], part
     return found, judged, None
 
 
 def baseline_of(grid: Grid, reference: str | None = None) -> str:
     """The name of the row that the others are held against, whether or not it can be judged."""
-    judged = [
-        one
-        for one in compositions(grid)
-        if not (one.is_recorded and _part_of_the_load(one.runs[0].outcomes))
-    ]
+    judged = [one for one in compositions(grid) if not (one.is_recorded and _part_of_the_load(one))]
     return ", ".join(baseline(judged, reference).alike)
 
 
@@ -167,8 +170,9 @@ def _resized(outcomes: Outcomes) -> float:
     return len(distinct(other)) / len(outcomes) if len(outcomes) else 0.0
 
 
-def _part_of_the_load(recorded: Outcomes) -> PartOfTheLoad | None:
+def _part_of_the_load(record: Composition) -> PartOfTheLoad | None:
     """The sign that a record leaves out load: jobs waited for long, mostly beside idle GPUs."""
+    recorded = record.runs[0].outcomes
     span = series.start_time(recorded), recorded.end_time
     queue = series.queue_length(recorded)
     waited = series.integral(Steps(queue.times, np.minimum(queue.values, 1.0)), *span)
@@ -176,5 +180,7 @@ def _part_of_the_load(recorded: Outcomes) -> PartOfTheLoad | None:
     _, starts, ends = series.waits(recorded)
     if (ends - starts).sum() <= _LONG * len(recorded) or beside_idle <= _MOSTLY * waited:
         return None
-    capacity, held = recorded.capacity.values.max(), series.busy_gpus(recorded).values.max()
-    return PartOfTheLoad(waited, beside_idle, float(capacity), float(held))
+    capacity, peak = map(
+        float, (recorded.capacity.values.max(), series.busy_gpus(recorded).values.max())
+    )
+    return PartOfTheLoad(waited, beside_idle, capacity, peak, record.fewer_nodes(peak))

@@ -18,6 +18,7 @@ import numpy as np
 from volvelle.metrics.catalogue import Objective, read_objective
 from volvelle.metrics.outcomes import RECORDED, Outcomes
 from volvelle.metrics.summary import Summary, figure, summarise
+from volvelle.model.cluster import Cluster
 from volvelle.model.overheads import Overheads
 from volvelle.report.charts import Axis, Drawing, Plot, Series, line_chart
 from volvelle.report.charts.axes import Quantity
@@ -40,7 +41,7 @@ _MOST_PANELS = 12
 class GridRun(NamedTuple):
     """A run and where it stands. ``parts`` are the composition's, as written, by kind.
 
-    overheads: what starts and stops cost where a job does not say.
+    overheads: what starts and stops cost where a job does not say. cluster: where it ran, None if unknown.
     """
 
     name: str
@@ -49,6 +50,7 @@ class GridRun(NamedTuple):
     seed: int
     outcomes: Outcomes
     overheads: Overheads = Overheads()
+    cluster: Cluster | None = None
 
     @property
     def label(self) -> str:

@@ -8,10 +8,12 @@ from volvelle.metrics import labels, per_job, series
 from volvelle.metrics.labels import Labels
 from volvelle.metrics.outcomes import Outcomes, Steps
 from volvelle.model.arrays import FloatColumn, distinct
+from volvelle.report.cautions import TooFewWanted
 from volvelle.report.compositions import Composition, baseline, judge
 from volvelle.report.grid import Grid
 from volvelle.report.sentences import BestChange, Idle, Needs, Sentence, WaitedMost, WaitingCost
 from volvelle.report.table import same
+from volvelle.workload.proposing import TYPICAL_LOAD
 
 _DAY = 86400.0
 _FEW = 10  # smaller groups are not named
@@ -29,7 +31,7 @@ def in_short(
 ) -> tuple[Sentence, ...]:
     """Five sentences at most; none where ``grid`` is over several rates, or has one run and no price.
 
-    Before them it is said where the trace seems to hold a part of the load.
+    Before them it is said where the trace seems to hold a part of the load, after them where few jobs wait.
 
     The first are of the run that the others are held against (`baseline`), the last of the one with
     the least mean completion time, among those that need nothing that a cluster does not know where one of
@@ -41,7 +43,12 @@ def in_short(
     if not judged:
         return ()
     first = () if part is None else (part,)
-    return (*first, *_told(judged, baseline(judged, reference), price))
+    now = baseline(judged, reference)
+    told = (*first, *_told(judged, now, price))
+    changed = any(isinstance(one, BestChange) and one.improves for one in told)
+    if part is not None or changed or len(grid.labels) < 2 or not _hardly_waits(now):
+        return told
+    return (*told, _too_few_wanted(now))
 
 
 def _told(
@@ -70,6 +77,24 @@ def _told(
         known = (quickest.label, times[quickest.label]) if quicker else None
         preempts = best.figure("preemptions:mean")
         yield Needs(best.label, best.durations, preempts, best.resized, known)
+
+
+def _hardly_waits(now: Composition) -> bool:
+    """Whether jobs would finish as early (`same`) without their waits, so that no order of them matters."""
+    jct = now.figure("jct:mean")
+    return same(jct, jct - now.mean(_mean_wait))
+
+
+def _too_few_wanted(now: Composition) -> TooFewWanted:
+    """The sentence, with a cluster for a load of `TYPICAL_LOAD`, in any case smaller than what jobs held."""
+    outcomes = now.runs[0].outcomes
+    start, end = _span(outcomes)
+    submission = float(outcomes.submit_time[-1]) - start
+    load = float(outcomes.gpu_seconds.sum()) / (submission or end - start)
+    peak = float(series.busy_gpus(outcomes).values.max())
+    wanted = max(min(load / TYPICAL_LOAD, TYPICAL_LOAD * peak), float(outcomes.gpus.max()))
+    gpus = float(outcomes.capacity.values.max())
+    return TooFewWanted(load, gpus, now.fewer_nodes(wanted))
 
 
 def _span(outcomes: Outcomes) -> tuple[float, float]:

@@ -73,9 +73,9 @@ def listed(sentences: Iterable[str]) -> str:
     return f"<ul>{''.join(f'<li>{escape(sentence)}</li>' for sentence in sentences)}</ul>"
 
 
-def folded(html: str) -> str:
-    """A part of a page that is folded until a reader opens it."""
-    return f"<details><summary>Show the tables</summary>{html}</details>"
+def folded(summary: str, html: str) -> str:
+    """A part of a page that is folded until a reader opens it by its ``summary``."""
+    return f"<details><summary>{escape(summary)}</summary>{html}</details>"
 
 
 def note(text: str) -> str:

@@ -95,19 +95,21 @@ def queue(outcomes: Outcomes) -> Drawing:
     )
 
 
-def queues(runs: Mapping[str, Outcomes]) -> Drawing:
-    """Jobs that wait, one panel for each run, all with the same axes."""
-    return _multiples(runs, series.queue_length, "Jobs waiting", Axis("Jobs", low=0.0, whole=True))
+def queues(runs: Mapping[str, Outcomes], shown: slice = slice(None)) -> Drawing:
+    """Jobs that wait, a panel for each run of ``shown``, with axes for all of the runs."""
+    axis = Axis("Jobs", low=0.0, whole=True)
+    return _multiples(runs, shown, series.queue_length, "Jobs waiting", axis)
 
 
-def utilisations(runs: Mapping[str, Outcomes]) -> Drawing:
-    """GPUs held, one panel for each run, all with the same axes."""
+def utilisations(runs: Mapping[str, Outcomes], shown: slice = slice(None)) -> Drawing:
+    """GPUs held, a panel for each run of ``shown``, with axes for all of the runs."""
     axis = Axis("GPUs", low=0.0, high=_capacity(runs.values()) * 1.08)
-    return _multiples(runs, series.busy_gpus, "GPUs in use", axis, lambda run: run.capacity)
+    return _multiples(runs, shown, series.busy_gpus, "GPUs in use", axis, lambda run: run.capacity)
 
 
 def _multiples(
     runs: Mapping[str, Outcomes],
+    shown: slice,
     quantity: Callable[[Outcomes], Steps],
     title: str,
     y: Axis,
@@ -127,7 +129,7 @@ def _multiples(
         for line, run in zip(lines, runs.values(), strict=True)
     ]
     return line_chart(
-        title, plots, _time_axis(span), columns=columns, height=130, legend=False,
+        title, plots[shown], _time_axis(span), columns=columns, height=130, legend=False,
         subtitle="Same scale in every panel; line: mean, band: least to most within a pixel"
         + (", dashed: GPUs in the cluster" if bound else ""),
     )  # fmt: skip

@@ -64,7 +64,10 @@ class Column:
         return f"{self.title} ({unit})" if unit else self.title
 
 
-_SAME = 0.005  # figures that differ by less than this share are as good as each other
+_SAME = 0.005
+"""Share by which figures differ at most that are as good as each other."""
+BEST = f"the best of its column, or within {100.0 * _SAME:g} % of it"
+"""A cell that a star marks (`Table.best`), in words."""
 _PAGE = 120
 """Characters of a line where no terminal says how many fit."""
 
@@ -356,7 +359,7 @@ def _html_cell(table: Table, row: int, at: int, best: bool) -> str:
     if best:
         return (
             f'<td class="number best"{sort_key}><span class="star" role="img" '
-            f'aria-label="best" title="best of its column">★</span>{text}{_delta(table, row, at)}</td>'
+            f'aria-label="best" title="{BEST}">★</span>{text}{_delta(table, row, at)}</td>'
         )
     return f"<td{_side(table, at)}{sort_key}>{text}{_delta(table, row, at)}</td>"
 

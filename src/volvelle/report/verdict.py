@@ -16,6 +16,7 @@ from volvelle.metrics.baseline import against
 from volvelle.metrics.labels import Labels
 from volvelle.metrics.outcomes import Outcomes
 from volvelle.model.arrays import FloatColumn
+from volvelle.report.cautions import FreeStops, Unheld, Unjudged
 from volvelle.report.compositions import Composition, baseline, judge
 from volvelle.report.grid import Grid
 from volvelle.report.reproduction import reproduces
@@ -25,11 +26,8 @@ from volvelle.report.sentences import (
     Best,
     Costs,
     Draws,
-    FreeStops,
     Loses,
     Sentence,
-    Unheld,
-    Unjudged,
     Win,
     Without,
 )

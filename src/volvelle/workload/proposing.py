@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from volvelle.model.arrays import distinct
-from volvelle.model.cluster import Cluster
+from volvelle.model.cluster import Cluster, parse_cluster
 from volvelle.model.job import Job
 from volvelle.model.units import MINUTE
 from volvelle.workload.workload import Workload
@@ -132,6 +132,21 @@ def proposed_cluster(types: Sequence[SeenType], cluster: Cluster | None = None) 
         [one] = types
         groups = [f"{one.nodes}x{one.node_gpus}"]
     return f"--cluster {shlex.quote(','.join(groups))}"
+
+
+def fewer_nodes(cluster: Cluster, gpus: float) -> str:
+    """As in ``--cluster 6x8:a100``: ``gpus`` GPUs of nodes as ``cluster`` has, of all types in proportion.
+
+    Nothing where that is not smaller, or where such a line does not say all of the cluster.
+    """
+    text, share = str(cluster), gpus / cluster.gpus
+    named = filter(None, cluster.gpu_types)
+    if share >= 1.0 or not all(map(_PLAIN.fullmatch, named)) or parse_cluster(text) != cluster:
+        return ""
+    groups = [group.partition("x") for group in text.split(",")]
+    fewer = [f"{math.ceil(int(nodes) * share)}x{of}" for nodes, _, of in groups]
+    line = ",".join(fewer)
+    return "" if line == text else f"--cluster {shlex.quote(line)}"
 
 
 def _shared(nodes: int, gpus: Sequence[float]) -> list[int]:

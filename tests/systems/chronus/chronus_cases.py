@@ -3,9 +3,13 @@
 from dataclasses import replace
 
 import msgspec
+import numpy as np
 
 from volvelle.core.decision import Promise
+from volvelle.model.arrays import Floats
 from volvelle.model.job import Job, Reward
+from volvelle.systems.chronus.memory import SLOT, opened
+from volvelle.systems.chronus.policy import Chronus
 from volvelle.testing.scenario import Run
 from volvelle.testing.strategies import KNOWN
 
@@ -40,3 +44,11 @@ LEASES = [
     "chronus:lease=12,parts=3",
     "chronus:lease=50,parts=1",
 ]
+
+
+def remembering(gpus: float, **terms: float) -> Floats:
+    """The memory of a policy that decided at time 0, on so many GPUs of one type."""
+    policy = Chronus.model_validate(terms)
+    memory = opened(policy, np.array([gpus]), np.zeros(0), 0.0, plain=True)
+    memory[SLOT] = 0.0
+    return memory

@@ -5,8 +5,9 @@ from dataclasses import replace
 import msgspec
 import numpy as np
 import pytest
-from chronus_cases import STEADY, due, lasts, promises
+from chronus_cases import STEADY, due, lasts, promises, remembering
 from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from volvelle.core.decision import Promise
 from volvelle.core.policy import policies
@@ -15,8 +16,9 @@ from volvelle.model.cluster import parse_cluster
 from volvelle.model.job import Job
 from volvelle.model.overheads import Overheads
 from volvelle.model.problems import Problem
-from volvelle.systems.chronus.recent import RecentWork
-from volvelle.systems.chronus.reservations import Reservations
+from volvelle.systems.chronus.memory import NOW
+from volvelle.systems.chronus.recent import add_work, largest_within, rate_of_smaller, sum_of
+from volvelle.systems.chronus.reservations import first_with_room, has_room
 from volvelle.testing.scenario import Scenario, happen, linear_job
 from volvelle.testing.strategies import scenarios
 
@@ -130,21 +132,34 @@ def test_who_would_be_late_otherwise_starts_in_the_middle_of_a_lease() -> None:
 
 
 def test_room_until_a_deadline() -> None:
-    book = Reservations(10.0, np.array([2.0]))
-    assert book.has_room(0, 0.0, 100.0, 150.0, 0.0)
-    assert book.has_room(0, 0.0, 100.0, 50.0, 1.5)
-    assert not book.has_room(0, 0.0, 100.0, 60.0, 1.5)
-    assert book.first_with_room(0, 0.0, 100.0, 60.0, 1.5) == 120.0
+    memory = remembering(2.0, lease=10.0, parts=1)
+    assert has_room(memory, 100.0, 150.0, 0.0)
+    assert has_room(memory, 100.0, 50.0, 1.5)
+    assert not has_room(memory, 100.0, 60.0, 1.5)
+    assert first_with_room(memory, 100.0, 60.0, 1.5) == 120.0
 
 
 def test_how_fast_smaller_jobs_come_and_which_are_too_large() -> None:
-    recent = RecentWork(7200.0)
-    recent.add(np.zeros(5), np.array([100.0, 200.0, 300.0, 400.0, 5000.0]))
-    assert recent.rate_of_smaller(200.0, 10.0) == 0.0
-    assert recent.rate_of_smaller(300.0, 10.0) == pytest.approx(600 / 3600 * (1 - 2**-0.5))
-    assert recent.rate_of_smaller(5000.0, 6000.0) == pytest.approx(6000 / 6000 * 0.5)
-    assert recent.largest_within(600.0) == 400.0
-    assert recent.largest_within(6000.0) == np.inf
+    memory = remembering(1.0, period=7200.0)
+    for work in (300.0, 100.0, 5000.0, 200.0, 400.0):
+        add_work(memory, work)
+    memory[NOW] = 10.0
+    assert rate_of_smaller(memory, 200.0) == 0.0
+    assert rate_of_smaller(memory, 300.0) == pytest.approx(600 / 3600 * (1 - 2**-0.5))
+    memory[NOW] = 6000.0
+    assert rate_of_smaller(memory, 5000.0) == pytest.approx(6000 / 6000 * 0.5)
+    assert largest_within(memory, 600.0) == 400.0
+    assert largest_within(memory, 6000.0) == np.inf
+    memory[NOW] = 7201.0
+    add_work(memory, 50.0)
+    assert largest_within(memory, 49.0) == 50.0
+
+
+@given(st.integers(0, 1000), st.integers(0, 99))
+def test_sums_are_those_of_numpy(many: int, seed: int) -> None:
+    """To the last digit: which guarantees are made hangs on it."""
+    numbers = np.random.default_rng(seed).lognormal(3.0, 2.0, many)
+    assert sum_of(numbers) == float(numbers.sum())
 
 
 def of(job: Job, user: str = "", pool: str = "", *, preemptible: bool = True) -> Job:

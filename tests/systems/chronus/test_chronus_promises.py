@@ -8,10 +8,11 @@ from typing import ClassVar
 import msgspec
 import numpy as np
 import pytest
-from chronus_cases import LEASES, ROUNDING, STEADY, due, lasts, promises
+from chronus_cases import LEASES, ROUNDING, STEADY, due, lasts, promises, remembering
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from volvelle.core.compiled import compiled
 from volvelle.core.composition import WrittenComposition
 from volvelle.core.decision import Promise
 from volvelle.core.events import JobFinished, JobStarted, JobSubmitted
@@ -27,7 +28,25 @@ from volvelle.model.job import JobSpec, Reward
 from volvelle.model.overheads import Overheads
 from volvelle.simulate.run import Setting, simulate
 from volvelle.simulate.sources import generated
-from volvelle.systems.chronus.reservations import Reservations, earliest_finish, reserve_late
+from volvelle.systems.chronus.memory import (
+    FINISH_BY,
+    SLOT,
+    WIDTH,
+    free_of,
+    held_of,
+    is_short,
+    rows_of,
+    with_room,
+)
+from volvelle.systems.chronus.reservations import (
+    earliest_finish,
+    forget_passed,
+    leave,
+    reserve,
+    reserve_late,
+    share,
+    take_row,
+)
 from volvelle.testing.scenario import Run, Scenario, happen, linear_job
 from volvelle.testing.strategies import scenarios
 
@@ -184,10 +203,10 @@ def test_compiled_loops_agree_with_their_twins_and_what_is_reserved_is_enough(
     one_run: bool,
 ) -> None:
     tables = [np.array(free, dtype=np.float64) for _ in range(2)]
-    held = [np.zeros(len(free), dtype=np.bool_) for _ in range(2)]
+    held = [np.zeros(len(free)) for _ in range(2)]
     finish_by = min(finish_by, 10.0 * len(free))
-    reserving: list[Callable[..., bool]] = [reserve_late, reserve_late.py_func]
-    finding: list[Callable[..., float]] = [earliest_finish, earliest_finish.py_func]
+    reserving: list[Callable[..., bool]] = [compiled(reserve_late), reserve_late]
+    finding: list[Callable[..., float]] = [compiled(earliest_finish), earliest_finish]
     first_gap = gap * (not goes_on)
     asked = 0, 10.0, 0.0, 0, finish_by, float(gpus), need, gap, first_gap, one_run
     found = [
@@ -218,8 +237,8 @@ def test_compiled_loops_agree_with_their_twins_and_what_is_reserved_is_enough(
 def test_each_run_of_a_reservation_costs_a_restart() -> None:
     """Two runs of 20 and 10 s with a gap of 5 s each do 20 s of work."""
     for need, slots in ((20.0, [0, 2, 3]), (21.0, [])):
-        free, held = np.array([1.0, 0.0, 1.0, 1.0]), np.zeros(4, dtype=np.bool_)
-        enough = reserve_late.py_func(free, held, 0, 10.0, 0.0, 0, 40.0, 1.0, need, 5.0, 5.0, False)
+        free, held = np.array([1.0, 0.0, 1.0, 1.0]), np.zeros(4)
+        enough = reserve_late(free, held, 0, 10.0, 0.0, 0, 40.0, 1.0, need, 5.0, 5.0, False)
         assert (enough, np.flatnonzero(held).tolist()) == (bool(slots), slots)
 
 
@@ -314,14 +333,17 @@ def test_a_late_start_is_reserved_for_before_its_lease_ends(late: float, start: 
 
 
 def test_reservations_keep_their_slots_as_time_passes() -> None:
-    book = Reservations(10.0, np.array([8.0]))
-    row = book.enter(7, 4.0, -1)
-    book.finish_by[row] = 4000.0
-    assert book.reserve(row, 0, 0.0, 0, 35.0, 0.0, one_run=False)
-    assert np.flatnonzero(book.held[row]).tolist() == [396, 397, 398, 399]
-    book.begin(300)
-    assert book.booked(396).held[row]
-    assert not book.booked(395).held[row]
-    assert book.share(300, 4000.0) == pytest.approx(4 * 4 / (8 * 100))
-    book.leave(np.array([row]))
-    assert (book.free == 8.0).all()
+    memory = remembering(8.0, lease=10.0, parts=1)
+    row = take_row(memory, 7.0, 4.0, -1.0)
+    rows_of(memory)[FINISH_BY, row] = 4000.0
+    assert is_short(memory, 0, 0, 4000.0)
+    memory = with_room(memory)
+    assert not is_short(memory, 0, 0, 4000.0)
+    assert reserve(memory, row, 0, 35.0, 0.0, False)
+    assert np.flatnonzero(held_of(memory)[row]).tolist() == [396, 397, 398, 399]
+    memory[SLOT] = 300.0
+    forget_passed(memory)
+    assert np.flatnonzero(held_of(memory)[row]).tolist() == [96, 97, 98, 99]
+    assert share(memory, 4000.0) == pytest.approx(4 * 4 / (8 * 100))
+    leave(memory, row)
+    assert (free_of(memory)[:, : int(memory[WIDTH])] == 8.0).all()

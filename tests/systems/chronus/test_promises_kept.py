@@ -17,7 +17,7 @@ from waiting import until
 
 from volvelle.core.decision import Promise
 from volvelle.core.promises import keeps
-from volvelle.systems.chronus import cycle
+from volvelle.systems.chronus import reasons
 
 CONFIG = """
 cluster = "1x4"
@@ -99,6 +99,6 @@ def test_a_policy_remembers_what_it_decided_before_where_only_its_words_have_cha
         made = Promise(*fields, **more)
         return msgspec.structs.replace(made, reason=made.reason and "not yet")
 
-    monkeypatch.setattr(cycle, "Promise", in_other_words)
+    monkeypatch.setattr(reasons, "Promise", in_other_words)
     harness.crash(snapshot=False)
     assert not harness.controller.warnings

@@ -89,7 +89,8 @@ def advance(s: State, rules: Rules, until: float, moments: int) -> int:  # noqa:
                 return ASK_LIMITS
         if count[PHASE] == PROMISES:
             count[PHASE] = DEPENDENCIES
-            if clock[PROMISED] <= clock[NOW] or (rules.watches and clock[PROMISED] < INFINITY):
+            watched = rules.watches and count[DIRTY] == 1 and clock[PROMISED] < INFINITY
+            if clock[PROMISED] <= clock[NOW] or watched:
                 return ASK_PROMISES
         if count[PHASE] == DEPENDENCIES:
             count[PHASE] = ADMISSION
@@ -114,6 +115,8 @@ def advance(s: State, rules: Rules, until: float, moments: int) -> int:  # noqa:
                         list_rows(s)
                     if rules.decides == ASKED or not _ask_kernel(s, rules):
                         return ASK_POLICY
+                    if rules.tells >= 0 and s.memory[rules.tells] > 0.0:
+                        return ASK_TOLD
         if count[PHASE] == PLACING:
             count[PHASE] = COMMIT
             if rules.places != COUNTED and count[CHANGED] > 0:

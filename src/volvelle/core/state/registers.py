@@ -106,11 +106,12 @@ from enum import IntEnum
     ASK_DEPENDENCIES,  # which jobs are blocked no longer
     ASK_ADMISSION,
     ASK_POLICY,
+    ASK_TOLD,  # what the policy's kernel guarantees to jobs
     ASK_PLACEMENT,
     ASK_RATES,
     ASK_DIVISION,
     ASK_WATCH,  # which guarantees are impossible, and when others will be
-) = range(17)
+) = range(18)
 """Why `volvelle.core.forward.advance` returns."""
 
 ENTERS, OBSTACLE, NO_PROGRESS, GONE, DEPENDS = range(5)

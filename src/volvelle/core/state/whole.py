@@ -14,8 +14,9 @@ class Rules(NamedTuple):
     """The tables that do not change while time passes, as kernels want them.
 
     decides: ORDER, KERNEL or ASKED. grouped: the kernel decides by groups. yields: it lets Python refresh
-    what it remembers. names_nodes: it chooses nodes, and is asked also where no job is. serves_all: it is
-    not asked where there are GPUs for all. keys_fall: keys of running jobs never rise. keys_move: keys of
+    what it remembers. tells: where in its memory it counts guarantees, -1 where it makes none. names_nodes:
+    it chooses nodes, and is asked also where no job is. serves_all: it is not asked where there are GPUs for
+    all. keys_fall: keys of running jobs never rise. keys_move: keys of
     waiting jobs change with time. round: seconds, 0 where decisions follow events. places: COUNTED, KERNEL
     or ASKED. keeps_place: a job that gets fewer GPUs keeps some of its own. in_place: jobs that run are
     given other partners where they are (`Policy.shares_in_place`). admits: Python judges arrivals. learns:
@@ -29,6 +30,7 @@ class Rules(NamedTuple):
     decides: int = ORDER
     grouped: bool = False
     yields: bool = False
+    tells: int = -1
     names_nodes: bool = False
     serves_all: bool = False
     preemptive: bool = True

@@ -120,8 +120,11 @@ class Books:
         self.queues.leave(self.jobs[number])
         self.away[number] = until
 
-    def put_aside(self, numbers: Iterable[int]) -> None:
-        """Jobs were found not to fit by another, and nothing was freed since."""
+    def catch_up(self, freed: Iterable[int], numbers: Iterable[int]) -> None:
+        """Another has decided: quota was freed since in these queues, by number; these jobs it set aside."""
+        names = list(self.ledger.queues)
+        for at in freed:
+            self.queues.freed(names[at])
         for number in numbers:
             if number not in self.held:
                 self.queues.put_aside(self.jobs[number])
@@ -172,6 +175,13 @@ class Books:
         """A job that waits holds this quota already."""
         self.queues.leave(self.jobs[number])
         self._hold(number, Held(replace(holder, key=str(number)), (), self.unit))
+
+    def flat_queue(self, one: Pending, gpus: float) -> int:
+        """The number of a workload's queue from 1 on; -1 where more than whole GPUs decides of it."""
+        (pods,) = one.pod_sets
+        asked = [each * pods.count for each in pods.template.spec.requests.values()]
+        flat = asked == [1000 * gpus] and not one.fault and not one.shrinks
+        return list(self.ledger.queues).index(one.queue) + 1 if flat else -1
 
     # ------------------------------------------------------------------ cycles
 

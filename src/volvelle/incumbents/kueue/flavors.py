@@ -284,7 +284,7 @@ class _Search:
         return (
             flavor is not None
             and self.assigner.suits(self.workload, name)
-            and all(_suits(one.template.spec, flavor) for one, _ in self.group)
+            and all(may_run_on(one.template.spec, flavor) for one, _ in self.group)
         )
 
     def _holds_one_each(self, flavor: str, resources: ResourceGroup) -> bool:
@@ -333,7 +333,7 @@ class _Search:
         return policy.borrowing or (self.assigner.fair and policy.reclaim_within_cohort != "Never")
 
 
-def _suits(pod: PodSpec, flavor: ResourceFlavor) -> bool:
+def may_run_on(pod: PodSpec, flavor: ResourceFlavor) -> bool:
     """Whether a pod tolerates a flavour's taints, and selects its nodes by labels that the flavour names."""
     tolerations = [*pod.tolerations, *flavor.tolerations]
     for taint in flavor.node_taints:

@@ -4,7 +4,7 @@ A workload that was admitted gets GPUs of one kind of nodes as soon as there are
 and nodes agree, at once. Evicted workloads are gone at once, and wait again a second later.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import ClassVar
@@ -13,11 +13,13 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field, PrivateAttr
 
+from volvelle.core.columns import COUNT
 from volvelle.core.policy import Allocation, Kernel, Policy, policies
 from volvelle.core.state import INFINITY, Reason
 from volvelle.core.view import View
 from volvelle.incumbents.kueue import plain
 from volvelle.incumbents.kueue.books import Books
+from volvelle.incumbents.kueue.flat_quotas import flat_quotas
 from volvelle.incumbents.kueue.own import Own
 from volvelle.incumbents.kueue.pods import TopologyRequest
 from volvelle.incumbents.kueue.reasons import Explained, reason
@@ -28,10 +30,10 @@ from volvelle.model.cluster import Cluster
 from volvelle.model.job import JobSpec, Truth
 from volvelle.model.problems import Problem
 
-_PLAIN = 3
-"""Own columns of `volvelle.incumbents.kueue.plain`, the first ones."""
-KNOWN, RUNS, DECLARED = range(_PLAIN, _PLAIN + 3)
-"""Own columns: 1 once the books know the job, 1 where it runs by them, and the priority that they know."""
+RUNS = plain.RUNS - COUNT
+KNOWN, DECLARED = RUNS + 1, RUNS + 2
+"""Own columns behind those of `volvelle.incumbents.kueue.plain`: 1 once the books know the job, and the
+priority that they know."""
 
 
 @policies.register
@@ -117,13 +119,27 @@ class Kueue(Policy):
     # ------------------------------------------------------------------ decisions
 
     def kernel(self, *, named: bool) -> Kernel | None:
-        """Decisions for a site that is not described; all others are made by `allocate`."""
-        if self.site or self._own is not None:
+        """Decisions where whole GPUs are all that a site decides by; all others are made by `allocate`."""
+        if self._own is not None or self.chooses_nodes:
+            return None
+        known = not self.site or plain.is_open(self._plain)
+        if not known and flat_quotas(site_at(Path(self.site)).settled()) is None:
             return None
         return Kernel(plain.decide, self._plain, rates=False, yields=True)
 
-    def refresh(self, view: View) -> None:
-        """Leave the decision to `allocate`."""
+    def refresh(self, view: View) -> tuple[str, ...] | None:
+        """Let the books know jobs whose queues the kernel asks for; else leave the decision to `allocate`."""
+        own, books = view.jobs.own, self._books
+        if books is None or not plain.asks_for_queues(self._plain, own):
+            return None
+        rows = np.flatnonzero(own[plain.QUEUE - COUNT] == 0.0).tolist()
+        if view.jobs.held[rows].any():
+            return None
+        for number in view.jobs.number[rows].astype(np.int64).tolist():
+            if number in books.jobs:  # it went and came back
+                books.leave(number)
+        _enter(view, own, books, rows, TopologyRequest())
+        return ()
 
     def allocate(self, view: View) -> Allocation:
         """Run cycles until nothing changes, and give GPUs to those that were admitted."""
@@ -131,8 +147,9 @@ class Kueue(Policy):
         books, self._explained = self._current(view, own), None
         request = TopologyRequest(self.required, self.preferred) if self.site else None
         _follow(view, own, books, request, self._own)
-        if (still := plain.still_aside(self._plain, view.jobs)) is not None:
-            books.put_aside(view.jobs.number[still].astype(np.int64).tolist())
+        if (said := plain.since(self._plain, view.jobs)) is not None:
+            freed, aside = said
+            books.catch_up(freed, view.jobs.number[aside].astype(np.int64).tolist())
         books.schedule(view.now)
         gpus, types, first = _placed(view, books)
         books.note()
@@ -142,10 +159,11 @@ class Kueue(Policy):
         reasons[runs] = Reason.NONE
         order = np.concatenate([first, np.flatnonzero(reasons == Reason.POLICY)])
         ask_at = min(books.away.values(), default=INFINITY)
-        if self.kernel(named=False) is not None:
-            row_of, whole = view.jobs.row_of, bool(runs[first].all()) and not books.away
-            aside = np.array([row_of[number] for number in books.aside], dtype=np.int64)
-            plain.note(self._plain, view.jobs, gpus, aside, whole=whole)
+        if plain.is_open(self._plain):
+            row_of, evicts = view.jobs.row_of, bool(books.away or books.first)
+            places = np.array([row_of[number] for number in books.aside], dtype=np.int64)
+            whole = bool(runs[first].all()) and not evicts
+            plain.note(self._plain, view.jobs, gpus, first, places, whole=whole)
         nodes = _nodes(view, books) if self.chooses_nodes and view.resources.named else None
         return Allocation(gpus, types, reasons, order, nodes=nodes, ask_at=ask_at)
 
@@ -164,13 +182,17 @@ class Kueue(Policy):
             if self.site:
                 site = site_at(Path(self.site)).settled()
                 bits = kinds_of(site, kinds, self.site)
+                named = {name for queue in site.queues.values() for name in queue.flavors}
                 if self.chooses_nodes:
                     places = places_of(site, self.required or self.preferred, view.resources)
+                elif all(map(bits.get, named)):
+                    plain.open_for(self._plain, flat_quotas(site), INFINITY, plain.DESCRIBED)
             else:
                 pools = dict(zip(view.pools, view.quota.tolist(), strict=True))
                 total = float(view.resources.node_gpus.sum())
                 site, bits = plain.site(total, pools), {plain.EVERYTHING: (1 << len(kinds)) - 1}
-                plain.open_for(self._plain, total, pools)
+                quotas = flat_quotas(site) if len(site.queues) == 1 + len(pools) else None
+                plain.open_for(self._plain, quotas, total, len(pools))
             self._books, self._nodes = Books(site, bits, places=places), nodes
             own[:] = 0.0
         return self._books
@@ -195,7 +217,6 @@ def _follow(
     request: of their pods where the site is described.
     """
     jobs, resources, places = view.jobs, view.resources, books.places
-    largest = int(resources.node_gpus.max())
     if places is not None and attached is None:
         up = resources.schedulable.tolist()
         sizes = {
@@ -212,12 +233,44 @@ def _follow(
     rows = np.flatnonzero(changed).tolist()
     if not rows:
         return
+    came = [row for row in rows if int(numbers[row]) not in books.jobs]
+    _enter(view, own, books, came, request, attached)
     own[KNOWN], own[DECLARED] = 1.0, declared
-    kinds, suited = (jobs.column(name).astype(np.int64) for name in ("type", "types"))
+    granted, kinds, started = (
+        own[plain.GRANTED - COUNT],
+        jobs.column("type"),
+        jobs.column("started"),
+    )
+    for row in sorted(rows, key=granted.__getitem__):
+        number = int(numbers[row])
+        if books.declared[number] != declared[row]:
+            books.prioritise(number, int(declared[row]))
+        runs = number in books.held and books.held[number].kind >= 0
+        again = granted[row] > 0.0 and own[RUNS, row] == 0.0
+        if runs and (held[row] == 0.0 or again):
+            books.stopped(number)
+        if held[row] > 0.0 and (again or not runs):
+            nodes = held_nodes(view, number) if places is not None else {}
+            since = float(started[row]) if granted[row] else view.now
+            books.runs(number, int(kinds[row]), float(held[row]), since, nodes)
+
+
+def _enter(
+    view: View,
+    own: Floats,
+    books: Books,
+    rows: Sequence[int],
+    request: TopologyRequest | None,
+    attached: Own | None = None,
+) -> None:
+    """Let jobs enter the books, which do not know them yet. request: as in `_follow`."""
+    jobs, largest = view.jobs, int(view.resources.node_gpus.max())
+    numbers, suited = jobs.number, jobs.column("types").astype(np.int64)
     came = jobs.submit_time  # of a job that depends on others: once it is there
+    own[KNOWN, rows], own[DECLARED, rows] = 1.0, jobs.priority[rows]
     for row in rows:
-        number, priority = int(numbers[row]), int(declared[row])
-        if number not in books.jobs and attached is not None:
+        number, priority = int(numbers[row]), int(own[DECLARED, row])
+        if attached is not None:
             books.names[number] = name = view.spec(number).id
             one, holder, away = attached.workload(name)
             books.enter(number, replace(one, key=str(number)), 1, priority)
@@ -225,19 +278,13 @@ def _follow(
                 books.holds(number, holder)
             elif away > view.now:
                 books.keep_away(number, away)
-        elif number not in books.jobs:
+        else:
             spec, topology = view.spec(number), request and (request, largest)
             one = workload_of(number, spec, priority, books.site, topology or int(suited[row]))
             one = replace(one, queued=float(came[row]))
             books.enter(number, one, int(suited[row]), priority)
-        elif books.declared[number] != priority:
-            books.prioritise(number, priority)
-        runs = number in books.held and books.held[number].kind >= 0
-        if runs and held[row] == 0.0:
-            books.stopped(number)
-        elif not runs and held[row] > 0.0:
-            nodes = held_nodes(view, number) if places is not None else {}
-            books.runs(number, int(kinds[row]), float(held[row]), view.now, nodes)
+            own[plain.QUEUE - COUNT, row] = books.flat_queue(one, spec.gpus)
+            own[plain.BASE - COUNT, row] = one.priority - priority
 
 
 def held_nodes(view: View, number: int) -> dict[str, int]:

@@ -210,11 +210,11 @@ class ControlCycle:
             node_problems=changes.node_problems,
             notifications=self._notifications.admit(told),
         )
-        if not events and not changes.records:
+        if not (events or changes.records or changes.part_failures):
             return prepared
         began = time.perf_counter()
         with on_the_clock() as clock:
-            events, decision = self._handle(now, events)
+            events, decision = self._handle(now, events, changes.part_failures)
         if clock.ended:
             changes.record(SolverEnded(clock.ended))
         self.metrics.decision.observe(time.perf_counter() - began)
@@ -241,11 +241,13 @@ class ControlCycle:
         prepared.nodes = [event.name for event in events if isinstance(event, NodeChanged)]
         return prepared
 
-    def _handle(self, now: float, events: tuple[Event, ...]) -> tuple[tuple[Event, ...], Decision]:
+    def _handle(
+        self, now: float, events: tuple[Event, ...], failures: Mapping[str, str]
+    ) -> tuple[tuple[Event, ...], Decision]:
         """The scheduler's decision, and the events it is about.
 
-        Where a user's own part fails, `_PLAIN`'s decides from then on: one event more, before all others,
-        which a replay has too.
+        Where a user's own part fails, or is among ``failures`` (what happened, by kind), `_PLAIN`'s decides
+        from then on: one event more, before all others, which a replay has too.
         """
         state = self.state
         changed = [event for event in events if isinstance(event, Recomposed)]
@@ -254,7 +256,16 @@ class ControlCycle:
             parts |= {
                 kind: name for kind in _PLAIN.__struct_fields__ if (name := getattr(event, kind))
             }
+        if changed:
+            failures = {kind: what for kind, what in failures.items() if kind not in CHANGEABLE}
         while True:
+            for kind, what in failures.items():
+                parts[kind] = getattr(_PLAIN, kind)
+                problems[kind] = f"{what}; {_replaced(kind, parts[kind])}"
+                self.metrics.part_failures += 1
+            if failures:
+                rest = [event for event in events if not isinstance(event, Recomposed)]
+                events = (Recomposed(now, **parts), *rest)
             scheduler = state.scheduler
             before = scheduler.fork() if changed or scheduler.composition.own else None
             try:
@@ -263,14 +274,9 @@ class ControlCycle:
                 if before is None:
                     raise
                 kind, what = scheduler.composition.failed(error)
-                plain = getattr(_PLAIN, kind)
-                if parts.get(kind) == plain:
+                if parts.get(kind) == getattr(_PLAIN, kind):
                     raise
-                parts[kind] = plain
-                problems[kind] = f"{what}; {_replaced(kind, plain)}"
-                rest = [event for event in events if not isinstance(event, Recomposed)]
-                events = (Recomposed(now, **parts), *rest)
-                self.metrics.part_failures += 1
+                failures = {kind: what}
                 state.go_on_with(before)
             else:
                 break

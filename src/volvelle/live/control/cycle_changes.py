@@ -1,5 +1,8 @@
 """Changes that one cycle collects before the scheduler decides: records, events, orders."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 from volvelle.core.events import Event, JobSubmitted, NodeChanged
 from volvelle.live.control.gpu_ledger import Attempt
 from volvelle.live.control.state import ControllerState
@@ -28,6 +31,22 @@ class CycleChanges:
         """Numbers of the jobs that changed."""
         self.node_problems: dict[str, str] = {}
         """Problems of nodes, by name; empty: the problem is solved."""
+        self.part_failures: dict[str, str] = {}
+        """By kind, what happened where a user's own part failed: it is replaced before the decision."""
+
+    @contextmanager
+    def asking_parts(self, *answers: type[Exception]) -> Iterator[None]:
+        """A user's own part that raises an error within has failed. answers: errors that are answers."""
+        try:
+            yield
+        except answers:
+            raise
+        except Exception as error:
+            composition = self.state.scheduler.composition
+            kind, what = composition.failed(error)
+            if kind not in composition.own:
+                raise
+            self.part_failures.setdefault(kind, what)
 
     def record(self, record: ControlRecord) -> None:
         """Record a fact that is no input of the scheduler."""

@@ -21,7 +21,6 @@ from volvelle.core.events import (
     NodeChanged,
     Recomposed,
 )
-from volvelle.core.mistakes import left_to_scheduler
 from volvelle.live.control.composition_checks import check_recomposition, try_recomposition
 from volvelle.live.control.cycle_changes import CycleChanges
 from volvelle.live.control.inputs import PendingRequest
@@ -235,10 +234,12 @@ class RequestIngestion:
                 mend=f"there are {', '.join(pools)}" if pools else "leave it out: there are none",
             )
         estimator, believed = scheduler.composition.estimator, list[tuple[JobSpec, Truth]]()
-        with left_to_scheduler(estimator):
+        with self._changes.asking_parts():
+            estimator.guesses(spec)  # as forecasts will
             submitted = JobSubmitted(self._changes.now, number, spec)
             believed.append((spec, estimator.believe(submitted, scheduler.seed).truth))
-        scheduler.composition.policy.refuse(scheduler.cluster, believed)
+        with self._changes.asking_parts(Problem):
+            scheduler.composition.policy.refuse(scheduler.cluster, believed)
 
     def _set_held(self, number: int, *, held: bool) -> None:
         self._check_queued(number)

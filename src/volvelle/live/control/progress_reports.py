@@ -10,7 +10,6 @@ from volvelle.core.events import (
     TrainingReported,
 )
 from volvelle.core.facets import FollowsRegimes
-from volvelle.core.mistakes import left_to_scheduler
 from volvelle.core.parts import Estimator
 from volvelle.live.control.batch_sizes import news_of
 from volvelle.live.control.cycle_changes import CycleChanges
@@ -55,7 +54,8 @@ class ProgressReports:
         if fit and self._changes.now >= job.next_batch_size_event:
             self._add_batch_size_event(attempt, job, report)
         elif self._changes.now >= job.next_progress_event:
-            self._add_progress_events(attempt, job, report)
+            with self._changes.asking_parts():
+                self._add_progress_events(attempt, job, report)
 
     def _keep_rate(self, attempt: Attempt, job: LiveJob, report: AttemptProgress) -> None:
         """Keep how fast a job is where it runs, for later jobs of its name."""
@@ -134,10 +134,7 @@ class ProgressReports:
                 job.iteration_seconds,
             )
             beliefs = self._state.scheduler.beliefs
-            left: float | None = 0.0
-            with left_to_scheduler(composition.estimator):
-                left = beliefs.measured_seconds_left(progress, now, composition.estimator)
-            if left is not None:
+            if beliefs.measured_seconds_left(progress, now, composition.estimator) is not None:
                 events.append(progress)
         if composition.policy.tunes_batch_size and job.training is not None:
             self._add_training_event(attempt, job, report)
