@@ -138,11 +138,11 @@ def _wrong_pair(header: ColumnNames, ours: str, theirs: str, known: Sequence[str
 
 
 def _times(factor: float, text: str) -> str:
-    """The product to 15 digits (1.1 h are 3960 s), of hours like ``1:30`` too; other text as it is."""
+    """The product to nine decimals (1.1 h are 3960 s), of hours like ``1:30`` too; other text as it is."""
     if factor == UNITS["h"] and (parts := TWO_PARTS.fullmatch(text)):
         return repr((int(parts[1]) + int(parts[2]) / 60.0) * factor)
     try:
-        return f"{float(text) * factor:.15g}"
+        return repr(round(float(text) * factor, 9))
     except ValueError:
         return text
 
