@@ -141,7 +141,7 @@ def mapped(blocks: Iterable[Columns], options: OwnOptions, ledger: Ledger) -> It
             }
             block.header.refuse_twice(filter(None, ledger.headings.values()))
             note_days(under(block), columns, ledger)
-            _note_local(block, of_times.keys(), ledger)
+            _note_local(under(block), of_times.keys(), ledger)
         ours = block if under is None else _with_types(under(block))
         if of_times:
             ours = in_zones(ours, of_times)
@@ -234,16 +234,33 @@ def _note_zones(columns: Columns, zones: set[bool], ledger: Ledger) -> None:
 
 
 def _note_local(block: Columns, zoned: Collection[str], ledger: Ledger) -> None:
-    """Say of a column whose name says that its times are local that they are read as UTC."""
-    for ours in DATED:
-        theirs = ledger.headings.get(ours, ours)
-        if theirs in block.header and ours not in zoned and _LOCAL & {*words_of(theirs)}:
-            mapped = shlex.quote(f"{ours}={theirs}:Europe/Berlin")
-            reason = (
-                f"local times are read as UTC; if clocks change, say their zone: --map {mapped}"
-            )
-            ledger.taken(reason, block.lines[0], ours, block.texts(theirs)[0])
+    """Say it once where times that are called local, or give lengths and name no zone, are read as UTC."""
+    gives_lengths = not {"duration", "work"} & block.header.index.keys()
+    times = {
+        ours: ledger.headings.get(ours, ours)
+        for ours in DATED
+        if ours in block.header and ours not in zoned
+    }
+    for ours, theirs in times.items():
+        cells = zip(block.lines, block.texts(ours), strict=True)
+        filled = ((line, cell) for line, cell in cells if cell.lower() not in ABSENT)
+        line, first = next(filled, (block.lines[0], ""))
+        ends = ours == "end_time" and gives_lengths and _is_zoneless(first)
+        if ends or _LOCAL & {*words_of(theirs)}:
+            mapped = ",".join(f"{one}={name}:Europe/Berlin" for one, name in times.items())
+            what = "times without a zone" if ends else "local times"
+            mend = f"say their zone: --map {shlex.quote(mapped)}"
+            reason = f"{what} are read as UTC; if clocks change, {mend}"
+            ledger.taken(reason, line, ours, first)
             return
+
+
+def _is_zoneless(text: str) -> bool:
+    """Whether it is a time of day on a date, without a time zone."""
+    try:
+        return ":" in text and datetime.fromisoformat(text).tzinfo is None
+    except ValueError:
+        return False
 
 
 def _lacking(header: ColumnNames, columns: Mapping[str, str]) -> list[str]:
