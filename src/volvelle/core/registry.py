@@ -28,7 +28,7 @@ from weakref import WeakSet
 from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
 
 from volvelle.core.fronts import resolved
-from volvelle.core.mistakes import check_methods
+from volvelle.core.mistakes import check_answers, check_methods
 from volvelle.core.systems import modules_of
 from volvelle.core.written import WrittenPart
 from volvelle.model.problems import Problem, nearest
@@ -136,6 +136,7 @@ class Catalogue(Generic[N]):
         """
         if isinstance(one, type):
             check_methods(f"{self.kind} {one.name!r}", one)
+            check_answers(f"{self.kind} {one.name!r}", one)
         module = _code(one).__module__
         home = self._brought.pop(one.name, module)
         if home != module:
