@@ -155,10 +155,10 @@ def _answers(asked: Any) -> tuple[tuple[type, ...], str] | None:
     """The types that a method of ours answers with, and in words; None where any will do."""
     if not asked.__module__.startswith(_OURS):
         return None  # pydantic's, or of the user's own base
-    hint = get_type_hints(asked).get("return", Any)
+    hint = get_type_hints(asked).get("return", NoneType)
     each = get_args(hint) if isinstance(hint, UnionType) else (hint,)
     kinds = [get_origin(one) or one for one in each]
-    if hint is NoneType or not all(isinstance(one, type) for one in kinds):
+    if hint is NoneType or Any in kinds or not all(isinstance(one, type) for one in kinds):
         return None
     if any(one.__name__ in _CHECKED_IN_USE for one in kinds):
         return None
