@@ -113,6 +113,16 @@ def test_a_job_without_a_guarantee_is_stopped_where_it_would_break_one_and_goes_
         assert played.ended[0] == pytest.approx(played.ended[1] + 40, abs=0.1)
 
 
+def test_a_guaranteed_job_that_was_stopped_for_an_earlier_one_comes_back_in_time() -> None:
+    """The second job takes 28 s, not 12; the first is due then, so that the fifth has to wait. It would break
+    the guarantee of the third after that, if the fourth, which has none, did not wait."""
+    asked = [Asked(2.5, 8, 16, 16, 52), Asked(3.5, 8, 12, 28), Asked(3.5, 8, 32, 32, 116)]
+    asked += [Asked(4.5, 4, 32, 32, 35), Asked(4.5, 8, 13, 13, 60), Asked(4.5, 8, 12, 12)]
+    played = play("srsf", asked, 0.01)
+    assert played.made.keys() == {0, 2, 4}
+    assert not played.broken()
+
+
 def test_a_guarantee_to_a_job_that_is_over_is_not_revoked() -> None:
     """The second ends long before, the first a hair later than what was guaranteed to the second."""
     asked = [Asked(0, 4, 30.0015, 30.0015), Asked(0, 4, 10, 10, 30)]

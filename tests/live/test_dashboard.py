@@ -240,6 +240,22 @@ def test_the_overview_says_in_a_sentence_what_its_lists_show(site: Site) -> None
     assert not site.errors
 
 
+def test_both_ends_of_a_span_are_shown_to_the_same_precision(site: Site) -> None:
+    page = site.page("root", **DESK)
+    near, far = page.evaluate(
+        """async () => {
+  const { now, span } = await import("/dashboard/dom.js"), at = now();
+  return [span(at + 6, at + 48), span(at + 6, at + 3600)];
+}"""
+    )
+    assert [text.count(":") for text in (*near, *far)] == [2, 2, 1, 1]
+    site.go(page, "overview")
+    row = page.locator("section", has_text="Finishing next").locator("li").first
+    row.wait_for()
+    begins, ends = (row.locator(each).inner_text() for each in ("b", ":scope > .quiet"))
+    assert begins.count(":") == ends.count(":")
+
+
 def test_what_policies_there_are_is_offered_where_one_is_named(site: Site) -> None:
     page = site.page("root", **DESK)
     site.go(page, "whatif")

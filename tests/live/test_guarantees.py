@@ -5,6 +5,7 @@ from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
 
+import msgspec
 import pytest
 from fake_cluster import ControllerHarness, sleeping
 from waiting import until
@@ -15,6 +16,7 @@ from volvelle.live.forecasts.calibration import PastForecast
 from volvelle.live.forecasts.forecast_update import forecast_jobs
 from volvelle.live.forecasts.job_forecast import JobForecast
 from volvelle.live.job_request import JobRequest
+from volvelle.live.messages import AttemptEnded
 from volvelle.live.request_parts import Deadline
 from volvelle.live.scheduler_queries import starts_over
 from volvelle.live.status.view import NO_GUARANTEES, Guarantee, JobState, JobStatusView
@@ -130,6 +132,9 @@ def test_a_guarantee_is_revoked_when_it_becomes_impossible(harness: ControllerHa
     said = formatting.format_kept(job, datetime.fromtimestamp(began, UTC))
     assert said.startswith("guaranteed until ")
     assert ", then revoked: 200 s of work are left" in said
+    barely = {**asdict(revoked), "revoked": began, "earliest": began + 0.1}
+    told = formatting.format_guarantee(barely, datetime.fromtimestamp(began, UTC))
+    assert told.endswith(f"; earliest {datetime.fromtimestamp(began + 1.0, UTC):%H:%M:%S}")
 
 
 def plain(seconds: float, within: float | None = None) -> JobRequest:
@@ -277,3 +282,52 @@ def test_a_dry_run_of_an_array_says_how_many_are_guaranteed(harness: ControllerH
     assert found.start is not None and found.p50 is not None and found.guarantee is not None
     assert found.p50 - found.start == pytest.approx(30, abs=1)
     assert found.guarantee.finish_by is None
+
+
+def ended_while_no_server_ran(folder: Path, ago: float) -> tuple[ControllerHarness, AttemptEnded]:
+    """A job that is to end after 5 s, by 8 s at the latest, and does so ``ago`` seconds before it is 11 s.
+
+    Its server is down until then; its node has not come back, and reports the end when it does.
+    """
+    harness = ControllerHarness.at(folder, "1x2", "easy", admission="deadlines")
+    number = harness.submit(plain(11.0 - ago, 8.0).model_copy(update={"estimate": 5.0}))
+    began = shown(harness, number).submitted
+    assert guarantee(harness, number).finish_by == pytest.approx(began + 8.0)
+    harness.fake_cluster.pass_time(11.0 - ago)
+    harness.fake_cluster.pass_time(ago)
+    harness.fake_cluster.outbox.clear()
+    harness.fake_cluster.up.clear()
+    harness.fake_cluster.silent.add("node-0")
+    harness.crash()
+    (end,) = harness.fake_cluster.ended.values()
+    return harness, msgspec.structs.replace(end, ago=ago)
+
+
+@pytest.mark.parametrize(("ago", "said"), [(4.0, "guarantee kept"), (1.0, "guarantee revoked")])
+def test_an_end_before_the_guaranteed_time_keeps_it_however_late_it_is_reported(
+    tmp_path: Path, ago: float, said: str
+) -> None:
+    harness, end = ended_while_no_server_ran(tmp_path, ago)
+    harness.controller.step()
+    assert guarantee(harness, end.number).revoked is not None
+    harness.controller.report(end)
+    harness.fake_cluster.join("node-0")
+    harness.deliver()
+    record = harness.controller.store.jobs.find(end.number)
+    assert record is not None and record.status is not None
+    assert record.status["ended"] == pytest.approx(record.submitted + 11.0 - ago)
+    assert formatting.format_promises(record.status | {"due": None}) == said
+
+
+def test_a_server_that_starts_hears_of_ends_before_it_revokes_a_guarantee(tmp_path: Path) -> None:
+    harness, end = ended_while_no_server_ran(tmp_path, 4.0)
+    controller = harness.controller
+    controller._loop.start()
+    try:
+        controller.report(end)
+        harness.fake_cluster.join("node-0")
+        until(lambda: not controller.status.jobs)
+        promises = [p for each in controller.store.entries() for p in each.entry.decision.promises]
+        assert [given.finish_by is not None for given in promises] == [True]
+    finally:
+        controller.stop()

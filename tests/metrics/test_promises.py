@@ -38,6 +38,8 @@ OUTCOMES = replace(RAN, promises=tuple(TOLD))
 
 def test_the_last_promise_counts_and_one_taken_back_is_broken() -> None:
     np.testing.assert_array_equal(promises.broken(OUTCOMES), [0, 1, 1, 0, NAN, NAN, NAN, NAN, 1])
+    after_its_end = [*TOLD, Promised(12.0, Promise(0, reason="it was not known to have ended"))]
+    assert promises.broken(replace(OUTCOMES, promises=tuple(after_its_end)))[0] == 0
     late = replace(OUTCOMES, end_time=70.0)
     assert promises.broken(late)[7] == 1
 

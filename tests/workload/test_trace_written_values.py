@@ -207,6 +207,29 @@ def test_times_with_and_without_a_zone_are_told(tmp_path: Path) -> None:
     assert "line 3, column submit_time" in report.examples[reason][0]
 
 
+@pytest.mark.parametrize(
+    ("end", "told"),
+    [("2026-10-25 03:30", True), ("2026-10-25T03:30:00Z", False), ("1792899000", False)],
+)
+def test_ends_without_a_zone_that_say_how_long_jobs_ran_are_told(
+    tmp_path: Path, end: str, told: bool
+) -> None:
+    path = tmp_path / "ends.csv"
+    path.write_text(f"submit_time,gpus,start_time,Ended\n0,1,1792890000,\n0,1,1792890000,{end}\n")
+    report = read_trace(path, columns={"end_time": "Ended"}).report
+    assert report is not None
+    mapped = "start_time=start_time:Europe/Berlin,end_time=Ended:Europe/Berlin"
+    told_of = [one for one in report.assumed if mapped in one]
+    assert bool(told_of) is told
+    if told:
+        assert "line 3, column Ended" in report.examples[told_of[0]][0]
+        zoned = read_trace(path, columns={"end_time": "Ended:Europe/Berlin"}).report
+        assert zoned is not None and not zoned.assumed
+    path.write_text(f"submit_time,gpus,duration,end_time\n2026-10-25 01:30,1,60,{end}\n")
+    report = read_trace(path).report
+    assert report is not None and not report.assumed, "no length goes by them"
+
+
 AMERICAN = (
     "Job Number,Owner,# of GPUs,Requested On,Run Time (min)\n"
     "1,amy,4,11/03/2026 09:15:00 AM,90\n"

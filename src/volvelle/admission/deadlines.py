@@ -26,8 +26,9 @@ while there are guarantees.
 
 import math
 from bisect import bisect_left
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from enum import StrEnum
+from functools import partial
 from typing import Annotated, Any, ClassVar
 
 import numpy as np
@@ -153,13 +154,20 @@ class Deadlines(Admission):
         return delayed
 
     def recall(self, view: View, ahead: LookAhead) -> Collection[int]:
-        """Jobs that are in the way of the first guarantee that would be broken and need not be."""
+        """Jobs in the way of the first guarantee that would be broken and need not be.
+
+        Of one that was stopped itself, jobs without a guarantee for which it may not come back.
+        """
         finishes = ahead.undisturbed.completed
         for number, given in sorted(ahead.promises.items()):
             by = given.finish_by or math.inf
             if keeps(finishes.get(number, math.inf), by):
                 continue
             if stopped := _in_the_way(number, by, view, ahead):
+                return stopped
+        for job in ahead.recalled:
+            back, free = ahead.admitting(job), _may_be_stopped(view) - ahead.promises.keys()
+            if stopped := _fewest(sorted(free), partial(_all_kept, back)):
                 return stopped
         return ()
 
@@ -201,18 +209,38 @@ def _in_the_way(number: int, by: float, view: View, ahead: LookAhead) -> list[in
     Jobs with earlier guarantees stay, and those that may not be stopped. Jobs without a guarantee go first,
     the last to come before the others.
     """
-    jobs, promises, start = view.jobs, ahead.promises, ahead.undisturbed.upcoming
+    promises, start = ahead.promises, ahead.undisturbed.upcoming
     end = ahead.undisturbed.finish.get(number, math.inf)
-    fixed = jobs.running & ((jobs.column("preemptible") == 0.0) | (jobs.column("pinned") == 1.0))
-    others = jobs.number[~fixed].astype(np.int64).tolist()
-    others = [one for one in others if one != number and start.get(one, math.inf) < end]
-    others = [one for one in others if one not in promises or one > number]
-    others.sort(key=lambda one: (one not in promises, one))
+    others = _may_be_stopped(view) - {one for one in promises if one <= number}
+    others = {one for one in others - {number} if start.get(one, math.inf) < end}
 
     def kept(stopped: list[int]) -> bool:
         return keeps(ahead.without(*stopped).until({number}).completed.get(number, math.inf), by)
 
-    if not others or not kept(others):
+    return _fewest(sorted(others, key=lambda one: (one not in promises, one)), kept)
+
+
+def _may_be_stopped(view: View) -> set[int]:
+    jobs = view.jobs
+    fixed = jobs.running & ((jobs.column("preemptible") == 0.0) | (jobs.column("pinned") == 1.0))
+    return set(jobs.number[~fixed].astype(np.int64).tolist())
+
+
+def _all_kept(world: LookAhead, stopped: list[int]) -> bool:
+    """Whether all guarantees are kept without these jobs, and events that are seen late."""
+    finishes = world.without(*stopped).until(world.promises.keys()).completed
+    return all(
+        keeps(finishes.get(number, math.inf) + LATENESS, given.finish_by or math.inf)
+        for number, given in world.promises.items()
+    )
+
+
+def _fewest(others: list[int], kept: Callable[[list[int]], bool]) -> list[int]:
+    """The fewest of ``others``, or nearly so, that are to be stopped to keep a guarantee, the last first.
+
+    None where it is kept anyway, or where nothing helps.
+    """
+    if not others or kept([]) or not kept(others):
         return []
     many = 1 + bisect_left(range(1, len(others)), True, key=lambda many: kept(others[-many:]))
     stopped = others[-many:]

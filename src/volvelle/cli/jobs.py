@@ -221,6 +221,7 @@ def change(jobs: Several, **declared: Any) -> None:
     volvelle change 12 --priority 5 --time-limit 4h
     """
     from volvelle.cli.output import remark
+    from volvelle.live.http.client import NotAnswered
     from volvelle.model.problems import Problem
 
     given = {
@@ -241,7 +242,15 @@ def change(jobs: Several, **declared: Any) -> None:
     values = {key: None if value == "none" else value for key, value in given.items()}
     client = _client()
     for number in _numbers(client, jobs):
-        for notice in client.patch(f"/v1/jobs/{number}", values)["notices"]:
+        try:
+            changed = client.patch(f"/v1/jobs/{number}", values)
+        except NotAnswered:
+            raise
+        except Problem as refused:
+            if len(values) > 1:
+                refused.args = (f"nothing of job {number} changed: {refused.args[0]}",)
+            raise
+        for notice in changed["notices"]:
             remark(notice)
         print(f"job {number} changed")
 

@@ -21,7 +21,7 @@ from volvelle.core.order_policy import rank
 from volvelle.core.orders import remaining_work, work_done
 from volvelle.core.placing import place_jobs
 from volvelle.core.policy import Allocation, Policy, beyond_gang
-from volvelle.core.promises import LATENESS, keeps
+from volvelle.core.promises import LATE, LATENESS, keeps
 from volvelle.core.scheduler_state import SchedulerState
 from volvelle.core.state import *
 from volvelle.core.view import View
@@ -29,7 +29,6 @@ from volvelle.model.arrays import BoolColumn, IntColumn
 from volvelle.model.problems import Problem
 from volvelle.model.tolerances import GRANTED
 
-_LATE = "it is not finished at the time that was guaranteed"
 _IMPOSSIBLE = (
     "{needed:.0f} s of work are left at least, {more:g} s more than until the guaranteed time"
 )
@@ -226,7 +225,7 @@ def _revoke_overdue(scheduler: SchedulerState) -> None:
                 learn(given, kept=True)
         elif given.finish_by is not None and not keeps(scheduler.now, given.finish_by):
             learn(given, kept=False)
-            scheduler.promises.give(Promise(number, reason=_LATE), scheduler.notes)
+            scheduler.promises.give(Promise(number, reason=LATE), scheduler.notes)
     _watch(scheduler)
 
 

@@ -17,6 +17,8 @@ from volvelle.model.tolerances import SAME_END
 
 ADAPTS_BY = 0.5
 """How much a broken guarantee adds to a margin that adapts."""
+LATE = "it is not finished at the time that was guaranteed"
+"""The reason of a revocation at that time. An end before it that is reported later disproves it."""
 _NOTHING: Mapping[int, float] = {}
 LATENESS = 1.0
 """Seconds by which a live world may see what happens later than it was foreseen, all in all: a guarantee

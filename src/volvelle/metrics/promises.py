@@ -1,8 +1,8 @@
 """Guarantees made, kept and broken.
 
 A guarantee is a finish that a policy or an admission undertakes to keep. It is kept if the job finished by
-the last time that it was guaranteed, and that guarantee was not taken back. A job that was cancelled, or that
-could still keep its guarantee when the run ended, is NaN.
+the last time that it was guaranteed, and that guarantee was not taken back before it did. A job that was
+cancelled, or that could still keep its guarantee when the run ended, is NaN.
 """
 
 import numpy as np
@@ -36,7 +36,8 @@ def broken(outcomes: Outcomes) -> FloatColumn:
     due = finish_by(outcomes)
     withdrawn = np.zeros(len(outcomes), dtype=np.bool_)
     for change in outcomes.promises:
-        withdrawn[change.promise.number] = change.promise.finish_by is None
+        job = change.promise.number
+        withdrawn[job] = change.promise.finish_by is None and not outcomes.finish[job] < change.time
     not_kept = np.full(len(outcomes), np.nan)
     for job in np.flatnonzero(~np.isnan(due)).tolist():
         kept = keeps(float(outcomes.finish[job]), float(due[job]))

@@ -42,13 +42,15 @@ export function moment(seconds) {
   return (days === 0 ? clock : days < 7 ? dayClock : date).format(seconds * 1000);
 }
 
-// A moment with its seconds where it is within ten minutes, as of jobs that start one after another.
-export const exact = (seconds) => (shownMoment === null && Math.abs(seconds - now()) < 600 ? clockSeconds.format(seconds * 1000) : moment(seconds));
+const isNear = (seconds) => shownMoment === null && Math.abs(seconds - now()) < 600;
 
-// "Tue 14:20–15:10": the day once, where it is the same.
+// A moment with its seconds where it is within ten minutes, as of jobs that start one after another.
+export const exact = (seconds) => (isNear(seconds) ? clockSeconds.format(seconds * 1000) : moment(seconds));
+
+// ["Tue 14:20", "15:10"]: two moments to the same precision, the day once; the second is empty where it reads as the first.
 export function span(from, to) {
-  const first = moment(from), last = moment(to), day = first.lastIndexOf(" ") + 1;
-  return shownMoment === null && last.startsWith(first.slice(0, day)) ? `${first}–${last.slice(day)}` : `${first}–${last}`;
+  const [first, last] = [from, to].map(isNear(from) && isNear(to) ? exact : moment), day = shownMoment === null ? first.lastIndexOf(" ") + 1 : 0;
+  return [first, last === first ? "" : last.startsWith(first.slice(0, day)) ? last.slice(day) : last];
 }
 
 const STEPS = [60, 120, 300, 600, 900, 1800, 3600, 7200, 14400, 21600, 43200, 86400, 172800, 604800];

@@ -4,7 +4,7 @@ import { get, named } from "./api.js";
 import { counted, duration, exact, h, jobId, moment, nameOf, now, number, reasonOf, sentence, svg } from "./dom.js";
 import { gpuColumns, gpuMap, gpusByType } from "./gpus.js";
 import { loadChart } from "./load.js";
-import { atRisk, expectedText, finishText, lateBy, neededBy, neededByText, queueLink } from "./queue.js";
+import { atRisk, expectedText, finishSpan, lateBy, neededBy, neededByText, queueLink } from "./queue.js";
 
 const READ_SECONDS = 15, LISTED = 6, AT_RISK = 4, FEW_COLUMNS = 24;
 const link = (href, ...text) => h("a", { href }, text);
@@ -37,8 +37,8 @@ export function overview(root, { cluster, session, go }) {
     map.draw();
     drawLoad();
     drawLook();
-    parts.starting.replaceChildren(list(first(jobs.filter((job) => job.state === "waiting"), (job) => job.predicted_start), (job) => job.predicted_start, (job) => number(job.gpus), "No start is forecast."));
-    parts.finishing.replaceChildren(list(first(jobs.filter((job) => job.grants.length), (job) => job.predicted_p50), (job) => job.predicted_p50, (job) => (job.predicted_p90 > job.predicted_p50 ? `–${moment(job.predicted_p90)}` : ""), "No finish is forecast."));
+    parts.starting.replaceChildren(list(first(jobs.filter((job) => job.state === "waiting"), (job) => job.predicted_start), (job) => [exact(Math.max(job.predicted_start, now())), number(job.gpus)], "No start is forecast."));
+    parts.finishing.replaceChildren(list(first(jobs.filter((job) => job.grants.length), (job) => job.predicted_p50), (job) => { const [p50, p90] = finishSpan(job); return [p50, p90 && `–${p90}`]; }, "No finish is forecast."));
     parts.shares.replaceChildren(shareBars(jobs, cluster, read.pools));
     parts.hold.replaceChildren(...forecastsHold(read, session.reads));
     if (session.run || performance.now() - readAt > READ_SECONDS * 1000) refresh();
@@ -109,8 +109,9 @@ function idle(jobs, cluster) {
   return [` ${shapes.join(" and ")} ${total === 1 ? "is" : "are"} free; the next job, `, jobLink(next), `, ${(!old && reason) || `asks for ${counted(next.gpus, "GPU")}`}.`];
 }
 
-const list = (jobs, time, rest, none) => (jobs.length
-  ? h("ul", { class: "jobs" }, jobs.map((job) => h("li", {}, h("b", {}, exact(Math.max(time(job), now()))), h("span", { class: "name" }, jobLink(job)), h("span", { class: "quiet" }, rest(job)))))
+const list = (jobs, said, none) => (jobs.length
+  ? h("ul", { class: "jobs" }, jobs.map((job) => [job, ...said(job)]).map(([job, time, rest]) =>
+    h("li", {}, h("b", {}, time), h("span", { class: "name" }, jobLink(job)), h("span", { class: "quiet" }, rest))))
   : h("p", { class: "note" }, none));
 
 const runsLate = (job) => job.grants.length && job.predicted_p90 && job.predicted_p90 < now() - 60;

@@ -13,12 +13,17 @@ export const startOf = (job) => moment(job.started ?? (job.predicted_start && Ma
 // Seconds by which it, and its finish with it, starts later than foreseen so far.
 const overdue = (job) => (job.state === "waiting" && job.predicted_start ? Math.max(now() - job.predicted_start, 0) : 0);
 
-// "16:30–16:50": P50 to P90; no earlier than now.
+// ["16:30", "16:50"]: P50 and P90, no earlier than now; the second is empty where it is not known or the same.
+export function finishSpan(job) {
+  const [from, to] = [job.predicted_p50, job.predicted_p90 || job.predicted_p50].map((seconds) => Math.max(seconds + overdue(job), now()));
+  return span(from, to);
+}
+
+// "16:30–16:50", "not known yet".
 export function finishText(job) {
   if (!job.predicted_p50) return "not known yet";
-  const later = overdue(job), from = Math.max(job.predicted_p50 + later, now()), to = job.predicted_p90 && Math.max(job.predicted_p90 + later, now());
-  const p50 = moment(from), late = job.predicted_p50 + later < now() ? ", longer than expected" : "";
-  return (!to ? `${p50} (P50)` : moment(to) === p50 ? p50 : span(from, to)) + late;
+  const [p50, p90] = finishSpan(job), late = job.predicted_p50 + overdue(job) < now() ? ", longer than expected" : "";
+  return `${p50}${!job.predicted_p90 ? " (P50)" : p90 && `–${p90}`}${late}`;
 }
 
 // What a job is held to: its P90, but while that is a guess its P50, as in notifications.

@@ -4,6 +4,7 @@ A cycle takes all pending inputs, so that one transaction serves many. An append
 it succeeds; meanwhile nothing is answered and nothing ordered.
 """
 
+import math
 import threading
 import time
 from collections.abc import Sequence
@@ -28,6 +29,7 @@ from volvelle.live.forecasts.forecaster import Forecaster
 from volvelle.live.messages import (
     AttemptEnded,
     JournalPosition,
+    NodeJoined,
     NodeLost,
     Order,
     Outcome,
@@ -41,6 +43,12 @@ from volvelle.live.store import CycleBatch, Store, StoreFailed, Superseded
 from volvelle.model.problems import Problem
 
 _MAX_SLEEP_SECONDS = 60.0
+
+_JOIN_SECONDS = 3.0
+"""How long a guarantee that is due at the start waits for the nodes of its job: agents try each second."""
+
+_ENDS_SECONDS = 0.1
+"""Ends of jobs on a node come so soon after its join."""
 
 
 class CycleLoop:
@@ -144,12 +152,45 @@ class CycleLoop:
 
     def _run_until_stopped(self) -> None:
         last = False
+        if inputs := self._first_inputs():
+            self._unanswered = _answers(inputs)
+            self.run_cycle(inputs)
         while not (last and self.inbox.empty):
             stopping = self.stopping.is_set()
             inputs, closed = self.inbox.take(0.0 if stopping else self._seconds_to_sleep())
             last = stopping or closed
             self._unanswered = _answers(inputs)
             self.run_cycle(inputs)
+
+    def _first_inputs(self) -> list[Input]:
+        """The first reports of nodes on which a job may have ended whose guarantee is due; else nothing.
+
+        Its end decides whether the guarantee was kept. An end waits for no other node, as its time is
+        relative to its arrival.
+        """
+        inputs, names = list[Input](), self._due_nodes(until := self._clock.now() + _JOIN_SECONDS)
+        while names and not self.stopping.is_set():
+            if (seconds := until - self._clock.now()) <= 0.0:
+                break
+            taken, _ = self.inbox.take(seconds)
+            inputs += taken
+            if any(isinstance(each, AttemptEnded) for each in taken):
+                break
+            names -= {each.node.name for each in taken if isinstance(each, NodeJoined)}
+            names -= {each.name for each in taken if isinstance(each, NodeLost)}
+            if not names:
+                inputs += self.inbox.take(_ENDS_SECONDS)[0]
+        return inputs
+
+    def _due_nodes(self, until: float) -> set[str]:
+        """The nodes with attempts of jobs whose guarantees are due by then."""
+        state, attempts = self._cycle.state, self._cycle.state.ledger.attempts
+        return {
+            grant.node
+            for number, given in state.scheduler.promises.items()
+            if number in attempts and (given.finish_by or math.inf) <= until
+            for grant in state.ledger.grants(attempts[number].granted)
+        }
 
     def _fail_unanswered(self) -> None:
         """Fail the futures of requests that will not be answered."""

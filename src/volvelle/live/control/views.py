@@ -5,6 +5,7 @@ from collections import ChainMap
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
+from volvelle.core.promises import LATE, keeps
 from volvelle.dashboard.sentences import NO_NODE
 from volvelle.live.control.cycle_effects import EndedJob
 from volvelle.live.control.gpu_ledger import PARTITION, AttemptPhase
@@ -87,7 +88,8 @@ class ViewBuilder:
             preemptions=max(before.preemptions, view.preemptions),
             grants=(),
             gpus=float(ended.job.request.gpus),
-            ended=self._state.dates.date(ended.ended),
+            ended=(at := self._state.dates.date(ended.ended)),
+            guarantee=_at_end(view.guarantee, at) if finished else view.guarantee,
             predicted_start=None,
             predicted_p50=ended.job.predicted_p50 if finished else None,
             predicted_p90=ended.job.predicted_p90 if finished else None,
@@ -206,6 +208,14 @@ class ViewBuilder:
             free=end - first - len(holders),
             jobs=tuple(sorted(set(holders))),
         )
+
+
+def _at_end(guarantee: Guarantee | None, finish: float) -> Guarantee | None:
+    """The guarantee to a job that has finished: it holds where the end disproves that it was late."""
+    revoked = None if guarantee is None or guarantee.reason != LATE else guarantee.revoked
+    if revoked is None or not keeps(finish, revoked):
+        return guarantee
+    return Guarantee(finish_by=revoked)
 
 
 def _reason(job: LiveJob, state: JobState) -> str:

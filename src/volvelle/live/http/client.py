@@ -46,6 +46,8 @@ class ApiClient:
     certificate: str | None = None
     problems: list[str] = field(default_factory=list)
     """Messages of the server for operators, from the last list of jobs."""
+    origin: str = ""
+    """The variable or the folder that names the server; empty where its caller did."""
 
     @classmethod
     def find(
@@ -88,7 +90,8 @@ class ApiClient:
                 f"there is no token for {address.url}",
                 mend="set VOLVELLE_TOKEN to one from your operator (volvelle token create)",
             )
-        return cls(address.url.rstrip("/"), token, address.certificate)
+        origin = "VOLVELLE_SERVER" if folder is None or url else f"the folder {folder.path}"
+        return cls(address.url.rstrip("/"), token, address.certificate, origin=origin)
 
     def get(self, path: str, **query: Any) -> Any:
         """The JSON at ``path``. Raises `Problem` with the server's message."""
@@ -208,7 +211,8 @@ class ApiClient:
             ) from None
         except ConnectionRefusedError:
             message = f"nobody listens at {self.url}"
-            hint = "start the server (volvelle serve), or mend VOLVELLE_SERVER"
+            origin = f"; its address is from {self.origin}" if self.origin else ""
+            hint = f"start the server (volvelle serve){origin}"
             raise NotAnswered(message, hint, _SECONDS_BETWEEN, passes=False) from None
         except (OSError, http.client.HTTPException) as error:
             message = f"no answer from {self.url}: {str(error) or type(error).__name__}"

@@ -1,5 +1,6 @@
 """Refusals of and warnings about a job that is submitted, or asked about."""
 
+import math
 from collections.abc import Sequence
 
 from volvelle.core.composition import Composition
@@ -45,8 +46,6 @@ def notices_of(job: JobRequest, user: str, controller: Controller) -> tuple[str,
             said.append(
                 f"by its estimate it takes {longer}; its deadline is in {due}, which is missed"
             )
-    if apart := _starts_several_times(job, spec, controller):
-        said.append(apart)
     return tuple(said)
 
 
@@ -83,22 +82,31 @@ def begins_again(job: JobRequest, user: str, controller: Controller) -> tuple[st
     )
 
 
-def _starts_several_times(job: JobRequest, spec: JobSpec, controller: Controller) -> str:
-    """Say that a command of one process starts on several nodes, though one could hold its GPUs if free."""
-    composition, gpus = controller.composition, spec.gpus
+def starts_several_times(job: JobRequest, user: str, controller: Controller) -> tuple[str, ...]:
+    """Say that a command of one process starts on several nodes: it has to, or by what is free now."""
+    composition, spec = controller.composition, controller.spec(job, user)
+    gpus = spec.gpus
     command = " ".join(job.command)
-    known = any(word in command for word in _LAUNCHERS) or spec.most_gpus > gpus
-    if gpus <= 1 or known or spec.exclusive or composition.policy.chooses_nodes:
-        return ""
+    if gpus <= 1 or any(word in command for word in _LAUNCHERS) or spec.most_gpus > gpus:
+        return ()
     there: dict[NodeKind, list[NodeStatusView]] = {}
     for node in controller.status.nodes:
         kind = NodeKind(node.gpu_type, node.labels)
         of_type = not spec.gpu_types or node.gpu_type in spec.gpu_types
-        if of_type and kind.meets(spec.constraints) and node.state == NodeState.UP:
+        if of_type and kind.meets(spec.constraints):
             there.setdefault(kind, []).append(node)
+    largest = max((node.gpus for nodes in there.values() for node in nodes), default=0)
+    if 0 < largest < gpus:
+        return (
+            f"no node has {gpus:g} GPUs: its command starts once on each of "
+            f"{math.ceil(gpus / largest)} nodes or more; torchrun and the like make it one job there",
+        )
+    if spec.exclusive or composition.policy.chooses_nodes:
+        return ()
+    there = {kind: [n for n in nodes if n.state == NodeState.UP] for kind, nodes in there.items()}
     whole = any(node.free >= gpus for nodes in there.values() for node in nodes)
     if whole or not any(_spreads(nodes, int(gpus), composition) for nodes in there.values()):
-        return ""
+        return ()
     alone = {node.gpus for nodes in there.values() for node in nodes} == {gpus}
     one = (
         "--exclusive keeps it on one node"
@@ -107,13 +115,13 @@ def _starts_several_times(job: JobRequest, spec: JobSpec, controller: Controller
     )
     return (
         "by what is free now its command starts on several nodes, once on each "
-        f"(placement {composition.placement.name!r}): torchrun and the like make it one job there; {one}"
+        f"(placement {composition.placement.name!r}): torchrun and the like make it one job there; {one}",
     )
 
 
 def _spreads(nodes: Sequence[NodeStatusView], gpus: int, composition: Composition) -> bool:
     """Whether a gang that one of the ``nodes`` could hold takes the free GPUs of several."""
-    largest = max(node.gpus for node in nodes)
+    largest = max((node.gpus for node in nodes), default=0)
     enough = gpus <= largest and gpus <= sum(node.free for node in nodes)
     return enough and composition.placement.may_spread(gpus, largest)
 

@@ -92,7 +92,7 @@ def another_key(node: str) -> str:
     """The refusal of an agent with another key, and the way to a right one."""
     return (
         f"its key is not, or no longer, that of node {node!r}: another agent joined as this node, or the key "
-        "is another node's; say another --node, or the --work folder or --key-file with which it joined. "
-        "Where that is lost or revoked, an operator makes one: "
-        f"volvelle token create --role agent --user {node}"
+        "is another node's (a token only lets a node join that has no key yet: it was not looked at); "
+        "say another --node, or the --work folder or --key-file with which it joined. Where that is lost "
+        f"or revoked, an operator makes one: volvelle token create --role agent --user {node}"
     )

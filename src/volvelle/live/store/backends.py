@@ -37,6 +37,10 @@ class Backend(ABC):
     def lock(self) -> bool:
         """Become the only writer until `unlock` or the end of the process. Returns whether that succeeded."""
 
+    def holder(self) -> str:
+        """The process that holds the lock, ``" (process 7)"``; empty where that is not known."""
+        return ""
+
     def renew(self) -> bool:
         """Whether we still hold the lock, after a failure that may have lost it."""
         return True
@@ -97,16 +101,29 @@ class Sqlite(Backend):
 
     def lock(self) -> bool:
         """Take the lock file."""
-        path = self.path.with_name(f"{self.path.name}.lock")
-        file = os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT, 0o600), "wb")
+        file = os.fdopen(os.open(self._lock_file, os.O_WRONLY | os.O_CREAT, 0o600), "wb")
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             file.close()
             return False
+        with suppress(OSError):  # a full disk
+            os.ftruncate(file.fileno(), 0)
+            os.write(file.fileno(), b"%d" % os.getpid())
         self._held = file
         self._file = self._found()
         return True
+
+    def holder(self) -> str:
+        """The process that wrote its number into the lock file."""
+        with suppress(OSError):
+            number = self._lock_file.read_text(encoding="ascii", errors="replace")
+            return f" (process {number})" if number.isdigit() else ""
+        return ""
+
+    @property
+    def _lock_file(self) -> Path:
+        return self.path.with_name(f"{self.path.name}.lock")
 
     def is_there(self) -> bool:
         """Whether the file at the path is the one that was locked, as far as that can be seen now."""

@@ -123,7 +123,7 @@ class Store:
         """Become the one writer. Raises `Problem` if there is another."""
         if not self._database.backend.lock():
             raise Problem(
-                f"another volvelle serve is writing to {self.where}",
+                f"another volvelle serve is writing to {self.where}{self._database.backend.holder()}",
                 mend="stop it first, or name another store",
             )
         token = secrets.token_hex(16)

@@ -21,6 +21,7 @@ from volvelle.core.columns import (
     TYPES,
     UNIT_RATE,
 )
+from volvelle.core.compiled import compiled
 from volvelle.core.decision import Promise
 from volvelle.core.eligibility import mean_rate
 from volvelle.core.fill import TARGET, TARGET_REASON, TARGET_TYPE, work_left
@@ -70,6 +71,8 @@ from volvelle.systems.chronus.selection import select, window_is_short
 from volvelle.systems.chronus.terms import Terms
 from volvelle.systems.hived.cells import round_up
 
+_is_plain = compiled(is_plain)
+
 
 @policies.register
 class Chronus(Terms):
@@ -95,7 +98,7 @@ class Chronus(Terms):
     def refresh(self, view: View) -> tuple[str, ...] | None:
         """Read what jobs declare that come, make room, select; None where `allocate` has to decide."""
         jobs = self._read(view)
-        if self._memory[PLAIN] == 0.0 or not is_plain(jobs):
+        if self._memory[PLAIN] == 0.0 or not _is_plain(jobs):
             return None
         self._prepare(view, jobs, lambda: plain_look(jobs, view.now))
         return ()

@@ -29,14 +29,15 @@ from volvelle.workload.readers.columns import Columns, jobs_of
 from volvelle.workload.readers.dates import DateForm, in_zones, zone_named
 from volvelle.workload.readers.json_lines import flat_object, json_cells, json_columns
 from volvelle.workload.readers.ledger import Ledger
-from volvelle.workload.readers.mapping import TIMES, TWO_PARTS, mapped_header
+from volvelle.workload.readers.mapping import DATED, TIMES, TWO_PARTS, mapped_header
 from volvelle.workload.readers.own_jobs import own_jobs
-from volvelle.workload.readers.rows import ABSENT, ColumnNames
+from volvelle.workload.readers.rows import ABSENT, ColumnNames, names_zone
 from volvelle.workload.readers.spreadsheets import note_days, plain_numbers
 from volvelle.workload.readers.states import ChosenStates, states_of
 from volvelle.workload.readers.suggesting import (
     UNIT_WORDS,
     count_and_type,
+    line_hint,
     suggested_dates,
     suggested_names,
     unit_of,
@@ -124,7 +125,7 @@ def mapped(blocks: Iterable[Columns], options: OwnOptions, ledger: Ledger) -> It
     under: Callable[[Columns], Columns] | None = None
     dates = DateForm(options.dates) if options.dates else None
     columns, states = _chosen_states(options.columns)
-    named = {ours: zone_named(columns.get(ours, "").rpartition(":")[2]) for ours in TIMES}
+    named = {ours: zone_named(columns.get(ours, "").rpartition(":")[2]) for ours in DATED}
     of_times = {ours: zone for ours, zone in named.items() if zone is not None}
     for block in blocks:
         if under is None and len(block):
@@ -140,7 +141,7 @@ def mapped(blocks: Iterable[Columns], options: OwnOptions, ledger: Ledger) -> It
             }
             block.header.refuse_twice(filter(None, ledger.headings.values()))
             note_days(under(block), columns, ledger)
-            _note_local(block, of_times.keys(), ledger)
+            _note_local(under(block), of_times.keys(), ledger)
         ours = block if under is None else _with_types(under(block))
         if of_times:
             ours = in_zones(ours, of_times)
@@ -225,7 +226,7 @@ def _note_zones(columns: Columns, zones: set[bool], ledger: Ledger) -> None:
     for line, text in zip(columns.lines, columns.texts("submit_time"), strict=True):
         if "T" not in text and ":" not in text:  # a number, or no time of day
             continue
-        zones.add(text[-1:] in "Zz" or "+" in text or "-" in text[10:])
+        zones.add(names_zone(text))
         if len(zones) > 1:
             reason = "times with and without a time zone: those without are UTC, unless you write their zone"
             ledger.taken(reason, line, "submit_time", text)
@@ -233,16 +234,33 @@ def _note_zones(columns: Columns, zones: set[bool], ledger: Ledger) -> None:
 
 
 def _note_local(block: Columns, zoned: Collection[str], ledger: Ledger) -> None:
-    """Say of a column whose name says that its times are local that they are read as UTC."""
-    for ours in TIMES:
-        theirs = ledger.headings.get(ours, ours)
-        if theirs in block.header and ours not in zoned and _LOCAL & {*words_of(theirs)}:
-            mapped = shlex.quote(f"{ours}={theirs}:Europe/Berlin")
-            reason = (
-                f"local times are read as UTC; if clocks change, say their zone: --map {mapped}"
-            )
-            ledger.taken(reason, block.lines[0], ours, block.texts(theirs)[0])
+    """Say it once where times that are called local, or give lengths and name no zone, are read as UTC."""
+    gives_lengths = not {"duration", "work"} & block.header.index.keys()
+    times = {
+        ours: ledger.headings.get(ours, ours)
+        for ours in DATED
+        if ours in block.header and ours not in zoned
+    }
+    for ours, theirs in times.items():
+        cells = zip(block.lines, block.texts(ours), strict=True)
+        filled = ((line, cell) for line, cell in cells if cell.lower() not in ABSENT)
+        line, first = next(filled, (block.lines[0], ""))
+        ends = ours == "end_time" and gives_lengths and _is_zoneless(first)
+        if ends or _LOCAL & {*words_of(theirs)}:
+            mapped = ",".join(f"{one}={name}:Europe/Berlin" for one, name in times.items())
+            what = "times without a zone" if ends else "local times"
+            mend = f"say their zone: --map {shlex.quote(mapped)}"
+            reason = f"{what} are read as UTC; if clocks change, {mend}"
+            ledger.taken(reason, line, ours, first)
             return
+
+
+def _is_zoneless(text: str) -> bool:
+    """Whether it is a time of day on a date, without a time zone."""
+    try:
+        return ":" in text and datetime.fromisoformat(text).tzinfo is None
+    except ValueError:
+        return False
 
 
 def _lacking(header: ColumnNames, columns: Mapping[str, str]) -> list[str]:
@@ -268,7 +286,8 @@ def _wrong_map(wrong: list[str], block: Columns, options: OwnOptions) -> Problem
     more = f"say which column is {', which is '.join(left)}" if left else ""
     if "gpus" in left:
         more += ", or a number of GPUs for all jobs: gpus=1"
+    hint = "" if left else line_hint(found)
     return Problem(
         f"{'; '.join(wrong)}. The columns of {block.header.file} are {', '.join(cells)}",
-        mend="; ".join(filter(None, (f"perhaps they are {line}" if line else "", more))),
+        mend="; ".join(filter(None, (f"perhaps they are {line}{hint}" if line else "", more))),
     )
