@@ -41,7 +41,7 @@ def parse_duration(text: str | float) -> float:
     parts = _PART.findall(cleaned)
     if parts and _PART.sub("", cleaned).strip() == "":
         try:
-            return sum(float(number) * _UNIT_SECONDS[unit] for number, unit in parts)
+            return round(sum(float(number) * _UNIT_SECONDS[unit] for number, unit in parts), 6)
         except KeyError:
             pass
     raise ValueError(

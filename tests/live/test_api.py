@@ -198,6 +198,10 @@ def test_a_command_that_starts_on_several_nodes_as_no_node_is_free_enough_is_sai
             assert [each.split(";")[0] for each in notices(api, "sh -c true", gpus=8)] == [
                 "no node has 8 GPUs: its command starts once on each of 2 nodes or more"
             ]
+            wide = api.client("dana").post("/v1/jobs", json=TRAIN | {"gpus": 8}).json()
+            assert wide["notices"][0].startswith("no node has 8 GPUs")
+            changed = api.client("dana").patch(f"/v1/jobs/{wide['numbers'][0]}", json={"weight": 2})
+            assert changed.json()["notices"] == []
 
 
 def test_the_schema_is_named_where_a_key_is_wrong_and_not_a_value(api: ApiFixture) -> None:

@@ -204,6 +204,8 @@ def test_the_owner_reads_five_sentences_with_a_price() -> None:
     [waiting] = [each for each in said if isinstance(each, WaitingCost)]
     assert f"{24 * 1.5 * waiting.beside_waits:,.0f} at 1.5 an hour" in str(waiting)
     assert in_short(grid(*WORKLOADS[0], names=("fifo",))) == ()
+    nothing = WaitingCost("fifo", 0.0, 0.0, 0.0, None)
+    assert str(nothing) == "Waiting cost nothing under fifo: jobs started as they came."
 
 
 def on(cluster: str, policies: tuple[str, ...] = ("fifo", "srsf", "easy")) -> Grid:

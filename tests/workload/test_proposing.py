@@ -32,7 +32,7 @@ def test_types_and_widths_are_those_seen_and_gpus_those_held_at_once(trace: Path
     a100, h100 = seen_types(read_trace(trace))
     assert (a100.gpu_type, a100.jobs, a100.widths, a100.gpus) == ("a100", 2, (8.0,), 16.0)
     assert (h100.gpu_type, h100.jobs, h100.widths, h100.gpus) == ("h100", 2, (1.0, 2.0), 2.0)
-    assert a100.load == (8 * 100 + 8 * 50) / 30
+    assert a100.load == 16.0  # both at once, not (8 * 100 + 8 * 50) / 30
     assert proposed_cluster([a100, h100]) == "--cluster 2x8:a100,1x2:h100"
 
 
@@ -100,9 +100,9 @@ def test_jobs_of_any_type_find_room_among_those_of_a_type() -> None:
 
 def test_demand_above_what_there_is_of_a_type_is_found(trace: Path) -> None:
     types = seen_types(read_trace(trace))
-    found = too_much_wanted(types, parse_cluster("2x8:a100,1x8:h100"))
-    assert [(one.gpu_type, gpus) for one, gpus in found] == [("a100", 16)]
-    assert too_much_wanted(types, parse_cluster("9x8:a100,1x8:h100")) == []
+    found = too_much_wanted(types, parse_cluster("1x8:a100,1x8:h100"))
+    assert [(one.gpu_type, gpus) for one, gpus in found] == [("a100", 8)]
+    assert too_much_wanted(types, parse_cluster("2x8:a100,1x8:h100")) == []
 
 
 def test_a_type_that_goes_into_no_line_is_not_proposed() -> None:

@@ -246,7 +246,7 @@ def test_a_table_below_a_title_and_times_without_a_date_say_what_to_do(tmp_path:
     with pytest.raises(Problem, match="has a number among the names of its columns"):
         read_trace(path)
     path.write_text("Start,End,GPUs\n0,9,2\n")
-    with pytest.raises(Problem, match="without one, the start stands for it"):
+    with pytest.raises(Problem, match=r"submit_time=Start,.*the start stands for the submission"):
         read_trace(path)
 
 
@@ -265,3 +265,28 @@ def test_a_python_file_is_no_trace(tmp_path: Path) -> None:
     path.write_text("import csv, json\n")
     with pytest.raises(Problem, match=r"own\.py is a Python file.*If it has a policy: --policy"):
         read_trace(path)
+
+
+def test_deadlines_are_dates_in_the_form_and_zone_of_other_times_or_durations(
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "due.csv"
+    path.write_text(
+        "submit_time,gpus,duration,Due\n11/24/2026 02:00 PM,1,60,11/24/2026 05:30 PM\n"
+        "11/24/2026 03:00 PM,1,60,4h30m\n11/24/2026 03:00 PM,1,60,\n"
+    )
+    dates, zone = "%m/%d/%Y %I:%M %p", "America/New_York"
+    plain = read_trace(path, columns={"deadline": "Due"}, dates=dates)
+    zoned = {"submit_time": f"submit_time:{zone}", "deadline": f"Due:{zone}"}
+    for workload in (plain, read_trace(path, columns=zoned, dates=dates)):
+        steps = [[one.deadline_seconds for one in job.spec.rewards] for job in workload]
+        assert steps == [[3.5 * 3600], [4.5 * 3600], []]
+    apart = read_trace(path, columns={"deadline": f"Due:{zone}"}, dates=dates)
+    assert apart.jobs[0].spec.rewards[0].deadline_seconds == (3.5 + 5.0) * 3600
+
+
+def test_units_add_no_digits_that_nobody_wrote(tmp_path: Path) -> None:
+    path = tmp_path / "hours.csv"
+    path.write_text("submit_time,gpus,duration,hours\n0,1,1.1h,1.1\n")
+    [job] = read_trace(path, columns={"estimate": "hours:h"})
+    assert (job.spec.estimate_seconds, job.truth.work) == (3960.0, 3960.0)

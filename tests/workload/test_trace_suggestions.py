@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from volvelle.model.problems import Problem
-from volvelle.workload.readers.suggesting import suggested, suggested_names
+from volvelle.workload.readers.suggesting import suggested_names, written_map
 from volvelle.workload.reading import read_trace
 
 
@@ -74,7 +74,7 @@ def test_a_name_that_was_left_open_is_asked_for_and_not_suggested_again(tmp_path
     ],
 )
 def test_names_are_guessed_surest_first(names: str, line: str) -> None:
-    assert suggested(dict.fromkeys(names.split(","), ())) == f"--map {line}"
+    assert written_map(suggested_names(dict.fromkeys(names.split(","), ()))) == f"--map {line}"
 
 
 @pytest.mark.parametrize(
@@ -98,7 +98,7 @@ def test_names_are_guessed_surest_first(names: str, line: str) -> None:
     ],
 )
 def test_names_of_other_languages_are_guessed(names: str, line: str) -> None:
-    assert suggested(dict.fromkeys(names.split(";"), ())) == f"--map {line}"
+    assert written_map(suggested_names(dict.fromkeys(names.split(";"), ()))) == f"--map {line}"
 
 
 def test_all_that_is_wrong_with_a_map_is_said_at_once(tmp_path: Path) -> None:
@@ -132,7 +132,10 @@ def test_the_one_column_that_counts_gpus_by_its_words_is_taken() -> None:
 
 
 def test_a_name_that_is_near_nothing_is_left_open() -> None:
-    assert suggested({"colour": (), "shape": ()}) == "--map submit_time=?,gpus=?,duration=?"
+    assert (
+        written_map(suggested_names({"colour": (), "shape": ()}))
+        == "--map submit_time=?,gpus=?,duration=?"
+    )
 
 
 def test_columns_that_fit_as_well_are_named(tmp_path: Path) -> None:
@@ -157,3 +160,26 @@ def test_the_only_column_of_dates_is_proposed_as_the_submission(tmp_path: Path) 
     path.write_text("Kicked Off,Signed Off,Cards,Wall Clock\n2026-11-24,2026-11-25,4,1:30:00\n")
     with pytest.raises(Problem, match=r"submit_time=\?"):
         read_trace(path)
+
+
+def test_no_end_is_proposed_as_the_submission_and_the_start_stands_for_it(tmp_path: Path) -> None:
+    path = tmp_path / "site.csv"
+    row = "2026-11-24T08:00;2026-11-24T09:30"
+    path.write_text(f"Ticket;GPUs;Start;Stop;wall\n7;4;{row};{row[:16]}\n")
+    named = "id=Ticket,submit_time=Start,gpus=GPUs,start_time=Start,end_time=Stop"
+    with pytest.raises(Problem, match=f"{named} .*the start stands for the submission"):
+        read_trace(path)  # wall holds dates, which are no durations
+    with pytest.raises(Problem, match=r"submit_time=Start.*the start stands for the submission"):
+        read_trace(path, columns={"start_time": "Start", "end_time": "Stop", "gpus": "GPUs"})
+    path.write_text(f"Ticket;GPUs;Start;Stop;wall\n7;4;{row};1:30:00\n")
+    with pytest.raises(Problem, match=r"duration=wall,start_time=Start"):
+        read_trace(path)
+    for end in ("Stop", "End date", "Job finish", "Completed (local)"):
+        assert suggested_names({end: ("2026-11-24",), "GPUs": ("4",)})["submit_time"] == "?"
+
+
+def test_estimates_research_groups_and_deadlines_are_guessed() -> None:
+    names = ("Created", "GPUs", "Run time", "Est. hrs", "Research group", "Due")
+    line = written_map(suggested_names(dict.fromkeys(names, ())))
+    for part in ("estimate=Est. hrs:h", "pool=Research group", "deadline=Due"):
+        assert part in line

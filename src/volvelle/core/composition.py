@@ -1,6 +1,7 @@
 """A composition: admission, policy, placement, estimator and termination, each chosen by name."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from traceback import walk_tb
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -92,12 +93,11 @@ class Composition(NamedTuple):
     def failed(self, error: Exception) -> tuple[str, str]:
         """The kind of the user's own part that raised ``error``, and what happened, in words.
 
-        That is the innermost one; the policy where none is seen, as in machine code.
+        That is the innermost one; the first of its own where none is seen, as in machine code.
         """
-        own: dict[type, str] = {type(part): kind for kind, part in self.own.items()}
-        frames = [frame for frame, _ in walk_tb((error.__cause__ or error).__traceback__)]
-        selves = [type(frame.f_locals.get("self")) for frame in reversed(frames)]
-        kind = next((own[each] for each in selves if each in own), "policy")
+        own = self.own
+        parts = own_parts_in(error)
+        kind = next((kind for kind, _ in parts if kind in own), next(iter(own), "policy"))
         part = f"{kind} {getattr(self, kind).name!r}"
         if not isinstance(error, Problem):
             error = mistake_in(part, error, "") or Problem(
@@ -128,3 +128,30 @@ class WrittenComposition(msgspec.Struct, frozen=True):
     def build(self) -> Composition:
         """The parts by these names. Raises `Problem` for an unknown name or parameter."""
         return Composition(*(REGISTRIES[kind].make(name) for kind, name in asdict(self).items()))
+
+
+def own_parts_in(error: BaseException) -> list[tuple[str, Part]]:
+    """Users' own parts that were being asked when ``error`` was raised, by kind, the innermost first."""
+    frames = [frame for frame, _ in walk_tb((error.__cause__ or error).__traceback__)]
+    selves = [frame.f_locals.get("self") for frame in reversed(frames)]
+    return [
+        (kind, part)
+        for part in selves
+        for kind, base in Composition.__annotations__.items()
+        if isinstance(part, base) and is_own(type(part))
+    ]
+
+
+@contextmanager
+def mistakes_of_parts() -> Iterator[None]:
+    """An error of a user's own part within is raised as of `mistake_in`: of the innermost one."""
+    asked = "mend it there, or choose another"
+    try:
+        yield
+    except Problem:
+        raise
+    except Exception as error:
+        for kind, part in own_parts_in(error)[:1]:
+            if mistake := mistake_in(f"{kind} {part.name!r}", error, asked):
+                raise mistake from error
+        raise

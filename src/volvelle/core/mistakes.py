@@ -4,13 +4,15 @@ import ast
 import inspect
 import re
 import sysconfig
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import wraps
 from importlib.util import find_spec
 from pathlib import Path
 from textwrap import dedent
 from traceback import extract_tb
-from typing import Any
+from types import MappingProxyType, NoneType, UnionType
+from typing import Any, get_args, get_origin, get_type_hints
 
 import numpy as np
 
@@ -122,6 +124,62 @@ def check_methods(part: str, own: Any) -> None:
             raise _wrong_method(part, f"has {written}", method, asked) from None
 
 
+def check_answers(part: str, own: Any) -> None:
+    """Let the methods of a user's class raise `Problem` where they answer with what ours do not."""
+    if not is_own(own):
+        return  # mypy knows
+    for name, method in vars(own).copy().items():
+        bases = (vars(base) for base in own.__mro__[1:])
+        asked: Any = next((each[name] for each in bases if name in each), None)
+        both = isinstance(method, property) and isinstance(asked, property)
+        code, ours = (method.fget, asked.fget) if both else (method, asked)
+        if inspect.isfunction(code) and inspect.isfunction(ours) and (answers := _answers(ours)):
+            checked = _checked(part, code, *answers)
+            setattr(own, name, property(checked) if both else checked)
+
+
+_CHECKED_IN_USE = {"Allocation", "Kernel", "Verdict"}
+"""Answers of which more is said where they are used."""
+_ALSO: Mapping[Any, tuple[type, ...]] = MappingProxyType(
+    {
+        bool: (np.bool_,),
+        int: (np.integer,),
+        float: (int, np.integer, np.floating),
+        str: (NoneType,),
+    }
+)
+"""Types whose values stand for those of another in an answer."""
+
+
+def _answers(asked: Any) -> tuple[tuple[type, ...], str] | None:
+    """The types that a method of ours answers with, and in words; None where any will do."""
+    if not asked.__module__.startswith(_OURS):
+        return None  # pydantic's, or of the user's own base
+    hint = get_type_hints(asked).get("return", NoneType)
+    each = get_args(hint) if isinstance(hint, UnionType) else (hint,)
+    kinds = [get_origin(one) or one for one in each]
+    if hint is NoneType or Any in kinds or not all(isinstance(one, type) for one in kinds):
+        return None
+    if any(one.__name__ in _CHECKED_IN_USE for one in kinds):
+        return None
+    words = " or ".join("None" if one is NoneType else one.__name__ for one in kinds)
+    return tuple(kind for one in kinds for kind in (one, *_ALSO.get(one, ()))), words
+
+
+def _checked(part: str, method: Any, kinds: tuple[type, ...], words: str) -> Callable[..., Any]:
+    """The ``method``, whose answer is of these ``kinds``."""
+
+    @wraps(method)
+    def checked(self: Any, *args: Any, **named: Any) -> Any:
+        answer = method(self, *args, **named)
+        if isinstance(answer, kinds):
+            return answer
+        wrong = f"answered with {type(answer).__name__}"
+        raise wrong_answer(part, method, wrong, mend=f"let {method.__name__} return {words}")
+
+    return checked
+
+
 def check_given(part: str, given: Any, protocol: type) -> None:
     """Raise `Problem` where what a user's own ``part`` gave lacks a method of ``protocol``."""
     own = type(given)
@@ -183,6 +241,7 @@ def _returns_nothing(code: Any) -> bool:
 
 
 def _place_of(code: Any) -> str:
+    code = inspect.unwrap(code)
     try:
         return f"{inspect.getsourcefile(code)}, line {inspect.getsourcelines(code)[1]}"
     except (OSError, TypeError):

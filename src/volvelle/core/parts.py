@@ -39,6 +39,8 @@ class Verdict(NamedTuple):
 class JobPart(Part):
     """A part that decides about jobs by what they declare."""
 
+    checked: ClassVar[bool] = True
+
     def lacks(self, spec: JobSpec) -> str:
         """Name a needed attribute that the job does not declare and no default supplies, and the fallback.
 

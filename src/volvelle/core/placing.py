@@ -11,7 +11,8 @@ from volvelle.core.forward.serving import change
 from volvelle.core.forward.shared_gpus import fullest_with_room
 from volvelle.core.forward.whole_gpus import refuse
 from volvelle.core.lanes import Lane, borrowed
-from volvelle.core.parts import Gang, take_in_turn
+from volvelle.core.mistakes import is_own, wrong_answer
+from volvelle.core.parts import Gang, Placement, take_in_turn
 from volvelle.core.scheduler_state import SchedulerState
 from volvelle.core.state import CHANGED, NODES_NAMED, State
 from volvelle.core.view import rows_by_submission
@@ -60,8 +61,22 @@ def _place_one(scheduler: SchedulerState, row: int, gpus: int) -> bool:
         return _place_in_lane(scheduler, placement, row, gpus, free)
     chosen = placement.choose_for(scheduler.known[int(s.jobs.number[row])], free, gpus, resources)
     if chosen is not None:
+        if is_own(type(placement)):
+            _check(placement, chosen, free, gpus)
         _hold(scheduler, row, chosen)
     return chosen is not None
+
+
+def _check(placement: Placement, chosen: IntColumn, free: IntColumn, gpus: int) -> None:
+    """Raise `Problem` where a user's own ``placement`` has ``chosen`` GPUs that a gang cannot take."""
+    right = chosen.shape == free.shape and (chosen >= 0).all() and (chosen <= free).all()
+    if right and chosen.sum() == gpus:
+        return
+    kind = type(placement)
+    method = kind.choose if kind.choose_for is Placement.choose_for else kind.choose_for
+    wrong = f"gave {chosen.tolist()} for {gpus} GPUs, where {free.tolist()} are free"
+    mend = "return how many GPUs to take on each node, or None to let the job wait"
+    raise wrong_answer(f"placement {placement.name!r}", method, wrong, mend=mend)
 
 
 def _shares(s: State, row: int) -> bool:

@@ -28,7 +28,7 @@ from weakref import WeakSet
 from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
 
 from volvelle.core.fronts import resolved
-from volvelle.core.mistakes import check_methods
+from volvelle.core.mistakes import check_answers, check_methods
 from volvelle.core.systems import modules_of
 from volvelle.core.written import WrittenPart
 from volvelle.model.problems import Problem, nearest
@@ -43,6 +43,8 @@ class Part(BaseModel):
     name: ClassVar[str]
     one_of: ClassVar[tuple[str, ...]] = ()
     """Methods of which a class of one's own defines at least one."""
+    checked: ClassVar[bool] = False
+    """Whether answers of a class of one's own are checked by their types (`check_answers`)."""
     source: ClassVar[str] = ""
     """Paper and section, in a few words."""
 
@@ -136,6 +138,8 @@ class Catalogue(Generic[N]):
         """
         if isinstance(one, type):
             check_methods(f"{self.kind} {one.name!r}", one)
+            if getattr(one, "checked", False):
+                check_answers(f"{self.kind} {one.name!r}", one)
         module = _code(one).__module__
         home = self._brought.pop(one.name, module)
         if home != module:

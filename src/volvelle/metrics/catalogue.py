@@ -12,7 +12,7 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 
-from volvelle.core.mistakes import mistakes_of
+from volvelle.core.mistakes import mistakes_of, wrong_answer
 from volvelle.core.registry import Catalogue, path_of
 from volvelle.core.written import WrittenPart
 from volvelle.metrics import (
@@ -88,9 +88,10 @@ class Metric:
             return result
         if self.kind == "job" and np.shape(result) == (len(outcomes),):
             return np.asarray(result, dtype=np.float64)
-        raise Problem(
-            f"metric {self.name!r} of kind {self.kind!r} gave {type(result).__name__} of shape "
-            f"{np.shape(result)}",
+        raise wrong_answer(
+            f"metric {self.name!r}",
+            self.of,
+            f"of kind {self.kind!r} gave {type(result).__name__} of shape {np.shape(result)}",
             mend={
                 "job": f"return a number for each job, here {len(outcomes)}, or say kind='run'",
                 "time": "return volvelle.metrics.outcomes.Steps",

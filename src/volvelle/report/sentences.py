@@ -103,7 +103,7 @@ class WaitingCost(NamedTuple):
 
     def __str__(self) -> str:
         if self.mean < 1.0:
-            return "Waiting cost nothing: jobs started as they came."
+            return f"Waiting cost nothing {under(self.run)}: jobs started as they came."
         said = f"Waiting cost {_days(self.days)} days of jobs, {format_cell(self.mean, 's')} each on average"
         if self.price is None:
             return f"{said} (in money: --price PER_GPU_HOUR)."

@@ -11,7 +11,7 @@ from typing import TypeVar
 import msgspec
 import numpy as np
 
-from volvelle.core.composition import WrittenComposition
+from volvelle.core.composition import WrittenComposition, mistakes_of_parts
 from volvelle.core.decision import Conclusion, Decision, Rejection
 from volvelle.core.events import (
     ArrivalsAnnounced,
@@ -50,6 +50,7 @@ def setting_of(snapshot: Snapshot, composition: WrittenComposition) -> Setting:
 Ending = TypeVar("Ending", Rejection, Conclusion)
 
 
+@mistakes_of_parts()
 def resumed(snapshot: Snapshot, setting: Setting) -> Simulation:
     """Let the jobs of ``snapshot`` go on under ``setting`` to their believed ends.
 

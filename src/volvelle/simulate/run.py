@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 import volvelle
-from volvelle.core.composition import WrittenComposition
+from volvelle.core.composition import WrittenComposition, mistakes_of_parts
 from volvelle.core.events import JobProfile
 from volvelle.core.journal import Header, Journal
 from volvelle.core.paying import pays_for
@@ -111,6 +111,7 @@ class Progress:
     moments: int
 
 
+@mistakes_of_parts()
 def simulate(
     workload: Workload,
     setting: Setting,

@@ -36,8 +36,8 @@ class SeenType:
     """A GPU type by the jobs of a trace, "" for jobs that name none.
 
     widths: GPUs that jobs request, ascending. gpus: the least that the trace needs, or a proposal. load: work
-    submitted over the time of submission, in GPUs. most_on_node: GPUs that a job had on each of its nodes, 0
-    where the trace does not say on how many it ran.
+    submitted over the time of submission, in GPUs, but no more than all jobs would hold without a queue.
+    most_on_node: GPUs that a job had on each of its nodes, 0 where the trace does not say on how many it ran.
     """
 
     gpu_type: str
@@ -69,16 +69,17 @@ def seen_types(workload: Workload) -> tuple[SeenType, ...]:
         wished = job.spec.gpu_types
         by_type.setdefault(wished[0] if wished else "", []).append(row)
     span = float(workload.submit_times[-1] - workload.submit_times[0])
-    work = workload.gpus * np.where(np.isfinite(workload.durations), workload.durations, 0.0)
+    lasts = np.where(np.isfinite(workload.durations), workload.durations, 0.0)
+    work = workload.gpus * lasts
     found = []
     for kind, rows in by_type.items():
         jobs = [workload.jobs[row] for row in rows]
-        load = float(work[rows].sum()) / span if span > 0.0 else 0.0
+        starts = workload.submit_times[rows]
+        unqueued = _most_at_once(starts, starts + lasts[rows], workload.gpus[rows])
+        load = min(float(work[rows].sum()) / span, unqueued) if span > 0.0 else 0.0
         if all(job.recorded is not None for job in jobs):
             gpus = most_recorded_gpus(jobs)
         else:
-            starts, lasts = workload.submit_times[rows], work[rows] / workload.gpus[rows]
-            unqueued = _most_at_once(starts, starts + lasts, workload.gpus[rows])
             gpus = min(load / TYPICAL_LOAD, unqueued)
         widths = tuple(distinct(workload.gpus[rows]).tolist())
         most_on_node = workload.report.node_gpus.get(kind, 0.0) if workload.report else 0.0

@@ -25,12 +25,13 @@ from volvelle.workload.readers.clusters import is_cluster_table
 from volvelle.workload.readers.json_lines import json_cells
 from volvelle.workload.readers.own import COLUMNS
 from volvelle.workload.readers.suggesting import (
-    constant_hint,
     import_hint,
+    line_hint,
     rivals,
-    suggested,
     suggested_dates,
+    suggested_names,
     unused,
+    written_map,
 )
 from volvelle.workload.readers.text import SAMPLE_BYTES, is_number, open_binary
 from volvelle.workload.workload import ImportReport, Workload, earlier
@@ -193,8 +194,9 @@ def _guessed(
         )
     if len(cells) > 1:
         dates = suggested_dates(_many_lines(sample.path))
-        line = suggested(cells)
-        hints = f"{rivals([*cells])}{constant_hint(line)}"
+        names = suggested_names(cells)
+        line = written_map(names)
+        hints = f"{rivals([*cells])}{line_hint(names)}"
         left = f" (not used below: {', '.join(no)})" if (no := unused(cells, COLUMNS)) else ""
         complete = " ".join(filter(None, (line, dates.partition(", or ")[0])))
         raise Problem(

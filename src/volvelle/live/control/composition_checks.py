@@ -103,7 +103,6 @@ def check_composition(cluster: Cluster, written: WrittenComposition) -> None:
 
 def _try_out(cluster: Cluster, composition: Composition) -> None:
     """Raise `Problem` if a user's own part fails on made-up jobs, more than the cluster has GPUs for."""
-    scheduler = Scheduler(cluster, composition)
     pool = cluster.pools[0].name if cluster.pools else ""
     widths = [*(node.gpus for node in cluster.nodes), 1, 1]
     jobs = [
@@ -111,6 +110,8 @@ def _try_out(cluster: Cluster, composition: Composition) -> None:
         for n, gpus in enumerate(widths)
     ]
     try:
+        scheduler = Scheduler(cluster, composition)
+        _ = composition.reports_every  # asked once a job runs
         given = gpus_decided(
             scheduler.handle(0.0, [JobSubmitted(0.0, n, job) for n, job in enumerate(jobs)])
         )
@@ -120,7 +121,7 @@ def _try_out(cluster: Cluster, composition: Composition) -> None:
         scheduler.handle(now, [JobFinished(now, n, UNRECORDED) for n in [*given][:1]])
     except Exception as error:
         raise Problem(
-            scheduler.composition.failed(error)[1],
+            composition.failed(error)[1],
             mend=f"mend it: it was tried on {len(jobs)} made-up jobs, more than there are GPUs for, "
             "and has decided about no others",
         ) from error

@@ -20,7 +20,12 @@ from volvelle.live.http.dependencies import (
     TheStore,
 )
 from volvelle.live.http.errors import error_responses
-from volvelle.live.http.job_checks import begins_again, check_targets, notices_of
+from volvelle.live.http.job_checks import (
+    begins_again,
+    check_targets,
+    notices_of,
+    starts_several_times,
+)
 from volvelle.live.http.job_lookup import JobNumber, find_job
 from volvelle.live.http.recomposition import WrittenPart, recomposition
 from volvelle.live.http.responses import ForecastHistoryView, json_response
@@ -45,7 +50,8 @@ async def forecast(
     check_targets(job, controller)
     found = await threads.run(principal, partial(controller.forks.forecast, job, principal.user))
     of_user = (job, principal.user, controller)
-    return json_response(replace(found, notices=notices_of(*of_user) + begins_again(*of_user)))
+    notices = notices_of(*of_user) + starts_several_times(*of_user) + begins_again(*of_user)
+    return json_response(replace(found, notices=notices))
 
 
 @router.get(

@@ -46,8 +46,6 @@ def notices_of(job: JobRequest, user: str, controller: Controller) -> tuple[str,
             said.append(
                 f"by its estimate it takes {longer}; its deadline is in {due}, which is missed"
             )
-    if apart := _starts_several_times(job, spec, controller):
-        said.append(apart)
     return tuple(said)
 
 
@@ -84,12 +82,13 @@ def begins_again(job: JobRequest, user: str, controller: Controller) -> tuple[st
     )
 
 
-def _starts_several_times(job: JobRequest, spec: JobSpec, controller: Controller) -> str:
+def starts_several_times(job: JobRequest, user: str, controller: Controller) -> tuple[str, ...]:
     """Say that a command of one process starts on several nodes: it has to, or by what is free now."""
-    composition, gpus = controller.composition, spec.gpus
+    composition, spec = controller.composition, controller.spec(job, user)
+    gpus = spec.gpus
     command = " ".join(job.command)
     if gpus <= 1 or any(word in command for word in _LAUNCHERS) or spec.most_gpus > gpus:
-        return ""
+        return ()
     there: dict[NodeKind, list[NodeStatusView]] = {}
     for node in controller.status.nodes:
         kind = NodeKind(node.gpu_type, node.labels)
@@ -100,14 +99,14 @@ def _starts_several_times(job: JobRequest, spec: JobSpec, controller: Controller
     if 0 < largest < gpus:
         return (
             f"no node has {gpus:g} GPUs: its command starts once on each of "
-            f"{math.ceil(gpus / largest)} nodes or more; torchrun and the like make it one job there"
+            f"{math.ceil(gpus / largest)} nodes or more; torchrun and the like make it one job there",
         )
     if spec.exclusive or composition.policy.chooses_nodes:
-        return ""
+        return ()
     there = {kind: [n for n in nodes if n.state == NodeState.UP] for kind, nodes in there.items()}
     whole = any(node.free >= gpus for nodes in there.values() for node in nodes)
     if whole or not any(_spreads(nodes, int(gpus), composition) for nodes in there.values()):
-        return ""
+        return ()
     alone = {node.gpus for nodes in there.values() for node in nodes} == {gpus}
     one = (
         "--exclusive keeps it on one node"
@@ -116,7 +115,7 @@ def _starts_several_times(job: JobRequest, spec: JobSpec, controller: Controller
     )
     return (
         "by what is free now its command starts on several nodes, once on each "
-        f"(placement {composition.placement.name!r}): torchrun and the like make it one job there; {one}"
+        f"(placement {composition.placement.name!r}): torchrun and the like make it one job there; {one}",
     )
 
 

@@ -16,7 +16,12 @@ from volvelle.live.http.authentication import Principal
 from volvelle.live.http.controller_requests import execute
 from volvelle.live.http.dependencies import AnyPrincipal, TheCluster, TheController, TheStore
 from volvelle.live.http.errors import HttpError, error_responses
-from volvelle.live.http.job_checks import begins_again, check_targets, notices_of
+from volvelle.live.http.job_checks import (
+    begins_again,
+    check_targets,
+    notices_of,
+    starts_several_times,
+)
 from volvelle.live.http.job_lookup import MAX_NUMBER, JobNumber, find_job, view_of_record
 from volvelle.live.http.quick_submissions import MAX_KEY
 from volvelle.live.http.responses import (
@@ -90,9 +95,10 @@ async def submit(
     request.app.state.quota.check_priority(principal, job.priority)
     check_targets(job, controller)
     request.app.state.quota.reserve(controller, principal, job.array)
-    notices = notices_of(job, principal.user, controller)
+    of_user = (job, principal.user, controller)
+    notices = notices_of(*of_user) + starts_several_times(*of_user)
     warned: set[str] = request.app.state.warned
-    if principal.user not in warned and (said := begins_again(job, principal.user, controller)):
+    if principal.user not in warned and (said := begins_again(*of_user)):
         warned.add(principal.user)
         notices += said
     numbers = await execute(controller, Submit(principal.user, job, key))

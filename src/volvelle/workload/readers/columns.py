@@ -20,6 +20,7 @@ from volvelle.workload.readers.rows import (
     MOST_SECONDS,
     ColumnNames,
     known_timestamp,
+    names_zone,
     read_duration,
     read_number,
     read_numbers,
@@ -199,7 +200,7 @@ class Columns:
         for row, (earlier, later) in enumerate(zip(started, ended, strict=True)):
             if later < earlier:
                 text = self._column(end)[row].strip()
-                back = ":" in text and earlier - later <= HOUR
+                back = ":" in text and not names_zone(text) and earlier - later <= HOUR
                 reason = f"ends before it starts{_CLOCKS_SET_BACK if back else ''}"
                 self.note(row, Broken(reason, end, text))
         return [later - earlier for earlier, later in zip(started, ended, strict=True)]

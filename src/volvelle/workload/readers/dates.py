@@ -27,7 +27,7 @@ def zone_named(name: str) -> ZoneInfo | None:
 
 
 def in_zones(columns: Columns, zones: Mapping[str, ZoneInfo]) -> Columns:
-    """The rows with the times that name no zone in those of ``zones``, by column, as seconds since 1970."""
+    """The rows with the times that name no zone in those of ``zones``, by column, as ISO times that do."""
     least, made = [-math.inf] * len(columns), {}
     for name in zones:
         cells = map(partial(_in_zone, zones[name]), columns.texts(name), least)
@@ -39,15 +39,16 @@ def in_zones(columns: Columns, zones: Mapping[str, ZoneInfo]) -> Columns:
 
 
 def _in_zone(zone: ZoneInfo, text: str, least: float) -> str:
-    """The seconds; of two, in the hour for which clocks go back, the first not before ``least``."""
+    """The time with its offset; of two, where clocks go back, the first that is not before ``least``."""
     try:
         moment = datetime.fromisoformat(text)
     except ValueError:
         return text
     if moment.tzinfo is not None or text.isdecimal():
         return text
-    first, second = (epoch_seconds(moment.replace(tzinfo=zone, fold=fold)) for fold in (0, 1))
-    return repr(second if first < least <= second else first)
+    first, second = (moment.replace(tzinfo=zone, fold=fold) for fold in (0, 1))
+    later = epoch_seconds(first) < least <= epoch_seconds(second)
+    return (second if later else first).isoformat()
 
 
 class DateForm:

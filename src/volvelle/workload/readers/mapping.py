@@ -34,6 +34,8 @@ UNITS: dict[str, float] = {
 
 TIMES = ("submit_time", "start_time", "end_time")
 """Our columns that are points in time."""
+DATED = (*TIMES, "deadline")
+"""Our columns that may hold dates."""
 
 _PROFILES = Path(__file__).parent.parent / "profiles"
 _NUMBER = re.compile(r"\d+(\.\d+)?")
@@ -106,7 +108,7 @@ def mapped_header(
         if make is not None:
             mapped.index[ours] = header.width + len(made)
             made.append((position, make))
-    for ours in TIMES:
+    for ours in DATED:
         if dates is not None and (at := mapped.index.get(ours, header.width)) < header.width:
             mapped.index[ours] = header.width + len(made)
             made.append((at, dates.read))
@@ -129,18 +131,18 @@ def _wrong_pair(header: ColumnNames, ours: str, theirs: str, known: Sequence[str
         return f"{header.file} has no column {name!r}{nearest(name, header.names)}"
     if unit in UNITS or (_NUMBER.fullmatch(unit) and float(unit) > 0.0):
         return ""
-    if ours in TIMES and zone_named(unit):
+    if ours in DATED and zone_named(unit):
         return ""
-    zone = " or a time zone, as Europe/Berlin" if ours in TIMES else ""
+    zone = " or a time zone, as Europe/Berlin" if ours in DATED else ""
     return f"unknown unit {unit!r}{nearest(unit, UNITS)}, units are {', '.join(UNITS)}, or a number{zone}"
 
 
 def _times(factor: float, text: str) -> str:
-    """The product as text, of ``1:30`` in hours and minutes too; other text as it is."""
+    """The product to nine decimals (1.1 h are 3960 s), of hours like ``1:30`` too; other text as it is."""
     if factor == UNITS["h"] and (parts := TWO_PARTS.fullmatch(text)):
         return repr((int(parts[1]) + int(parts[2]) / 60.0) * factor)
     try:
-        return repr(float(text) * factor)
+        return repr(round(float(text) * factor, 9))
     except ValueError:
         return text
 

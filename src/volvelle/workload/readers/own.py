@@ -29,14 +29,15 @@ from volvelle.workload.readers.columns import Columns, jobs_of
 from volvelle.workload.readers.dates import DateForm, in_zones, zone_named
 from volvelle.workload.readers.json_lines import flat_object, json_cells, json_columns
 from volvelle.workload.readers.ledger import Ledger
-from volvelle.workload.readers.mapping import TIMES, TWO_PARTS, mapped_header
+from volvelle.workload.readers.mapping import DATED, TIMES, TWO_PARTS, mapped_header
 from volvelle.workload.readers.own_jobs import own_jobs
-from volvelle.workload.readers.rows import ABSENT, ColumnNames
+from volvelle.workload.readers.rows import ABSENT, ColumnNames, names_zone
 from volvelle.workload.readers.spreadsheets import note_days, plain_numbers
 from volvelle.workload.readers.states import ChosenStates, states_of
 from volvelle.workload.readers.suggesting import (
     UNIT_WORDS,
     count_and_type,
+    line_hint,
     suggested_dates,
     suggested_names,
     unit_of,
@@ -124,7 +125,7 @@ def mapped(blocks: Iterable[Columns], options: OwnOptions, ledger: Ledger) -> It
     under: Callable[[Columns], Columns] | None = None
     dates = DateForm(options.dates) if options.dates else None
     columns, states = _chosen_states(options.columns)
-    named = {ours: zone_named(columns.get(ours, "").rpartition(":")[2]) for ours in TIMES}
+    named = {ours: zone_named(columns.get(ours, "").rpartition(":")[2]) for ours in DATED}
     of_times = {ours: zone for ours, zone in named.items() if zone is not None}
     for block in blocks:
         if under is None and len(block):
@@ -225,7 +226,7 @@ def _note_zones(columns: Columns, zones: set[bool], ledger: Ledger) -> None:
     for line, text in zip(columns.lines, columns.texts("submit_time"), strict=True):
         if "T" not in text and ":" not in text:  # a number, or no time of day
             continue
-        zones.add(text[-1:] in "Zz" or "+" in text or "-" in text[10:])
+        zones.add(names_zone(text))
         if len(zones) > 1:
             reason = "times with and without a time zone: those without are UTC, unless you write their zone"
             ledger.taken(reason, line, "submit_time", text)
@@ -237,7 +238,7 @@ def _note_local(block: Columns, zoned: Collection[str], ledger: Ledger) -> None:
     gives_lengths = not {"duration", "work"} & block.header.index.keys()
     times = {
         ours: ledger.headings.get(ours, ours)
-        for ours in TIMES
+        for ours in DATED
         if ours in block.header and ours not in zoned
     }
     for ours, theirs in times.items():
@@ -285,7 +286,8 @@ def _wrong_map(wrong: list[str], block: Columns, options: OwnOptions) -> Problem
     more = f"say which column is {', which is '.join(left)}" if left else ""
     if "gpus" in left:
         more += ", or a number of GPUs for all jobs: gpus=1"
+    hint = "" if left else line_hint(found)
     return Problem(
         f"{'; '.join(wrong)}. The columns of {block.header.file} are {', '.join(cells)}",
-        mend="; ".join(filter(None, (f"perhaps they are {line}" if line else "", more))),
+        mend="; ".join(filter(None, (f"perhaps they are {line}{hint}" if line else "", more))),
     )

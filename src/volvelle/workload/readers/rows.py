@@ -36,6 +36,11 @@ def parse_timestamp(text: str) -> float:
         return epoch_seconds(datetime.fromisoformat(text))
 
 
+def names_zone(text: str) -> bool:
+    """Whether an ISO time names its zone."""
+    return text[-1:] in "Zz" or "+" in text or "-" in text[10:]
+
+
 def epoch_seconds(moment: datetime) -> float:
     """Seconds since 1970 (UTC where no zone is given)."""
     since = moment - (_EPOCH if moment.tzinfo is None else _EPOCH_UTC)

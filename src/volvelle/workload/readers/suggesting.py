@@ -5,7 +5,9 @@ import re
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
 
-from volvelle.workload.readers.mapping import TIMES
+from volvelle.model.units import parse_duration
+from volvelle.workload.readers.mapping import DATED, TIMES
+from volvelle.workload.readers.rows import ABSENT
 from volvelle.workload.readers.words import COLUMN_NAMES, joined, words_of
 from volvelle.workload.workload import ImportReport
 
@@ -58,6 +60,7 @@ _COUNTING = _GPU | {
 }  # fmt: skip
 """Words of a column that counts GPUs."""
 _WAITS = frozenset(("wait", "waited", "waiting"))
+_ENDS = frozenset(COLUMN_NAMES["end_time"])
 _LARGE, _UNREADABLE = "impossibly large ", "unreadable "
 
 
@@ -65,10 +68,11 @@ def suggested_names(cells: Mapping[str, Sequence[str]]) -> dict[str, str]:
     """Our columns and names that ``cells``, by name, has for them; ``?`` where no name is near.
 
     A column of GPUs in whose cells count and type stand together, as in ``2x A100``, is the number of GPUs.
-    The only column of dates that has no name of ours is the submission.
+    The only column of dates that has no name of ours is the submission; without any, the start stands for it.
     """
     found = _paired([name for name in cells if not _names_types(name, cells[name])])
-    dated = [name for name in cells if name not in found.values() and _has_dates(cells[name])]
+    others = [name for name in cells if name not in found.values() and not _ends(name)]
+    dated = [name for name in others if _has_dates(cells[name])]
     for name in cells:
         filled = [cell for cell in cells[name] if cell.strip()]
         of_types = _names_types(name, filled) or all(map(_MODEL.search, filled))
@@ -79,6 +83,8 @@ def suggested_names(cells: Mapping[str, Sequence[str]]) -> dict[str, str]:
         if "duration" not in found:
             found.pop("start_time", None)
         found.setdefault("duration", "?")
+    elif not _has_lengths(cells.get(found.get("duration", ""), ())):
+        found.pop("duration", None)  # start and end say it
     if "gpus" not in found:
         of_gpus = [
             name
@@ -91,7 +97,9 @@ def suggested_names(cells: Mapping[str, Sequence[str]]) -> dict[str, str]:
         gpus = of_both[0] if of_both else counts[0] if len(counts) == 1 else "?"
         found = {ours: name for ours, name in found.items() if name != gpus or name == "?"}
         found["gpus"] = gpus
-    found.setdefault("submit_time", dated[0] if len(dated) == 1 else "?")
+    if "submit_time" not in found:
+        one = dated[0] if len(dated) == 1 else "?"
+        found["submit_time"] = one if dated else found.get("start_time", "?")
     return {ours: found[ours] for ours in COLUMN_NAMES if ours in found}
 
 
@@ -99,11 +107,6 @@ def unused(cells: Mapping[str, Sequence[str]], ours: Iterable[str]) -> list[str]
     """Names that neither a suggestion nor the table's reader, which knows ``ours``, makes use of."""
     used = {*suggested_names(cells).values(), *ours}
     return [name for name in cells if name not in used]
-
-
-def suggested(cells: Mapping[str, Sequence[str]]) -> str:
-    """A ``--map`` line for a file with ``cells`` by name; ``?`` where no name is near."""
-    return written_map(suggested_names(cells))
 
 
 def written_map(found: Mapping[str, str]) -> str:
@@ -180,10 +183,28 @@ def _has_dates(cells: Sequence[str]) -> bool:
     return bool(filled) and all(any(form.match(cell) for form in forms) for cell in filled)
 
 
+def _has_lengths(cells: Sequence[str]) -> bool:
+    """Whether all cells that are filled are lengths of time."""
+    try:
+        for cell in cells:
+            if cell.strip().lower() not in ABSENT:
+                parse_duration(cell.replace(",", "."))
+    except ValueError:
+        return False
+    return True
+
+
+def _ends(name: str) -> bool:
+    """Whether a name is that of an end: no submission, whatever its cells are."""
+    return not _ENDS.isdisjoint(words_of(name))
+
+
 def _likeness(name: str, ours: str) -> float:
     """From 0 to 1, a unit that ``ours`` may have left aside; earlier synonyms win where two are as near."""
     if ours in TIMES and _WAITS & {*words_of(name)}:
         return 0.0  # Queue Wait is no moment
+    if ours == "submit_time" and _ends(name):
+        return 0.0
     plain = _plain(name, ours)
     return max(
         difflib.SequenceMatcher(None, plain, known).ratio() - 1e-3 * place
@@ -214,15 +235,13 @@ def unit_of(name: str) -> str:
     return "" if not words or alone else _UNIT_SUFFIXES.get(words[-1], "")
 
 
-def constant_hint(line: str) -> str:
-    """A hint behind a suggested line in which the number of GPUs, or the submission, is open."""
+def line_hint(found: Mapping[str, str]) -> str:
+    """A hint behind a suggested line in which the number of GPUs is open, or the start is the submission."""
     said = []
-    if "gpus=?" in line:
+    if found["gpus"] == "?":
         said.append("gpus may be a number, gpus=1, or so many on each node, gpus=NODES:8")
-    if "submit_time=?" in line and "start_time=" in line:
-        said.append(
-            "without one, the start stands for it: give submit_time the column of start_time"
-        )
+    if found["submit_time"] == found.get("start_time"):
+        said.append("the start stands for the submission, which no column is")
     return f" ({'; '.join(said)})" if said else ""
 
 
@@ -273,7 +292,7 @@ def import_hint(report: ImportReport) -> str:
             mapped[ours] = f"{mapped.get(ours, ours).partition(':')[0]}:ms"
         written = ",".join(f"{ours}={theirs}" for ours, theirs in mapped.items())
         return f"if it is in milliseconds, say so: --map {shlex.quote(written)}"
-    unread = [_UNREADABLE + one for one in TIMES]
+    unread = [_UNREADABLE + one for one in DATED]
     times = [place for reason in unread for place in report.examples.get(reason, ())]
     dates = suggested_dates(times)
     few = sum(report.dropped[reason] for reason in unread) < report.kept

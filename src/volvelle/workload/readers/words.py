@@ -22,23 +22,25 @@ COLUMN_NAMES: dict[str, tuple[str, ...]] = {
         "karten anzahl_karten anzahl_gpus anzahl_gpu gpu_anzahl grafikkarten nombre_gpu nombre_gpus "
         "numero_gpus cantidad_gpus",
         "duration": "duration runtime run_time elapsed elapsed_time execution_time length job_duration "
-        "walltime wall_clock wall_clock_time wall_time time_used used_time seconds minutes hours "
+        "walltime wall_clock wall_clock_time wall_time time_used used_time wall seconds minutes hours "
         "dauer laufzeit rechenzeit minuten stunden duree temps_execution heures duracion horas",
         "start_time": "start_time start started started_at started_on begin begin_time began began_at "
         "gestartet gestartet_am startzeit beginn begonnen debut date_debut heure_debut demarre "
         "inicio iniciado fecha_inicio hora_inicio comienzo",
-        "end_time": "end_time end ended ended_at finished finished_at finish_time completed completed_at "
-        "completed_on completion_time done done_at "
+        "end_time": "end_time end ended ended_at finish finished finished_at finish_time completed "
+        "completed_at stop stopped stopped_at stop_time completed_on completion completion_time done done_at "
         "beendet beendet_am ende endzeit fertig fin date_fin heure_fin termine fecha_fin hora_fin terminado",
         "user": "user owner user_name username user_id submitted_by requested_by requestor requester "
         "submitter who person "
         "wer benutzer benutzername nutzer anwender utilisateur nom_utilisateur usager usuario nombre_usuario",
         "gpu_type": "gpu_type gpu_types gpu_model gpu_name gpu_kind kind_gpu type_gpu model_gpu accelerator "
         "accelerator_type gpu_typ gpu_modell modele_gpu tipo_gpu modelo_gpu",
-        "pool": "pool team squad account group project department cost_center virtual_cluster vc "
-        "gruppe abteilung projekt konto groupe projet equipe grupo proyecto equipo",
+        "pool": "pool team squad account group research_group project department cost_center "
+        "virtual_cluster vc gruppe abteilung projekt konto groupe projet equipe grupo proyecto equipo",
         "time_limit": "time_limit timelimit limit max_time max_runtime max_walltime requested_time "
         "requested_walltime zeitlimit limite_temps limite_tiempo",
+        "estimate": "estimate est estimated estimated_time estimated_runtime expected_runtime",
+        "deadline": "deadline due due_date due_at due_by due_time",
         "state": "state status job_state job_status final_state final_status exit_status outcome "
         "zustand etat statut estado",
     }.items()
