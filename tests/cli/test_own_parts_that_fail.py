@@ -98,6 +98,26 @@ def test_a_placement_that_gives_other_gpus_than_are_free_is_named(
     assert "gave [9, 9] for " in ran.err
 
 
+def refuses(folder: Path) -> Path:
+    """A policy that fails when it is asked whether it can serve a cluster and its jobs."""
+    file = own_part(folder, "policy", "return None")
+    file.write_text(f"{file.read_text()}\n    def refuse(self, cluster, jobs):\n        {RAISES}\n")
+    return file
+
+
+def test_a_policy_that_fails_before_the_first_decision_is_named_too(
+    volvelle: Volvelle, tmp_path: Path
+) -> None:
+    file = refuses(tmp_path)
+    named = f"policy 'mine' failed in {file}, line "
+    ran = volvelle("simulate", "--generate", "demo:jobs=20", "--cluster", "2x8", "--policy", file)
+    assert ran.status == 1
+    assert named in ran.err
+    assert "Traceback" not in ran.err
+    with pytest.raises(Problem, match=re.escape(named)):
+        ControllerHarness.at(tmp_path, policy=str(file))
+
+
 @pytest.mark.parametrize("body", BODIES)
 @pytest.mark.parametrize("kind", PARTS)
 def test_a_server_does_not_start_with_a_part_that_fails(

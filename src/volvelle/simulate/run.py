@@ -307,6 +307,7 @@ def _declared(spec: JobSpec) -> Truth:
     return Truth(work=float("nan"), throughput=spec.throughput or LINEAR)
 
 
+@mistakes_of_parts()
 def check(workload: Workload, setting: Setting) -> None:
     """Raise `Problem` where workload, cluster and composition do not go together."""
     if not len(workload):

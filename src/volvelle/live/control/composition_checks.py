@@ -2,7 +2,7 @@
 
 from msgspec.structs import asdict
 
-from volvelle.core.composition import Composition, WrittenComposition
+from volvelle.core.composition import Composition, WrittenComposition, mistakes_of_parts
 from volvelle.core.events import UNRECORDED, JobFinished, JobSubmitted, WakeUp
 from volvelle.core.memory import memory_of
 from volvelle.core.policy import policies
@@ -64,6 +64,7 @@ def check_start(scheduler: Scheduler, request: Recompose, now: float) -> None:
         ) from problem
 
 
+@mistakes_of_parts()
 def check_composition(cluster: Cluster, written: WrittenComposition) -> None:
     """Raise `Problem` if a composition cannot schedule real jobs on this cluster."""
     composition = written.build()
