@@ -3,8 +3,8 @@
 A job with deadlines is guaranteed the first that it is believed to keep if it enters now: the scheduler is
 run ahead with it. A job that would make another break its guarantee waits in the queue, so later arrivals
 cannot break a guarantee either; one that is in the way of a guarantee later, since jobs took longer than was
-believed, is stopped and waits again (decisions 117, 119). Jobs behind it are judged too, a few of them each time,
-and new ones at once: under a steady flow of guaranteed jobs one that would break their guarantees may wait
+believed, is stopped and waits again (decisions 117, 119). Jobs behind it are judged too, a few of them each
+time, and new ones at once: under a steady flow of guaranteed jobs one that would break their guarantees may wait
 for long. With true estimates and no failures every guarantee is kept. With wrong ones a guarantee may break;
 it is revoked then, and no job waits for the sake of a guarantee that would be broken without it. A ``margin``
 adapts to guarantees broken and kept, as that of `volvelle.systems.chronus` does, so that in the long run at
@@ -206,10 +206,10 @@ class Deadlines(Admission):
 def _in_the_way(number: int, by: float, view: View, ahead: LookAhead) -> list[int]:
     """The fewest jobs without which one keeps its guarantee, or nearly so; none where nothing helps.
 
-    Jobs with earlier guarantees stay, and those that may not be stopped. A guarantee to a job that took longer
-    than was believed counts as the latest of all. Jobs without a guarantee go first, such jobs next, the last
-    to come before the others. Without those that wait others may come first: so stopping those that run may help
-    where stopping all does not.
+    Jobs with earlier guarantees stay, and those that may not be stopped. A guarantee to a job that took
+    longer than was believed counts as the latest of all. Jobs without a guarantee go first, such jobs next,
+    the last to come before the others. Without those that wait others may come first: so stopping those that
+    run may help where stopping all does not.
     """
     promises, start = ahead.promises, ahead.undisturbed.upcoming
     end = ahead.undisturbed.finish.get(number, math.inf)

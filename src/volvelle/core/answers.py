@@ -256,7 +256,7 @@ def _watch(scheduler: SchedulerState) -> None:
 def _revoke(
     scheduler: SchedulerState, given: Promise, reason: str, earliest: float | None = None
 ) -> None:
-    """Let a guarantee hold no longer, of which the admission learns; ``earliest``: the finish that could be."""
+    """Let a guarantee hold no longer, of which the admission learns; earliest: the finish that could be."""
     scheduler.composition.admission.learn(given, kept=False)
     revoked = Promise(given.number, earliest=earliest, reason=reason)
     scheduler.promises.give(revoked, scheduler.notes)
