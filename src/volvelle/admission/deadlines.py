@@ -4,17 +4,17 @@ A job with deadlines is guaranteed the first that it is believed to keep if it e
 run ahead with it. A job that would make another break its guarantee waits in the queue, so later arrivals
 cannot break a guarantee either; one that is in the way of a guarantee later, since jobs took longer than was
 believed, is stopped and waits again (decisions 117, 119). Jobs behind it are judged too, a few of them each
-time, and new ones at once: under a steady flow of guaranteed jobs one that would break their guarantees may wait
-for long. With true estimates and no failures every guarantee is kept. With wrong ones a guarantee may break;
-it is revoked then, and no job waits for the sake of a guarantee that would be broken without it. A ``margin``
-adapts to guarantees broken and kept, as that of `volvelle.systems.chronus` does, so that in the long run at
-most the share ``broken`` of them is. Guarantees that break together, as those to all jobs of the first queue,
-are made before the margin knows of any: so it is never less than the usual error, by which half of the jobs
-that ended were off what was believed of them (decision 110). A guarantee that only the margin doubts is
-protected: what comes may not delay its job. Finishes later than all deadlines (``accept_later``) have a slack
-of their own, which learns from guarantees of that kind alone: without slack one is broken by any delay, and
-deadlines have theirs from users. Both begin anew where the journal is followed and not replayed, and in
-snapshots.
+time, and new ones at once: under a steady flow of guaranteed jobs one that would break their guarantees may
+wait for long. With true estimates and no failures every guarantee is kept. With wrong ones a guarantee may
+break; it is revoked then, and no job waits for the sake of a guarantee that would be broken without it. A
+``margin`` adapts to guarantees broken and kept, as that of `volvelle.systems.chronus` does, so that in the
+long run at most the share ``broken`` of them is. Guarantees that break together, as those to all jobs of the
+first queue, are made before the margin knows of any: so it is never less than the usual error, by which half
+of the jobs that ended were off what was believed of them (decision 110). A guarantee that only the margin
+doubts is protected: what comes may not delay its job. Finishes later than all deadlines (``accept_later``)
+have a slack of their own, which learns from guarantees of that kind alone: without slack one is broken by any
+delay, and deadlines have theirs from users. Both begin anew where the journal is followed and not replayed,
+and in snapshots.
 
 Deadlines that no user needs cost other jobs their place (Chronus, SoCC'21, section 3.3.2), so what guaranteed
 jobs of one user or one pool request together can be limited to a share of the cluster's GPUs.
