@@ -81,6 +81,7 @@ def _simulate(
         progress,
         refuse_all_rejected,
         remark_on_idle_policies,
+        remark_on_slow_policies,
         remark_on_passed_over,
         remark_on_placements,
         remark_on_rejections,
@@ -115,6 +116,7 @@ def _simulate(
     remark_on_rejections("", simulation.outcomes)
     remark_on_passed_over([(record, simulation.outcomes)])
     remark_on_idle_policies([(composition, simulation.outcomes)])
+    remark_on_slow_policies([record.ended(simulation)])
     if output is Form.TABLE:
         print(f"Report: {page}")
     if simulation.interrupted:
