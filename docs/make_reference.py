@@ -121,7 +121,7 @@ COMMANDS = """Results go to standard output, progress and remarks to standard er
 
 OWN_PARTS = """What parts of your own are given: the declaration of a job (`volvelle.model.job`) in an
 [admission rule or a reader](../how-to/plug-in-a-package.md), jobs in a policy's
-[kernel](../how-to/write-a-policy.md#a-decision-that-is-compiled), and outcomes of jobs in a
+[kernel](../how-to/compile-a-policy.md), and outcomes of jobs in a
 [metric](../how-to/plug-in-a-package.md#a-metric)."""
 
 CLIENT = """What a training script calls: `import volvelle.client as vc`
