@@ -269,9 +269,9 @@ def _print_results(
     from volvelle.cli.output import (
         rejections,
         remark_on_idle_policies,
-        remark_on_slow_policies,
         remark_on_passed_over,
         remark_on_rejections,
+        remark_on_slow_policies,
         show_all,
     )
     from volvelle.cli.report import show_verdict, shown_tables

@@ -132,7 +132,7 @@ def remark_on_slow_policies(records: "Iterable[RunRecord]") -> None:
         if policies.make(written).kind == "order":
             helps = "`round=60`, or an order by each job alone"
         remark(
-            f"note: {written} was asked {record.asked:,} times, {share:.0%} of the time that the simulation took "
+            f"note: {written} was asked {record.asked:,} times, {share:.0%} of the time that the run took "
             f"({1e3 * seconds / record.asked:.2g} ms each): quicker by {helps}"
         )
 

@@ -81,10 +81,10 @@ def _simulate(
         progress,
         refuse_all_rejected,
         remark_on_idle_policies,
-        remark_on_slow_policies,
         remark_on_passed_over,
         remark_on_placements,
         remark_on_rejections,
+        remark_on_slow_policies,
     )
     from volvelle.cli.reading import read_workloads
     from volvelle.notebook.runs import make_run
