@@ -130,7 +130,7 @@ function hadOtherwise(found, question) {
   const rows = [row("Mean completion time", "jct_mean"), row("P90 of completion times", "jct_p90"), row("Mean wait for GPUs", "wait_mean"), row("Makespan", "makespan")];
   const passed = found.passed_over ? ` ${number(found.passed_over)} more did not finish in one of them and are passed over.` : "";
   const shown = [
-    table(["", "As it was", `Simulated as it was, under ${found.policy}`, `Simulated with ${question.policy} and ${question.admission}`, "Difference"], rows, "Yesterday, under another policy"),
+    table(["", "As it was", `Simulated as it was, under ${found.policy}`, `Simulated with ${question.policy} and ${question.admission}`, "Difference"], rows, "As it was, and otherwise"),
     found.unfinished ? h("p", { class: "wrong" }, `${counted(found.unfinished, "job")} of this span ${found.unfinished === 1 ? "is" : "are"} not over. Those that are were served first under ${found.policy}, which flatters it: a span whose jobs are over is fairer.`) : null,
     h("p", { class: "note" }, `${counted(found.jobs, "job")}.${passed} The difference is between the two simulations; how far the first is from what was, is the simulation's error.`),
   ];
