@@ -38,7 +38,7 @@ function countUse(entries, { past, jobs, nodes }, used) {
 
 export function nodes(root, { cluster, session, go }) {
   const used = new Map();
-  let entries = null, countedAt = 0;
+  let entries = null, countedAt = 0, loads = 0;
   const picture = h("div", { class: "map" });
   const count = h("span", { class: "count" }), operator = session.role === "operator" && !session.reads;
   const actions = (operator ? ["drain", "resume"] : []).map((action) =>
@@ -57,10 +57,18 @@ export function nodes(root, { cluster, session, go }) {
   };
   root.append(top("Nodes", table.tools), picture, h("div", { class: "controls" }, actions, count), table.element);
   const map = gpuMap(picture, cluster, go, true);
+  const readPast = () => {
+    loads = cluster.loads;
+    get("/v1/holdings").then((found) => {
+      [entries, countedAt] = [named(found.columns, found.holdings), -Infinity];
+      draw();
+    }, sayError);
+  };
   const draw = () => {
     const list = [...cluster.nodes.values()];
     map.draw();
-    if (entries && (session.run || now() - countedAt > COUNT_SECONDS)) {
+    if (loads !== cluster.loads) readPast(); // frames were missed, or it is another moment of a run
+    if (entries && now() - countedAt > COUNT_SECONDS) {
       countUse(entries, cluster, used);
       countedAt = now();
     }
@@ -68,6 +76,5 @@ export function nodes(root, { cluster, session, go }) {
     table.show(list);
   };
   draw();
-  get("/v1/holdings").then((found) => { entries = named(found.columns, found.holdings); draw(); }, sayError);
   return { update: draw, close: map.close };
 }
