@@ -79,6 +79,7 @@ def _simulate(
         remark_on_passed_over,
         remark_on_placements,
         remark_on_rejections,
+        remark_on_slow_policies,
     )
     from volvelle.cli.reading import read_workloads
     from volvelle.notebook.runs import make_run
@@ -110,6 +111,7 @@ def _simulate(
     remark_on_rejections("", simulation.outcomes)
     remark_on_passed_over([(record, simulation.outcomes)])
     remark_on_idle_policies([(composition, simulation.outcomes)])
+    remark_on_slow_policies([record.ended(simulation)])
     if output is Form.TABLE:
         print(f"Report: {page}")
     if simulation.interrupted:
