@@ -49,16 +49,19 @@ _FIRST_SCREEN_ENDS = "## A tour in five minutes"
 _PEOPLE = """
 ## Where to go from here
 
-- You run a cluster: [what would other policies make of your jobs?](docs/how-to/bring-your-own-trace.md),
+- You submit jobs: [when will my job finish?](docs/how-to/submit-jobs.md),
+  [a script that resumes](docs/how-to/make-a-script-preemptible.md),
+  [a first live hour](docs/tutorial/first-live-hour.md).
+- You run a cluster: [which policy would have been best for your jobs?](docs/how-to/bring-your-own-trace.md),
   [beside your Slurm](docs/tutorial/beside-slurm.md),
   [beside your Kueue](docs/how-to/attach-to-your-kueue.md),
   [a server of your own](docs/how-to/run-a-cluster.md).
-- You submit jobs: [a first live hour](docs/tutorial/first-live-hour.md),
-  [submit jobs](docs/how-to/submit-jobs.md), [preempted scripts](docs/how-to/make-a-script-preemptible.md).
-- You study schedulers: [from the demo to a policy of yours](docs/tutorial/first-hour.md),
-  [in a notebook](docs/how-to/work-in-a-notebook.ipynb), [write a policy](docs/how-to/write-a-policy.md).
+- You study schedulers: [a policy in ten lines](docs/how-to/write-a-policy.md),
+  [from the demo to a policy of yours](docs/tutorial/first-hour.md),
+  [in a notebook](docs/how-to/work-in-a-notebook.ipynb),
+  [papers reproduced](docs/papers/README.md).
 
-[All of the documentation](docs/README.md)
+[All of the documentation](docs/README.md), [glossary](docs/reference/glossary.md)
 """
 
 

@@ -179,9 +179,11 @@ def _photograph(
                     page.get_by_role("button", name="Show everything").click()
                 if name == "dashboard-policies":
                     page.get_by_label("Kept by the server").select_option("week")
+                if name == "dashboard-whatif":
+                    page.get_by_role("button", name="Ask: One node more").click()
+                    page.wait_for_selector("caption:has-text('Effect')")
                 if name == "attached-whatif":
-                    page.get_by_label("Add a change").select_option("A node more")
-                    page.get_by_role("button", name="Ask").click()
+                    page.get_by_role("button", name="Ask: A node more").click()
                     page.wait_for_selector("caption:has-text('By user')")
                 for scheme in SCHEMES:
                     page.emulate_media(color_scheme=scheme)

@@ -9,6 +9,7 @@ import json
 import re
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any, get_args, get_type_hints
@@ -38,6 +39,9 @@ from volvelle.workload.readers.mapping import UNITS
 from volvelle.workload.readers.own import COLUMNS
 
 REFERENCE = Path(__file__).resolve().parent / "reference"
+
+SHARED = 3
+"""A parameter of so many policies, or an option of so many commands, is explained once."""
 
 MADE = "<!-- Made by docs/make_reference.py; change the code, then run it again. -->"
 
@@ -117,7 +121,7 @@ COMMANDS = """Results go to standard output, progress and remarks to standard er
 
 OWN_PARTS = """What parts of your own are given: the declaration of a job (`volvelle.model.job`) in an
 [admission rule or a reader](../how-to/plug-in-a-package.md), jobs in a policy's
-[kernel](../how-to/write-a-policy.md#a-decision-that-is-compiled), and outcomes of jobs in a
+[kernel](../how-to/compile-a-policy.md), and outcomes of jobs in a
 [metric](../how-to/plug-in-a-package.md#a-metric)."""
 
 CLIENT = """What a training script calls: `import volvelle.client as vc`
@@ -129,7 +133,7 @@ contains the same files."""
 def made() -> dict[str, str]:
     """The pages by file name."""
     pages = {
-        "policies": ("Policies", POLICIES, _parts("policies")),
+        "policies": ("Policies", POLICIES, _policies()),
         "placements": ("Placements", PLACEMENTS, _parts("placements")),
         "admissions": ("Admissions", ADMISSIONS, _parts("admissions")),
         "estimators": ("Estimators", ESTIMATORS, _parts("estimators")),
@@ -162,8 +166,40 @@ def _listed(kind: str) -> list[dict[str, Any]]:
     return listed
 
 
+def _policies() -> Iterator[str]:
+    """All in a table, and what parameters mean that several share; then each."""
+    listed = _listed("policies")
+    rows = (
+        (
+            f"[`{one['name']}`](#{one['name']})",
+            one["summary"],
+            "yes" if one["facts"]["needs_durations"] else "",
+        )
+        for one in listed
+    )
+    yield from _table(("policy", "what it does", "has to know run times"), rows)
+    parameters = [parameter for one in listed for parameter in one["parameters"]]
+    shared = _shared((f"`{p['name']}`", p["description"]) for p in parameters)
+    yield from ("", "## Parameters that many share", "")
+    yield from _table(("parameter", "meaning"), shared)
+    yield ""
+    for parameter in parameters:
+        if (f"`{parameter['name']}`", parameter["description"]) in shared:
+            parameter["description"] = ""
+    yield from _sections(listed)
+
+
+def _shared(rows: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
+    """Rows that stand in many tables, in the order of their names."""
+    return sorted(row for row, times in Counter(rows).items() if times >= SHARED)
+
+
 def _parts(kind: str) -> Iterator[str]:
-    for part in _listed(kind):
+    return _sections(_listed(kind))
+
+
+def _sections(parts: list[dict[str, Any]]) -> Iterator[str]:
+    for part in parts:
         yield from (f"## {part['name']}", "", part["summary"], "")
         facts = part["facts"]
         said = [part["source"]] if part["source"] else []
@@ -183,13 +219,20 @@ def _parts(kind: str) -> Iterator[str]:
 
 
 def _parameters(parameters: list[dict[str, Any]]) -> Iterator[str]:
-    if parameters:
-        rows = (
-            (f"`{p['name']}`", _default(p), p["type"].replace("|", "or"), p["description"])
-            for p in parameters
-        )
+    """A table of those that have a meaning of their own, and a line of the others with their defaults."""
+    rows = [
+        (f"`{p['name']}`", _default(p), p["type"].replace("|", "or"), p["description"])
+        for p in parameters
+        if p["description"]
+    ]
+    if rows:
         yield from _table(("parameter", "default", "values", "meaning"), rows)
         yield ""
+    others = [
+        f"`{p['name']}` ({_default(p) or 'none'})" for p in parameters if not p["description"]
+    ]
+    if others:
+        yield from (f"[Shared parameters](#parameters-that-many-share): {', '.join(others)}.", "")
 
 
 def _default(parameter: dict[str, Any]) -> str:
@@ -416,28 +459,54 @@ def _routes() -> Iterator[str]:
 
 
 def _commands() -> Iterator[str]:
-    yield from _command("volvelle", typer.main.get_command(app))
+    listed = list(_within_group("volvelle", typer.main.get_command(app)))
+    rows = ((f"[`{name}`](#{name.replace(' ', '-')})", _summary(one)[0]) for name, one in listed)
+    yield from _table(("command", "what it does"), rows)
+    options = (row for _, one in listed for row in _options(one))
+    shared = _shared(row for row in options if row[0].startswith("`--"))
+    yield from ("", "## Options that many share", "")
+    yield from _table(("argument or option", "meaning"), shared)
+    yield ""
+    for name, one in listed:
+        yield from _command(name, one, shared)
 
 
-def _command(name: str, command: Any) -> Iterator[str]:
-    if name != "volvelle":
-        summary, _, more = inspect.cleandoc(command.help or "").partition("\n")
-        examples = [line for line in more.splitlines() if line.startswith("volvelle ")]
-        said = [line for line in more.splitlines() if line and line not in examples]
-        yield from (f"## {name}", "", " ".join([summary, *said]), "")
-        yield from (f"    {line}" for line in examples)
-        yield from [""] if examples else []
-    if hasattr(command, "commands"):
-        for inner, one in command.commands.items():
-            yield from _command(f"{name} {inner}", one)
-        return
-    rows = [
+def _within_group(name: str, group: Any) -> Iterator[tuple[str, Any]]:
+    """The commands by what one types; a group is one itself where it answers alone."""
+    for inner, one in group.commands.items():
+        if one.params and (not hasattr(one, "commands") or one.invoke_without_command):
+            yield (f"{name} {inner}", one)
+        if hasattr(one, "commands"):
+            yield from _within_group(f"{name} {inner}", one)
+
+
+def _options(command: Any) -> list[tuple[str, str]]:
+    return [
         (_written(one), (getattr(one, "help", "") or "").replace("|", "\\|"))
         for one in command.params
         if one.name != "help" and not getattr(one, "hidden", False)
     ]
-    yield from _table(("argument or option", "meaning"), rows)
-    yield ""
+
+
+def _summary(command: Any) -> tuple[str, list[str]]:
+    """The first line of what a command says of itself, and the others that are not empty."""
+    first, *more = inspect.cleandoc(command.help or "").splitlines() or [""]
+    return _markdown(first), [line for line in more if line]
+
+
+def _command(name: str, command: Any, shared: list[tuple[str, str]]) -> Iterator[str]:
+    summary, more = _summary(command)
+    examples = [line for line in more if line.startswith("volvelle ")]
+    said = [line for line in more if line not in examples]
+    yield from (f"## {name}", "", " ".join([summary, *said]), "")
+    yield from (f"    {line}" for line in examples)
+    yield from [""] if examples else []
+    rows = _options(command)
+    if own := [row for row in rows if row not in shared]:
+        yield from _table(("argument or option", "meaning"), own)
+        yield ""
+    if others := [row[0].split("` ")[0].rstrip("`") for row in rows if row in shared]:
+        yield from (f"[Shared options](#options-that-many-share): {'`, '.join(others)}`.", "")
 
 
 def _written(one: Any) -> str:

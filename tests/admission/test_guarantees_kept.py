@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from volvelle.core.composition import WrittenComposition
 from volvelle.core.events import Event, JobFinished, JobSubmitted, WakeUp
+from volvelle.core.promises import OVERRAN
 from volvelle.core.scheduler import Scheduler
 from volvelle.model.cluster import parse_cluster
 from volvelle.model.job import JobSpec, Reward
@@ -44,10 +45,10 @@ class Asked(NamedTuple):
 
 @dataclass
 class Played:
-    """What became of jobs, by number. revoked: when, and which jobs ran then."""
+    """What became of jobs, by number. revoked: why, and which jobs ran then."""
 
     made: dict[int, float] = field(default_factory=dict)
-    revoked: dict[int, set[int]] = field(default_factory=dict)
+    revoked: dict[int, tuple[str, set[int]]] = field(default_factory=dict)
     stopped: list[int] = field(default_factory=list)
     ended: dict[int, float] = field(default_factory=dict)
 
@@ -89,7 +90,7 @@ def play(policy: str, asked: list[Asked], late: float, seed: int = 0) -> Played:
             if told.finish_by is not None:
                 played.made[told.number] = told.finish_by
             elif told.number in played.made:
-                played.revoked[told.number] = set(running)
+                played.revoked[told.number] = told.reason, set(running)
         wake = decision.wake_at
     return played
 
@@ -111,6 +112,15 @@ def test_a_job_without_a_guarantee_is_stopped_where_it_would_break_one_and_goes_
         assert played.stopped == [0]
         assert 29 < played.ended[1] <= played.made[1] == pytest.approx(31, abs=0.1)
         assert played.ended[0] == pytest.approx(played.ended[1] + 40, abs=0.1)
+
+
+def test_a_job_that_takes_longer_than_it_said_loses_its_guarantee_to_a_later_one() -> None:
+    for policy in POLICIES:
+        played = play(policy, [Asked(0, 8, 10, 40, 45), Asked(1, 8, 10, 10, 30)], 0.05)
+        assert played.made.keys() == {0, 1}
+        assert played.broken() == {0}
+        assert played.revoked[0][0] == OVERRAN
+        assert played.ended[1] <= played.made[1]
 
 
 def test_a_guaranteed_job_that_was_stopped_for_an_earlier_one_comes_back_in_time() -> None:
@@ -162,12 +172,12 @@ def test_late_wake_ups_break_no_guarantee(asked: list[Asked], policy: str, seed:
 def test_a_guarantee_is_revoked_only_where_no_stop_could_keep_it(
     asked: list[Asked], policy: str, overrun: float, place: int
 ) -> None:
-    """Beside jobs with earlier guarantees there is no room for it, or it takes too long itself."""
+    """Beside jobs with earlier guarantees that took no longer than they said there is no room for it."""
     wrong = place % len(asked)
     asked[wrong] = asked[wrong]._replace(takes=asked[wrong].estimate * overrun)
     played = play(policy, asked, 0.05)
     for number in played.broken() - {wrong}:
-        running = played.revoked[number]
-        before = [one for one in running if one in played.made and one < number]
+        _, running = played.revoked[number]
+        before = [one for one in running - {wrong} if one in played.made and one < number]
         assert number not in running
         assert sum(asked[one].gpus for one in before) + asked[number].gpus > GPUS

@@ -1,32 +1,18 @@
-"""The dashboard in a browser: a real server with real jobs, headless Chromium."""
+"""The dashboard in a browser: its views as they are shown, on desks and phones, and its tables."""
 
-import json
 import re
-import threading
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import httpx
 import pytest
-from browsers import DESK, PHONE, chromium, needs_chromium, out_of_reach, overflow, violations
-from dashboard_runs import two_jobs_and_a_late_one
-from server_process import ServerProcess, server_process
-from waiting import until
+from browsers import DESK, PHONE, needs_chromium, out_of_reach, overflow, violations
+from dashboard_site import Site, dashboard_site, submit
 
-from volvelle.dashboard.run_server import make_server
 from volvelle.report.charts.palette import DARK, LIGHT
 
 pytestmark = needs_chromium
 
-CONFIG = """
-cluster = "2x2"
-policy = "fifo"
-
-[listen]
-port = 0
-"""
 VIEWS = (
     *(
         "overview",
@@ -43,56 +29,10 @@ VIEWS = (
 )
 
 
-@dataclass
-class Site:
-    """A server with jobs, a browser, tokens by user, and what the browser asked for or complained of."""
-
-    server: ServerProcess
-    api: httpx.Client
-    browser: Any
-    tokens: dict[str, str]
-    requested: set[str] = field(default_factory=set)
-    errors: list[str] = field(default_factory=list)
-
-    def page(self, user: str, **settings: Any) -> Any:
-        """A page of ``user``, who logs in by keyboard alone."""
-        page = self.browser.new_context(**settings).new_page()
-        page.on("request", lambda request: self.requested.add(request.url))
-        page.on("pageerror", lambda error: self.errors.append(str(error)))
-        page.on("console", self._on_console)
-        page.goto(self.server.url)
-        page.wait_for_selector("input[type=password]:focus")
-        page.keyboard.type(self.tokens[user])
-        page.keyboard.press("Enter")
-        page.wait_for_selector("nav a")
-        return page
-
-    def _on_console(self, message: Any) -> None:
-        if message.type == "error" and "401" not in message.text:  # of tests that log out
-            self.errors.append(message.text)
-
-    def go(self, page: Any, view: str) -> None:
-        page.goto(f"{self.server.url}/dashboard/#/{view}")
-        page.wait_for_selector("h1")
-
-
-def submit(api: httpx.Client, **job: Any) -> None:
-    """Submit a job that takes ten minutes."""
-    answer = api.post("/v1/jobs", json={"command": ["sleep", "600"], "estimate": "10m", **job})
-    assert answer.status_code == 201, answer.text
-
-
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
-    folder = tmp_path_factory.mktemp("dashboard")
-    with server_process(folder, CONFIG) as server, chromium() as browser:
-        root = (folder / "volvelle-serve" / "token").read_text().strip()
-        api = httpx.Client(base_url=server.url, headers={"Authorization": f"Bearer {root}"})
-        made = api.post("/v1/tokens", json={"user": "dana"}).json()
-        submit(api, name="long", gpus=2, command=["sh", "-c", "echo epoch 1; sleep 600"])
-        submit(api, name="wide", gpus=4)
-        submit(api, name="wide", gpus=4)
-        yield Site(server, api, browser, {"root": root, "dana": made["token"]})
+    with dashboard_site(tmp_path_factory.mktemp("dashboard")) as found:
+        yield found
 
 
 @pytest.fixture(autouse=True)
@@ -256,53 +196,12 @@ def test_both_ends_of_a_span_are_shown_to_the_same_precision(site: Site) -> None
     assert begins.count(":") == ends.count(":")
 
 
-def test_what_policies_there_are_is_offered_where_one_is_named(site: Site) -> None:
-    page = site.page("root", **DESK)
-    site.go(page, "whatif")
-    page.wait_for_selector("#policies option[value=srsf]", state="attached")
-    page.wait_for_selector("#admissions option[value=accept-all]", state="attached")
-    for label in ("Policy", "Under policy"):
-        assert page.get_by_label(label, exact=True).get_attribute("list") == "policies"
-    page.get_by_role("link", name="All that there are").click()
-    page.wait_for_selector(".card:has-text('Decides now'):has-text('fifo First in, first out')")
-    few = page.locator(".choices li").count()
-    assert page.get_by_role("button", name="Use slurm", exact=True).count() == 1
-    page.get_by_label("Filter by text").fill("mean jct")
-    page.get_by_label("Filter by need").select_option("Without estimates of run times")
-    row = page.locator(".choices li", has=page.get_by_role("button", name="Use las", exact=True))
-    assert "Least attained service" in row.inner_text()
-    assert "Tiresias (NSDI'19)" in row.inner_text()
-    assert page.get_by_role("button", name="Use srsf", exact=True).count() == 0
-    assert page.locator("section:has(h2:has-text('Deadlines'))").is_hidden()
-    page.get_by_label("Filter by text").fill("")
-    page.get_by_label("Filter by need").select_option("Whatever they need")
-    assert page.locator(".choices li").count() == few < 30
-    assert page.locator("section:has(h2:has-text('Deadlines'))").is_visible()
-    assert not violations(page)
-    page.get_by_role("button", name="Use srsf", exact=True).click()
-    assert "srsf" in page.get_by_role("dialog").inner_text()
-    page.get_by_role("dialog").get_by_role("button", name="Back").click()
-    assert site.api.get("/v1/policy").json()["policy"] == "fifo"
-    assert not site.errors
-
-
 def test_the_field_of_the_token_fits_a_phone(site: Site) -> None:
     page = site.browser.new_context(**PHONE).new_page()
     page.goto(site.server.url)
     box = page.get_by_label("Token").bounding_box()
     assert box["x"] >= 8
     assert box["x"] + box["width"] <= PHONE["viewport"]["width"] - 8
-
-
-def test_the_timeline_is_left_without_an_error(site: Site) -> None:
-    page = site.page("root", **DESK)
-    for _ in range(3):
-        site.go(page, "timeline")
-        page.wait_for_selector(".legend li")
-        site.go(page, "nodes")
-        page.evaluate("dispatchEvent(new Event('resize'))")
-        page.wait_for_timeout(100.0)
-    assert not site.errors
 
 
 def test_the_queue_by_keyboard_remembered_and_live(site: Site) -> None:
@@ -344,10 +243,9 @@ def test_the_queue_by_keyboard_remembered_and_live(site: Site) -> None:
     with page.expect_download() as saved:
         site.go(page, "nodes")
         page.get_by_role("button", name="CSV").click()
-    assert Path(saved.value.path()).read_text().splitlines()[:2] == [
-        "Node,Type,GPUs,Free,State,Jobs",
-        "node-0,GPU,2,0,up,0",
-    ]
+    head, node = Path(saved.value.path()).read_text().splitlines()[:2]
+    assert head == "Node,Type,GPUs,Free,State,Next free,Used in a day,Jobs"
+    assert re.fullmatch(r"node-0,GPU,2,0,up,20[^,]*Z,0?\.?\d+,0", node), node
     assert "wide too" in text
 
 
@@ -394,24 +292,6 @@ def test_a_table_without_rows_says_so(site: Site) -> None:
     assert not site.errors
 
 
-def test_a_guessed_p90_is_called_so_and_puts_no_job_at_risk(site: Site) -> None:
-    page = site.page("root", **DESK)
-    submit(site.api, name="due", gpus=1, estimate="1m", deadline={"within": "1h", "kind": "soft"})
-    [due] = [job for job in site.api.get("/v1/jobs").json()["jobs"] if job["name"] == "due"]
-    site.go(page, "queue")
-    row = page.locator(f"#queue-{due['number']}")
-    row.locator(".of-p50.quiet").wait_for()
-    assert "P90 is a guess" in page.locator(".count").inner_text()
-    assert row.locator(".plan-bar.guess").count() == 1
-    known = site.api.get(f"/v1/jobs/{due['number']}").json()
-    assert known["predicted_p50"] < known["due"] < known["predicted_p90"]
-    assert page.get_by_role("button", name="At risk").inner_text() == "At risk 0"
-    site.go(page, f"job/{due['number']}")
-    page.wait_for_selector("h2:has-text('P90 is a guess until 20 jobs have finished')")
-    assert site.api.post(f"/v1/jobs/{due['number']}/cancel").status_code == 200
-    assert not site.errors
-
-
 def test_what_the_bar_beside_the_views_says(site: Site) -> None:
     page = site.page("root", **DESK)
     page.wait_for_selector("#place .live")
@@ -426,193 +306,21 @@ def test_what_the_bar_beside_the_views_says(site: Site) -> None:
     assert not site.errors
 
 
-def test_a_job_is_submitted_after_it_was_asked_about_and_changed(site: Site) -> None:
-    page = site.page("dana", **DESK)
-    site.go(page, "submit")
-    submit_it = page.get_by_role("button", name="Submit it")
-    page.get_by_label("Command").fill("sleep 600")
-    page.get_by_label("Name").fill("asked first")
-    page.get_by_label("GPUs", exact=True).fill("4")
-    assert submit_it.is_disabled()
-    page.get_by_role("button", name="Ask").click()
-    page.wait_for_selector(".answer .lead:has-text('Finishes')")
-    submit_it.click()
-    page.wait_for_selector("h1:has-text('asked first')")
-    number = int(page.url.rpartition("/")[2])
-    page.get_by_role("button", name="Change").click()
-    assert page.get_by_label("Takes about").input_value() == "1h 00m"
-    page.get_by_label("Takes about").fill("2h")
-    page.keyboard.press("Enter")
-    page.wait_for_selector(f"#status:has-text('Job {number} is changed.')")
-    assert site.api.get(f"/v1/jobs/{number}").json()["request"]["estimate"] == 7200
+def test_a_node_shows_its_gpus_its_jobs_and_when_the_next_comes_free(site: Site) -> None:
+    page = site.page("root", **DESK)
+    site.go(page, "nodes")
+    used, free = (page.locator(".nodes > li", has_text=name) for name in ("node-0", "node-1"))
+    assert used.locator(".cells .held").count() == 2
+    assert free.locator(".cells .free").count() == 2
+    assert re.search(r"2 of 2 in use\s+2 free at \d\d:\d\d", used.inner_text())
+    assert "long" in used.locator(".jobs").inner_text()
+    page.wait_for_selector("td.of-used:has-text('%')")
+    used.locator(".cells i").first.click()
+    page.wait_for_selector("h1:has-text('Job 0')")
+    assert site.api.post("/v1/nodes/node-1/drain").status_code == 204
+    site.go(page, "nodes")
+    page.wait_for_selector(".nodes .chip:has-text('draining')")
+    assert free.locator(".cells .out").count() == 2
     assert not violations(page)
-    assert site.api.post(f"/v1/jobs/{number}/cancel").status_code == 200
-    page.wait_for_selector(".lead:has-text('Cancelled')")
+    assert site.api.post("/v1/nodes/node-1/resume").status_code == 204
     assert not site.errors
-
-
-def test_a_click_on_the_timeline_opens_the_job_that_is_drawn_there(site: Site) -> None:
-    page = site.page("root", **DESK)
-    site.go(page, "timeline")
-    page.wait_for_selector(".legend li")
-    canvas = page.locator("canvas")
-    canvas.press("0")
-    box = canvas.bounding_box()
-    assert box is not None
-    place = {"x": 84 + 0.2 * (box["width"] - 94), "y": 8 + 0.25 * (box["height"] - 50)}
-    canvas.click(position=place)  # soon after now, on the first node
-    page.wait_for_function("() => /#.job.[0-9]+$/.test(location.hash)")
-    page.wait_for_selector(".chip:has-text('running')")
-    assert not site.errors
-
-
-LANES = """
-async () => {
-  const { LanePlan } = await import("/dashboard/lanes.js");
-  const plan = new LanePlan(4, 0);
-  plan.hold(0, 100, [0, 1]);
-  plan.hold(1, 300, [2, 3]);
-  plan.hold(6, 0, [0, 1, 2]);  // is stopping
-  plan.free();
-  plan.start(2, 100, 200, 2);  // after job 0
-  plan.start(3, 150, 250, 4);  // stops jobs 2 and 1
-  plan.start(4, 150, 400, 1);  // no lane is left at this moment
-  plan.start(5, 252, 400, 4);
-  return [...plan.bars()].map((bar) => [bar.row, bar.from, bar.until, bar.lane, bar.height, bar.cut]);
-}
-"""
-
-
-def test_a_lane_has_one_holder_and_what_is_stopped_is_marked(site: Site) -> None:
-    bars = site.page("root", **DESK).evaluate(LANES)
-    assert sorted(bars) == [
-        [0, 0, 100, 0, 2, 0],
-        [1, 0, 150, 2, 2, 1],
-        [2, 100, 150, 0, 2, 1],
-        [3, 150, 250, 0, 4, 0],
-        [5, 252, 400, 0, 4, 0],
-    ]
-
-
-def test_a_job_of_the_timeline_is_taken_in_hand_and_opened_by_keyboard(site: Site) -> None:
-    page = site.page("root", **DESK)
-    site.go(page, "timeline")
-    page.wait_for_selector(".legend li")
-    page.locator("canvas").focus()
-    page.keyboard.press("j")
-    page.wait_for_selector(".tip:has-text('finishes')")
-    page.keyboard.press("n")
-    page.keyboard.press("Enter")
-    page.wait_for_selector("h1:has-text('Job ')")
-    assert not site.errors
-
-
-def test_a_user_sees_rows_of_others_and_no_more(site: Site) -> None:
-    page = site.page("dana", **DESK)
-    site.go(page, "queue")
-    page.wait_for_selector("#queue-0")
-    site.go(page, "job/0")
-    page.wait_for_selector(".chip:has-text('running')")
-    assert page.locator("pre.log").is_hidden()
-    assert "sleep 600" not in page.content()
-    assert page.get_by_role("link", name="What if").count() == 0
-    site.go(page, "submit")
-    page.get_by_role("button", name="Ask").click()
-    page.wait_for_selector(".answer dd")
-    cookies = page.context.cookies()
-    assert [(each["httpOnly"], each["sameSite"]) for each in cookies] == [(True, "Strict")]
-    assert page.evaluate("document.cookie") == ""
-    page.get_by_role("button", name="Log out").click()
-    page.wait_for_selector("input[type=password]")
-    until(lambda: page.evaluate("fetch('/v1/queue').then((answer) => answer.status)") == 401)
-
-
-def test_an_operator_asks_what_yesterday_would_have_been(site: Site) -> None:
-    submit(site.api, name="short", gpus=1, command=["true"], estimate="1s", priority=5)
-    site.api.post("/v1/jobs/0/cancel")
-    until(lambda: site.api.get("/v1/jobs?over=true&state=finished").json()["jobs"])
-    page = site.page("root", **DESK)
-    site.go(page, "whatif")
-    form = page.locator("section", has_text="Yesterday, under another policy")
-    form.get_by_label("Under policy").fill("srsf")
-    form.get_by_role("button", name="Ask").click()
-    page.wait_for_selector("caption:has-text('Yesterday')")
-    assert form.get_by_role("row", name="Mean completion time").get_by_role("cell").count() == 4
-    assert not violations(page)
-    assert not site.errors
-
-
-def test_an_operator_puts_a_point_of_a_front_in_place(site: Site, tmp_path: Path) -> None:
-    figures = [("fastest", "srsf", 10.0, 20.0), ("most-predictable", "easy", 30.0, 5.0)]
-    front = {
-        "objectives": [{"name": "jct:mean", "unit": "s"}, {"name": "eta_error:p99", "unit": "%"}],
-        "points": [
-            {
-                "written": written, "names": [name], "in_words": "",
-                "train": {"jct:mean": {"mean": jct}, "eta_error:p99": {"mean": error}},
-            }
-            for name, written, jct, error in figures
-        ],
-    }  # fmt: skip
-    (tmp_path / "front.json").write_text(json.dumps(front))
-    page = site.page("root", **DESK)
-    site.go(page, "policies")
-    assert page.get_by_role("button", name="Keep on the server").is_hidden()
-    page.get_by_label("front.json").set_input_files(tmp_path / "front.json")
-    page.wait_for_selector("circle.pick")
-    page.get_by_role("button", name="Keep on the server").click()
-    page.wait_for_selector("#status:has-text('The server keeps front.')")
-    page.reload()
-    page.wait_for_selector("option[value=front]", state="attached")
-    page.get_by_label("Kept by the server").select_option("front")
-    page.wait_for_selector("circle.pick")
-    assert not violations(page)
-    page.get_by_role("row", name=re.compile("^fastest ")).get_by_role("button").click()
-    page.get_by_role("dialog").get_by_role("button", name="Use it").click()
-    page.wait_for_selector("#status:has-text('srsf with accept-all decides from now on')")
-    assert site.api.get("/v1/policy").json()["policy"] == "srsf"
-    assert not site.errors
-
-
-def test_a_run_is_shown_at_any_moment(site: Site) -> None:
-    server = make_server(two_jobs_and_a_late_one(), 0)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    page = site.browser.new_context(**DESK).new_page()
-    page.on("pageerror", lambda error: site.errors.append(str(error)))
-    page.goto(f"http://127.0.0.1:{server.server_address[1]}/dashboard/#/queue")
-    page.wait_for_selector("#queue-1:has-text('waiting')")
-    page.get_by_label("Moment of the run").fill("900")
-    page.wait_for_selector("#queue-0", state="detached")
-    assert page.locator("#queue-1").inner_text().split()[-1] == "15s", "its finish"
-    for view in ("overview", "timeline", "nodes", "history"):
-        page.get_by_role("link", name=view.title(), exact=True).click()
-        page.wait_for_selector(f"h1:has-text('{view.title()}')")
-        assert not violations(page)
-    page.wait_for_selector("#history-0")
-    page.get_by_label("Moment of the run").fill("1000")
-    page.wait_for_selector("#history-1")
-    shown = page.locator("tr[id^=history-]:visible").evaluate_all(
-        "rows => rows.map((row) => row.id)"
-    )
-    assert len(shown) == len(set(shown))
-    server.shutdown()
-    assert not site.errors
-
-
-def test_an_array_shows_its_elements_and_a_failed_job_says_so_once(site: Site) -> None:
-    submit(site.api, name="sweep", array=2, gpus=1)
-    broken = {"command": ["false"], "name": "broken", "retries": 0, "priority": 5, "estimate": 1}
-    number = site.api.post("/v1/jobs", json=broken).json()["numbers"][0]
-    until(lambda: site.api.get(f"/v1/jobs/{number}").json()["state"] == "failed")
-    page = site.page("root", **DESK)
-    page.wait_for_selector(".look li:has-text('broken')")  # although nothing changes after it
-    site.go(page, "queue")
-    page.wait_for_selector("td:has-text('sweep[1]')")
-    site.go(page, f"job/{number}")
-    page.wait_for_selector("p:has-text('exit code 1')")
-    assert page.locator("main").inner_text().lower().count("exit code 1") == 1
-    assert page.locator(".lead").inner_text().startswith("Failed ")
-    assert not site.errors
-    for each in site.api.get("/v1/jobs").json()["jobs"]:
-        if each["name"] == "sweep":
-            site.api.post(f"/v1/jobs/{each['number']}/cancel")

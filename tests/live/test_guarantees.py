@@ -134,7 +134,9 @@ def test_a_guarantee_is_revoked_when_it_becomes_impossible(harness: ControllerHa
     assert ", then revoked: 200 s of work are left" in said
     barely = {**asdict(revoked), "revoked": began, "earliest": began + 0.1}
     told = formatting.format_guarantee(barely, datetime.fromtimestamp(began, UTC))
-    assert told.endswith(f"; earliest {datetime.fromtimestamp(began + 1.0, UTC):%H:%M:%S}")
+    assert told.endswith(
+        f"; earliest about {datetime.fromtimestamp(began + 1.0, UTC):%H:%M:%S}, an estimate"
+    )
 
 
 def plain(seconds: float, within: float | None = None) -> JobRequest:

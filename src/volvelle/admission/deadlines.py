@@ -3,18 +3,18 @@
 A job with deadlines is guaranteed the first that it is believed to keep if it enters now: the scheduler is
 run ahead with it. A job that would make another break its guarantee waits in the queue, so later arrivals
 cannot break a guarantee either; one that is in the way of a guarantee later, since jobs took longer than was
-believed, is stopped and waits again (decision 117). Jobs behind it are judged too, a few of them each time,
-and new ones at once: under a steady flow of guaranteed jobs one that would break their guarantees may wait
-for long. With true estimates and no failures every guarantee is kept. With wrong ones a guarantee may break;
-it is revoked then, and no job waits for the sake of a guarantee that would be broken without it. A ``margin``
-adapts to guarantees broken and kept, as that of `volvelle.systems.chronus` does, so that in the long run at
-most the share ``broken`` of them is. Guarantees that break together, as those to all jobs of the first queue,
-are made before the margin knows of any: so it is never less than the usual error, by which half of the jobs
-that ended were off what was believed of them (decision 110). A guarantee that only the margin doubts is
-protected: what comes may not delay its job. Finishes later than all deadlines (``accept_later``) have a slack
-of their own, which learns from guarantees of that kind alone: without slack one is broken by any delay, and
-deadlines have theirs from users. Both begin anew where the journal is followed and not replayed, and in
-snapshots.
+believed, is stopped and waits again (decisions 117, 119). Jobs behind it are judged too, a few of them each
+time, and new ones at once: under a steady flow of guaranteed jobs one that would break their guarantees may
+wait for long. With true estimates and no failures every guarantee is kept. With wrong ones a guarantee may
+break; it is revoked then, and no job waits for the sake of a guarantee that would be broken without it. A
+``margin`` adapts to guarantees broken and kept, as that of `volvelle.systems.chronus` does, so that in the
+long run at most the share ``broken`` of them is. Guarantees that break together, as those to all jobs of the
+first queue, are made before the margin knows of any: so it is never less than the usual error, by which half
+of the jobs that ended were off what was believed of them (decision 110). A guarantee that only the margin
+doubts is protected: what comes may not delay its job. Finishes later than all deadlines (``accept_later``)
+have a slack of their own, which learns from guarantees of that kind alone: without slack one is broken by any
+delay, and deadlines have theirs from users. Both begin anew where the journal is followed and not replayed,
+and in snapshots.
 
 Deadlines that no user needs cost other jobs their place (Chronus, SoCC'21, section 3.3.2), so what guaranteed
 jobs of one user or one pool request together can be limited to a share of the cluster's GPUs.
@@ -206,18 +206,26 @@ class Deadlines(Admission):
 def _in_the_way(number: int, by: float, view: View, ahead: LookAhead) -> list[int]:
     """The fewest jobs without which one keeps its guarantee, or nearly so; none where nothing helps.
 
-    Jobs with earlier guarantees stay, and those that may not be stopped. Jobs without a guarantee go first,
-    the last to come before the others.
+    Jobs with earlier guarantees stay, and those that may not be stopped. A guarantee to a job that took
+    longer than was believed counts as the latest of all. Jobs without a guarantee go first, such jobs next,
+    the last to come before the others. Without those that wait others may come first: so stopping those that
+    run may help where stopping all does not.
     """
     promises, start = ahead.promises, ahead.undisturbed.upcoming
     end = ahead.undisturbed.finish.get(number, math.inf)
-    others = _may_be_stopped(view) - {one for one in promises if one <= number}
-    others = {one for one in others - {number} if start.get(one, math.inf) < end}
+    overdue = set(view.jobs.number[view.jobs.overdue].astype(np.int64).tolist())
+
+    def rank(one: int) -> tuple[bool, bool, int]:
+        return one not in promises, one in overdue, one
+
+    others = [one for one in _may_be_stopped(view) if rank(one) > rank(number)]
+    others = sorted((one for one in others if start.get(one, math.inf) < end), key=rank)
 
     def kept(stopped: list[int]) -> bool:
         return keeps(ahead.without(*stopped).until({number}).completed.get(number, math.inf), by)
 
-    return _fewest(sorted(others, key=lambda one: (one not in promises, one)), kept)
+    running = set(view.jobs.number[view.jobs.running].tolist())
+    return _fewest(others, kept) or _fewest([one for one in others if one in running], kept)
 
 
 def _may_be_stopped(view: View) -> set[int]:

@@ -174,7 +174,8 @@ def format_guarantee(guarantee: dict[str, Any], now: datetime) -> str:
     text = f"{held or 'no finish is guaranteed'}: {guarantee['reason']}"
     if guarantee["earliest"] is None:
         return text
-    return f"{text}; earliest {format_moment(math.ceil(guarantee['earliest']), now)}"
+    earliest = format_moment(math.ceil(guarantee["earliest"]), now)
+    return f"{text}; earliest about {earliest}, an estimate"
 
 
 def format_profile(job: Job) -> str:

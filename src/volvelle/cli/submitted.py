@@ -7,7 +7,6 @@ from typing import Any
 from volvelle.cli import formatting
 from volvelle.cli.moments import format_moment, local_now
 from volvelle.cli.options import Form
-from volvelle.dashboard.sentences import UNDERTAKEN
 from volvelle.live.job_request import JobRequest
 from volvelle.model.units import format_duration
 
@@ -104,7 +103,5 @@ def _print_guarantee(guarantee: dict[str, Any] | None) -> None:
     if guarantee is None:
         return
     print(formatting.format_guarantee(guarantee, local_now()))
-    if guarantee["finish_by"] is not None:
-        print(UNDERTAKEN)
     if guarantee["earliest"] is not None:
         print("without one it runs as best effort; to take the earliest finish: --accept-later")

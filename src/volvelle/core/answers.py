@@ -21,7 +21,7 @@ from volvelle.core.order_policy import rank
 from volvelle.core.orders import remaining_work, work_done
 from volvelle.core.placing import place_jobs
 from volvelle.core.policy import Allocation, Policy, beyond_gang
-from volvelle.core.promises import LATE, LATENESS, keeps
+from volvelle.core.promises import LATE, LATENESS, OVERRAN, keeps
 from volvelle.core.scheduler_state import SchedulerState
 from volvelle.core.state import *
 from volvelle.core.view import View
@@ -207,9 +207,13 @@ def _see_to_guarantees(scheduler: SchedulerState) -> None:
     if scheduler.rules.watches:
         admission = scheduler.composition.admission
         with mistakes_of(f"admission {admission.name!r}", f"it was asked at {scheduler.now:g} s"):
-            recalled = admission.recall(scheduler.view(), scheduler.ahead)
+            recalled = admission.recall(view := scheduler.view(), scheduler.ahead)
+        overdue = set(view.jobs.number[view.jobs.overdue].tolist())
         for number in recalled:
             scheduler.admissions.recall(number, take_out(scheduler, number))
+            given = scheduler.promises.get(number)
+            if number in overdue and given is not None and given.finish_by is not None:
+                _revoke(scheduler, given, OVERRAN)
 
 
 def _revoke_overdue(scheduler: SchedulerState) -> None:
@@ -224,8 +228,7 @@ def _revoke_overdue(scheduler: SchedulerState) -> None:
             if given.finish_by is not None:
                 learn(given, kept=True)
         elif given.finish_by is not None and not keeps(scheduler.now, given.finish_by):
-            learn(given, kept=False)
-            scheduler.promises.give(Promise(number, reason=LATE), scheduler.notes)
+            _revoke(scheduler, given, LATE)
     _watch(scheduler)
 
 
@@ -242,14 +245,21 @@ def _watch(scheduler: SchedulerState) -> None:
             continue
         needed = _least_seconds(scheduler, number, row)
         if not keeps(finish := scheduler.now + needed, given.finish_by):
-            scheduler.composition.admission.learn(given, kept=False)
             more = math.ceil(10.0 * (finish - given.finish_by)) / 10.0
             reason = _IMPOSSIBLE.format(needed=needed, more=more)
-            revoked = Promise(number, earliest=finish, reason=reason)
-            scheduler.promises.give(revoked, scheduler.notes)
+            _revoke(scheduler, given, reason, finish)
         elif scheduler.state.jobs.held[row] == 0.0:
             early[number] = needed
     scheduler.promises.expect(early, lead)
+
+
+def _revoke(
+    scheduler: SchedulerState, given: Promise, reason: str, earliest: float | None = None
+) -> None:
+    """Let a guarantee hold no longer, of which the admission learns; earliest: the finish that could be."""
+    scheduler.composition.admission.learn(given, kept=False)
+    revoked = Promise(given.number, earliest=earliest, reason=reason)
+    scheduler.promises.give(revoked, scheduler.notes)
 
 
 def _least_seconds(scheduler: SchedulerState, number: int, row: int) -> float:

@@ -38,7 +38,6 @@ from volvelle.core.view import JobView
 from volvelle.model.arrays import FloatColumn
 from volvelle.model.cluster import Cluster
 from volvelle.model.job import Job, JobSpec, Truth
-from volvelle.model.tolerances import SAME_END
 
 _STRETCH, _STRETCHES = 256, 4096
 """Moments between two looks at which of several jobs are through, and how many such looks there are."""
@@ -253,12 +252,9 @@ def _overrun(ahead: SchedulerState) -> None:
     A guarantee that this breaks is one for which they would have to be stopped now.
     """
     jobs, s = JobView(ahead.state, ahead.now), ahead.state
-    done, rate = (
-        jobs.work_done,
-        np.where(jobs.running, jobs.column("rate"), jobs.column("full_rate")),
-    )
-    late = (rate > 0.0) & (done > jobs.column("total") + SAME_END * rate)
-    for place in np.flatnonzero(late).tolist():
+    done = jobs.work_done
+    rate = np.where(jobs.running, jobs.column("rate"), jobs.column("full_rate"))
+    for place in np.flatnonzero(jobs.overdue).tolist():
         row = int(jobs.rows[place])
         seconds = LATENESS + float(s.jobs.checkpoint[row])
         s.jobs.total[row] = float(done[place] + rate[place] * seconds / s.jobs.scale[row])

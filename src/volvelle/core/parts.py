@@ -81,7 +81,8 @@ class Admission(JobPart):
 
         Asked of an admission that learns of guarantees, while there are any: each time something happens but
         that jobs come, and in time before a job that waits would start too late.
-        ``ahead``: as for `judge`. What a recalled job is guaranteed still holds.
+        ``ahead``: as for `judge`. What a recalled job is guaranteed still holds, unless it took
+        longer than was believed.
         """
         return ()
 

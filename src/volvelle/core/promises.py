@@ -19,6 +19,7 @@ ADAPTS_BY = 0.5
 """How much a broken guarantee adds to a margin that adapts."""
 LATE = "it is not finished at the time that was guaranteed"
 """The reason of a revocation at that time. An end before it that is reported later disproves it."""
+OVERRAN = "it takes longer than it said, and was stopped to keep another guarantee"
 _NOTHING: Mapping[int, float] = {}
 LATENESS = 1.0
 """Seconds by which a live world may see what happens later than it was foreseen, all in all: a guarantee

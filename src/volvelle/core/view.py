@@ -18,6 +18,7 @@ from volvelle.core.state import COLUMNS, JOBS, KNOWN_COLUMNS, OLDEST, PLACE, Sta
 from volvelle.model.arrays import BoolColumn, FloatColumn, IntColumn
 from volvelle.model.cluster import Pool
 from volvelle.model.job import JobSpec, Truth
+from volvelle.model.tolerances import SAME_END
 
 __all__ = [
     "BoolColumn",
@@ -256,6 +257,13 @@ class JobView:
         left: FloatColumn = np.maximum(self.column("total") - self.work_done, 0.0)
         left *= self.column("scale")
         return left
+
+    @property
+    def overdue(self) -> BoolColumn:
+        """Which jobs took longer than is believed of them, and are not through."""
+        rate = np.where(self.running, self.column("rate"), self.column("full_rate"))
+        late: BoolColumn = (rate > 0.0) & (self.work_done > self.column("total") + SAME_END * rate)
+        return late
 
     @property
     def remaining_seconds(self) -> FloatColumn:

@@ -3,8 +3,7 @@
 import json
 
 UNDERTAKEN = (
-    "A guarantee is a finish that the policy or the admission undertakes to keep; "
-    "a forecast is when the job is expected to finish."
+    "A guarantee is a finish that is to be kept, a forecast is when the job is expected to finish."
 )
 """The meaning of a guarantee beside a forecast."""
 

@@ -35,9 +35,9 @@ def test_pages_speak_of_queues_classes_and_flavours(tmp_path: Path) -> None:
             page.wait_for_selector(f"main:has-text('{shown}')")
             assert not [word for word in SLURMS if word in page.inner_text("body")]
         page.goto(f"{url}/dashboard/#/whatif")
-        page.wait_for_selector("option:has-text('A node more')", state="attached")
+        page.wait_for_selector("li:has-text('A node more')")
         page.fill("textarea", "ClusterQueue=vision nominalQuota=48 flavor=a100")
-        page.click("main button:has-text('Ask')")
+        page.click("main form button:has-text('Ask')")
         page.wait_for_selector("caption:has-text('By queue')")
         assert overflow(page) == 0
         assert not violations(page)

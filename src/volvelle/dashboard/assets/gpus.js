@@ -1,9 +1,11 @@
-// Every GPU as a cell, coloured by its holder's user, or what becomes of it: a column of eight is a node, or a part of one.
+// Every GPU as a cell, coloured by its holder's user, or what becomes of it: a column of eight is a node, or a part of one;
+// or, where there are few, a card for each node.
 
 import { finishText, atRisk, startOf } from "./queue.js";
-import { counted, h, jobId, nameOf, number } from "./dom.js";
+import { counted, h, jobId, moment, nameOf, now, number } from "./dom.js";
 
-const TALL = 8, GAP = 2;
+const TALL = 8, GAP = 2, NAME = 14, APART = 4;
+const MOST_CARDS = 64, MOST_ON_CARD = 16, FEW_CARDS = 12, LISTED = 5; // a few have room for their jobs
 const BORROWS = "on GPUs that its pool borrows"; // as the server says it
 
 // Series of the palette that no state has the colour of, for the users who hold most.
@@ -27,15 +29,20 @@ export function gpusByType(nodes) {
   return [...types.values()].sort((a, b) => b.gpus - a.gpus);
 }
 
-// Maps of all types in `root`; `draw` after each change.
-export function gpuMap(root, cluster, go) {
+// Maps of all types in `root`, or `cards` of nodes; `draw` after each change.
+export function gpuMap(root, cluster, go, cards = false) {
   const draw = () => {
     const holders = new Map(), seen = new Set();
     for (const job of cluster.jobs.values()) for (const [node, gpus] of job.grants) for (const gpu of gpus) holders.set(`${node}:${gpu}`, job);
     const colors = colorsOf(cluster.jobs.values());
-    const types = gpusByType(cluster.nodes.values()), columns = gpuColumns(cluster.nodes.values());
-    const wide = Math.max(5, Math.min(44, Math.floor(2 * root.clientWidth / Math.max(1, columns))));
-    const maps = types.map((type) => typeMap(type, holders, wide, root.clientWidth, seen, go, cluster.unit, colors));
+    const types = gpusByType(cluster.nodes.values()), wide = widthOf(types.map((type) => gpuColumns(type.nodes)), root.clientWidth);
+    const holding = (node, gpu) => {
+      const job = holders.get(`${node.name}:${gpu}`), kind = kindOf(job, node), series = kind === "held" && colors.get(job.user);
+      seen.add(series ? job.user : kind);
+      return { node, gpu, job, kind, series };
+    };
+    const single = cards && cluster.unit === "node" && cluster.nodes.size <= MOST_CARDS && types.every(({ nodes }) => nodes.every(({ gpus }) => gpus <= MOST_ON_CARD));
+    const maps = types.map((type) => h("div", { class: single ? "across" : null }, typeLine(type, cluster.unit), single ? nodeCards(type, holding, cluster, go) : typeMap(type, holding, wide, root.clientWidth, go, cluster.unit)));
     const users = [...colors].filter(([user]) => seen.has(user)).map(([user, series]) => h("li", {}, h("i", { class: series }), user));
     const kinds = Object.keys(KINDS).filter((kind) => seen.has(kind)).map((kind) => h("li", {}, h("i", { class: kind }), kind === "held" && users.length ? "others" : KINDS[kind]));
     root.replaceChildren(h("div", { class: "types" }, maps), h("ul", { class: "legend" }, users, kinds),
@@ -45,6 +52,13 @@ export function gpuMap(root, cluster, go) {
   observer.observe(root);
   addEventListener("theme", draw);
   return { draw, close: () => { observer.disconnect(); removeEventListener("theme", draw); hideTip(); } };
+}
+
+// How wide a column is, of types that take so many: all beside each other, or the largest in one line, or in about two.
+function widthOf(columns, width) {
+  const all = columns.reduce((sum, each) => sum + each, 0), fits = (count) => Math.floor(width / Math.max(1, count));
+  const wide = fits(all + columns.length) >= 16 ? fits(all + columns.length) : fits(Math.max(...columns)) >= 12 ? fits(Math.max(...columns)) : 2 * fits(all);
+  return Math.max(5, Math.min(44, wide));
 }
 
 // How many columns nodes take.
@@ -64,22 +78,58 @@ function kindOf(job, node) {
   return atRisk(job) ? "risk" : job.reason === BORROWS ? "borrowed" : "held";
 }
 
-function typeMap(type, holders, wide, most, seen, go, unit, colors) {
-  const cells = [], across = Math.max(1, Math.floor(most / wide)), high = Math.max(4, Math.min(13, Math.round(0.6 * wide)));
-  const deep = Math.min(TALL, Math.max(...type.nodes.map((node) => node.gpus))) * high + 6;
+function typeLine(type, unit) {
+  const apart = unit === "node"; // else they are all in one, or only counted
+  const beside = !apart || !type.beside ? "" : type.beside === type.free ? " beside running jobs" : `, ${number(type.beside)} of them beside running jobs`;
+  const rest = [`${number(type.free)} free${beside}`, type.out ? `${number(type.out)} out of use` : ""];
+  return h("p", { class: "type" }, h("b", {}, h("a", { href: "#/nodes" }, type.type || "GPU")),
+    ` ${number(type.held)} of ${number(type.gpus)} in use${apart ? ` on ${counted(type.nodes.length, unit)}` : ""}; ${rest.filter(Boolean).join("; ")}`);
+}
+
+// What the first of a node's jobs gives back when it ends: {at, gpus}; null where that is not known.
+export function nextFree(node, cluster) {
+  let first = null;
+  for (const job of node.jobs.map((each) => cluster.jobs.get(each))) {
+    if (job?.predicted_p50 && !(first?.at <= job.predicted_p50)) first = { at: job.predicted_p50, gpus: job.grants.find(([name]) => name === node.name)?.[1].length };
+  }
+  return first?.gpus ? { ...first, at: Math.max(first.at, now()) } : null;
+}
+
+function nodeCards(type, holding, cluster, go) {
+  const cellOf = (cell) => h("i", { class: `${cell.series || cell.kind}${cell.job ? " leads" : ""}`, onpointermove: (event) => showTip(words(cell), event), onpointerleave: hideTip, onclick: () => { if (cell.job) go(`#/job/${cell.job.number}`); } });
+  return h("ul", { class: "nodes" }, type.nodes.map((node) => {
+    const next = nextFree(node, cluster), out = node.state !== "up";
+    const state = out ? [node.state, node.state] : node.away ? ["risk", "out of reach"] : null;
+    return h("li", {},
+      h("p", {}, h("b", {}, node.name), state ? h("span", { class: "chip", "data-state": state[0] }, state[1]) : h("span", { class: "quiet" }, node.free ? `${number(node.free)} free` : "full")),
+      h("div", { class: "cells", "aria-hidden": "true" }, Array.from({ length: node.gpus }, (_, gpu) => cellOf(holding(node, gpu)))),
+      h("p", { class: "quiet" }, h("span", {}, `${number(node.gpus - node.free)} of ${number(node.gpus)} in use`), h("span", {}, next ? `${number(next.gpus)} ${out ? "done" : "free"} at ${moment(next.at)}` : "")),
+      cluster.nodes.size > FEW_CARDS ? null : jobsOf(node, cluster, go));
+  }));
+}
+
+// The jobs of a node, by their finishes.
+function jobsOf(node, cluster, go) {
+  const jobs = node.jobs.map((each) => cluster.jobs.get(each)).filter(Boolean).sort((a, b) => (a.predicted_p50 ?? Infinity) - (b.predicted_p50 ?? Infinity));
+  const row = (job) => h("li", { class: "leads", onclick: () => go(`#/job/${job.number}`) }, h("span", { class: "quiet" }, jobId(job.number)),
+    h("span", { class: "name" }, nameOf(job)), h("span", { class: "quiet" }, job.predicted_p50 ? moment(Math.max(job.predicted_p50, now())) : ""));
+  return jobs.length ? h("ul", { class: "jobs desk" }, jobs.slice(0, LISTED).map(row), jobs.length > LISTED ? h("li", { class: "quiet" }, `and ${number(jobs.length - LISTED)} more`) : null) : null;
+}
+
+function typeMap(type, holding, wide, most, go, unit) {
+  const cells = [], names = [], across = Math.max(1, Math.floor(most / wide)), high = Math.max(4, Math.min(13, Math.round(0.6 * wide))), above = unit === "node" ? NAME : 0;
+  const deep = above + Math.min(TALL, Math.max(...type.nodes.map((node) => node.gpus))) * high + 6;
   let column = 0;
   for (const node of type.nodes) {
+    if (above) names.push({ name: node.name, x: (column % across) * wide, y: Math.floor(column / across) * deep });
     for (let gpu = 0; gpu < node.gpus; gpu++) {
       if (gpu && gpu % TALL === 0) column += 1;
-      const job = holders.get(`${node.name}:${gpu}`), kind = kindOf(job, node);
-      const series = kind === "held" && colors.get(job.user);
-      seen.add(series ? job.user : kind);
-      cells.push({ series, x: (column % across) * wide, y: Math.floor(column / across) * deep + (gpu % TALL) * high, node, gpu, job, kind });
+      cells.push({ ...holding(node, gpu), x: (column % across) * wide, y: Math.floor(column / across) * deep + above + (gpu % TALL) * high });
     }
     column += 1;
   }
   const canvas = h("canvas", { role: "img", "aria-label": `GPUs of type ${type.type || "GPU"} by their holders; the views Nodes and Queue say the same in words.` });
-  paint(canvas, cells, Math.min(column, across) * wide, Math.ceil(column / across) * deep, wide, high);
+  paint(canvas, cells, names, most, Math.min(column, across) * wide, Math.ceil(column / across) * deep, wide, high);
   const at = (event) => cells.find(({ x, y }) => event.offsetX >= x && event.offsetX < x + wide && event.offsetY >= y && event.offsetY < y + high);
   canvas.addEventListener("pointermove", (event) => {
     const cell = at(event);
@@ -88,22 +138,35 @@ function typeMap(type, holders, wide, most, seen, go, unit, colors) {
   });
   canvas.addEventListener("pointerleave", hideTip);
   canvas.addEventListener("click", (event) => { const job = at(event)?.job; if (job) go(`#/job/${job.number}`); });
-  const apart = unit === "node"; // else they are all in one, or only counted
-  const beside = !apart || !type.beside ? "" : type.beside === type.free ? " beside running jobs" : `, ${number(type.beside)} of them beside running jobs`;
-  const rest = [`${number(type.free)} free${beside}`, type.out ? `${number(type.out)} out of use` : ""];
-  return h("div", {}, h("p", { class: "type" }, h("b", {}, h("a", { href: "#/nodes" }, type.type || "GPU")),
-    ` ${number(type.held)} of ${number(type.gpus)} in use${apart ? ` on ${counted(type.nodes.length, unit)}` : ""}; ${rest.filter(Boolean).join("; ")}`), canvas);
+  return canvas;
 }
 
-function paint(canvas, cells, width, height, wide, high) {
+// Of `names` those that have room, above the first columns of their nodes.
+function named(pen, names, width) {
+  let free = 0, line = -1;
+  return names.filter(({ name, x, y }) => {
+    const end = x + pen.measureText(name).width;
+    if (y !== line) [free, line] = [0, y];
+    if (x < free || (x && end > width)) return false;
+    free = end + APART;
+    return true;
+  });
+}
+
+function paint(canvas, cells, names, most, across, height, wide, high) {
   const ratio = devicePixelRatio || 1, pen = canvas.getContext("2d"), style = getComputedStyle(document.documentElement);
   const color = (role) => style.getPropertyValue(`--${role}`);
   const colors = { held: color("state-running"), borrowed: color("state-borrowed"), risk: color("state-risk"), free: color("state-free"), out: color("axis") };
+  const font = pen.font = `11px ${getComputedStyle(document.body).fontFamily}`;
+  const width = Math.min(most, Math.max(across, ...names.slice(0, 1).map(({ name }) => pen.measureText(name).width)));
   canvas.width = Math.round(width * ratio);
   canvas.height = Math.round(height * ratio);
   canvas.style.width = `${width}px`;
   canvas.style.height = `${height}px`;
   pen.scale(ratio, ratio);
+  pen.font = font;
+  pen.fillStyle = color("muted");
+  for (const { name, x, y } of named(pen, names, width)) pen.fillText(name, x, y + NAME - 4);
   for (const { x, y, kind, series } of cells) {
     pen.fillStyle = series ? color(series) : colors[kind];
     pen.fillRect(x, y, wide - GAP, high - (high > 5 ? GAP : 1));

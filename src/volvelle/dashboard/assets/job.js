@@ -6,6 +6,7 @@ import { forecastChart } from "./chart.js";
 import { capital, counted, duration, h, jobId, moment, nameOf, now, number, reasonOf } from "./dom.js";
 import { askForChange, changeJobs, declare, isOffered, sayError } from "./dialogs.js";
 import { atRisk, finishText, guaranteeOf, queueLink, startOf } from "./queue.js";
+import { asCommand, copiable, requestTable } from "./request.js";
 import { UNDERTAKEN } from "./sentences.js";
 
 const MAX_LOG = 400000;
@@ -16,7 +17,7 @@ export function job(root, { cluster, session, path }) {
   const wanted = Number(path), stopped = new AbortController();
   const facts = h("dl", { class: "facts" }), buttons = h("div", { class: "tools" });
   const why = h("div"), chart = h("div"), log = h("pre", { class: "log", role: "log", tabIndex: 0, "aria-label": "Log" });
-  const request = h("pre", { class: "request", role: "region", tabIndex: 0, "aria-label": "Request" });
+  const request = h("div");
   const follow = h("input", { type: "checkbox", checked: true });
   const shownId = jobId(wanted), title = h("h1", {}, `Job ${shownId}`), lead = h("p", { class: "lead" }), sub = h("span", { class: "about" }), plan = h("div");
   const card = (style, name, ...parts) => h("section", { class: `card ${style}` }, h("h2", {}, name), parts);
@@ -44,11 +45,19 @@ export function job(root, { cluster, session, path }) {
     if (stopped.signal.aborted) return undefined;
     if (details) {
       for (const part of own) part.hidden = false;
-      request.textContent = JSON.stringify(details.request, null, 2);
+      showRequest(details.request);
       // A job that comes and goes between two frames is in no row.
       if (!cluster.jobs.has(wanted) && !OVER.includes(details.state)) setTimeout(() => { if (!stopped.signal.aborted) read(); }, 1000);
     }
     return draw();
+  };
+
+  const typed = asCommand(), file = copiable("As a job's file"), table = h("div");
+  request.append(table, ...(session.reads ? [] : typed.parts), h("details", {}, h("summary", {}, "As a job's file"), file.button, file.text));
+  const showRequest = (asked) => {
+    table.replaceChildren(requestTable(asked));
+    file.text.textContent = JSON.stringify(asked, null, 2);
+    if (!session.reads) typed.show(asked);
   };
 
   const explain = async () => {

@@ -1,30 +1,49 @@
-// The nodes: a map of all GPUs, and a table.
+// The nodes: who holds their GPUs, and a table.
 
-import { capital, counted, h, jobId, top } from "./dom.js";
+import { capital, counted, h, jobId, moment, now, number, top } from "./dom.js";
 import { confirmed, say, sayError } from "./dialogs.js";
-import { post } from "./api.js";
-import { gpuMap } from "./gpus.js";
+import { get, named, post } from "./api.js";
+import { gpuMap, nextFree } from "./gpus.js";
 import { Table } from "./table.js";
 
 // States in which a node takes no jobs: its GPUs are not free for any.
 const OUT = new Set(["down", "draining"]);
 
-const columns = (unit) => [
-  { name: "name", title: capital(unit), value: (node) => node.name, plain: true },
+const columns = (cluster, used) => [
+  { name: "name", title: capital(cluster.unit), value: (node) => node.name, plain: true },
   { name: "gpu_type", title: "Type", value: (node) => node.gpu_type || "GPU" },
   { name: "gpus", title: "GPUs", value: (node) => node.gpus, number: true },
   { name: "free", title: "Free", value: (node) => (OUT.has(node.state) ? null : node.free), number: true },
   { name: "state", title: "State", value: (node) => node.state, state: true, plain: true },
+  { name: "next", title: "Next free", time: true, value: (node) => nextFree(node, cluster)?.at, text: (node) => { const next = nextFree(node, cluster); return next ? `${moment(next.at)} (${number(next.gpus)})` : ""; }, optional: true },
+  { name: "used", title: "Used in a day", value: (node) => used.get(node.name), text: (node) => (used.has(node.name) ? `${Math.round(100 * used.get(node.name))} %` : ""), number: true, optional: true },
   { name: "away", title: "Agent", value: (node) => node.away, wide: true, line: true, optional: true, late: () => true },
   { name: "jobs", title: "Jobs", value: (node) => node.jobs.join(" "), draw: (node) => h("span", {}, node.jobs.flatMap((job) => [h("a", { href: `#/job/${job}`, tabIndex: -1 }, jobId(job)), " "])), wide: true, line: true, gaps: true },
 ];
 
+const DAY = 86400, COUNT_SECONDS = 10;
+
+// Of each node the share of its GPU time that jobs held, in a day or since the first start that is known, is put into `used`.
+// entries: past holdings.
+function countUse(entries, { past, jobs, nodes }, used) {
+  const time = now(), running = [...jobs.values()].filter((job) => job.started && job.grants.length).map((job) => ({ start: job.started, end: time, grants: job.grants }));
+  const all = [...entries, ...past, ...running], from = Math.max(time - DAY, all.reduce((first, { start }) => Math.min(first, start), time)), held = new Map();
+  for (const { start, end, grants } of all) {
+    const seconds = Math.min(end, time) - Math.max(start, from);
+    if (seconds > 0) for (const [node, gpus] of grants) held.set(node, (held.get(node) ?? 0) + seconds * gpus.length);
+  }
+  used.clear();
+  if (time > from) for (const { name, gpus } of nodes.values()) used.set(name, Math.min(1, (held.get(name) ?? 0) / (gpus * (time - from))));
+}
+
 export function nodes(root, { cluster, session, go }) {
+  const used = new Map();
+  let entries = null, countedAt = 0, loads = 0;
   const picture = h("div", { class: "map" });
   const count = h("span", { class: "count" }), operator = session.role === "operator" && !session.reads;
   const actions = (operator ? ["drain", "resume"] : []).map((action) =>
     h("button", { type: "button", disabled: true, onclick: () => change(action) }, capital(action)));
-  const table = new Table({ name: "nodes", label: "Nodes", columns: columns(cluster.unit), key: (node) => node.name, select: operator,
+  const table = new Table({ name: "nodes", label: "Nodes", columns: columns(cluster, used), key: (node) => node.name, select: operator,
     onselect: () => { for (const button of actions) button.disabled = !table.selected.size; } });
   const change = async (action) => {
     const names = [...table.selected];
@@ -37,10 +56,22 @@ export function nodes(root, { cluster, session, go }) {
     }
   };
   root.append(top("Nodes", table.tools), picture, h("div", { class: "controls" }, actions, count), table.element);
-  const map = gpuMap(picture, cluster, go);
+  const map = gpuMap(picture, cluster, go, true);
+  const readPast = () => {
+    loads = cluster.loads;
+    get("/v1/holdings").then((found) => {
+      [entries, countedAt] = [named(found.columns, found.holdings), -Infinity];
+      draw();
+    }, sayError);
+  };
   const draw = () => {
     const list = [...cluster.nodes.values()];
     map.draw();
+    if (loads !== cluster.loads) readPast(); // frames were missed, or it is another moment of a run
+    if (entries && now() - countedAt > COUNT_SECONDS) {
+      countUse(entries, cluster, used);
+      countedAt = now();
+    }
     count.textContent = counted(list.length, cluster.unit);
     table.show(list);
   };

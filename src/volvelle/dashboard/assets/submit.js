@@ -1,70 +1,127 @@
-// A job, asked about before it is submitted.
+// A job, and what would become of it, asked anew at each change; then it may be submitted.
 
+import { planPicture } from "./answer.js";
 import { post } from "./api.js";
-import { counted, h, moment, now } from "./dom.js";
+import { asking, card, field, wrong } from "./asking.js";
+import { counted, duration, h, moment, now } from "./dom.js";
 import { say, sayError } from "./dialogs.js";
+import { gpuMap } from "./gpus.js";
 import { finishText } from "./queue.js";
+import { asCommand } from "./request.js";
 import { UNDERTAKEN } from "./sentences.js";
 
-export function submit(root, { go }) {
-  root.append(h("h1", {}, "Submit"), jobForm(go));
-  return { update: () => {} };
-}
+const PAUSE_MS = 400;
 
-export const field = (title, input) => h("label", { class: "field" }, title, input);
-
-// A form that asks and shows the answer; the fields are read anew each time.
-export function form(title, fields, ask, action = "Ask", busy = "Working it out …") {
-  const answer = h("div", { class: "answer", "aria-live": "polite" });
-  const button = h("button", { type: "submit", class: "main" }, action);
-  const onsubmit = async (event) => {
-    event.preventDefault();
-    button.disabled = true;
-    answer.replaceChildren(h("p", { class: "note" }, busy));
-    try {
-      answer.replaceChildren(...(await ask()));
-    } catch (error) {
-      answer.replaceChildren(h("p", { class: "wrong" }, error.hint ? `${error.message}; ${error.hint}` : error.message));
-    }
-    button.disabled = false;
+export function submit(root, { cluster, go }) {
+  const inputs = {
+    command: h("input", { type: "text", placeholder: "python train.py" }), name: h("input", { type: "text" }),
+    gpus: h("input", { type: "number", min: 1, value: 1, required: true }), estimate: h("input", { type: "text", value: "1h" }),
+    types: h("input", { type: "text", placeholder: "any", list: "gpu-types" }), within: h("input", { type: "text", placeholder: "none, or 4h30m" }),
+    soft: h("input", { type: "checkbox" }),
   };
-  return h("section", { class: "card ask" }, h("h2", {}, title), h("form", { class: "controls", onsubmit }, fields, h("span", { class: "buttons" }, button)), answer);
+  const send = h("button", { type: "submit", class: "main", disabled: true }, "Submit it");
+  const asked = h("small", {}, "asking"), foretold = h("div", { class: "answer", "aria-live": "polite" }), deadlines = h("div", { class: "answer" }), typed = asCommand("h2"), free = h("div");
+  const type = h("datalist", { id: "gpu-types" }, [...new Set([...cluster.nodes.values()].map((node) => node.gpu_type))].filter(Boolean).map((value) => h("option", { value })));
+  let job = null, timer = 0, busy = false, again = false, closed = false;
+
+  const show = (found) => {
+    const told = { state: "waiting", submitted: now(), predicted_start: found.start, predicted_p50: found.p50, predicted_p90: found.p90, guaranteed: found.guarantee?.finish_by, due: null };
+    foretold.replaceChildren(...foretelling(found, told));
+    if (found.p50) foretold.children[1].replaceWith(planPicture(told, foretold.clientWidth));
+    asked.textContent = `asked ${moment(now())}${found.guessed ? "; P90 is a guess" : ""}`;
+    typed.show(inputs.command.value ? job : { ...job, command: ["python", "train.py"] });
+  };
+  // One question at a time; of those that come meanwhile the last.
+  const ask = async () => {
+    if (busy) { again = true; return; }
+    busy = true;
+    do {
+      again = false;
+      job = requestOf(inputs);
+      try {
+        const found = await post("/v1/forecast", job);
+        if (closed) return;
+        show(found);
+        send.disabled = again || !inputs.command.value;
+        if (!again) await tryDeadlines(found, () => again || closed);
+      } catch (error) {
+        asked.textContent = "";
+        foretold.replaceChildren(wrong(error));
+      }
+    } while (again && !closed);
+    busy = false;
+  };
+  const tryDeadlines = async (found, stopped) => {
+    const rows = [];
+    if (!job.deadline) for (const within of candidates(found)) {
+      const kept = await post("/v1/forecast", { ...job, deadline: { within, kind: "soft" } });
+      if (stopped()) return;
+      rows.push([within, kept]);
+    }
+    deadlines.parentNode.hidden = !rows.length;
+    const use = (within) => { inputs.within.value = length(within).replaceAll(" ", ""); changed(); };
+    deadlines.replaceChildren(deadlineTable(rows, use));
+  };
+  const changed = () => {
+    send.disabled = true; // another job: it is asked about first
+    asked.textContent = "asking";
+    clearTimeout(timer);
+    timer = setTimeout(ask, PAUSE_MS);
+  };
+  const onsubmit = (event) => { event.preventDefault(); hand(job, go); };
+  const part = h("form", { class: "fields", oninput: changed, onsubmit },
+    field("Command", inputs.command, "field across"), field("Name", inputs.name), field("GPUs", inputs.gpus), field("Takes about", inputs.estimate),
+    field("GPU type", inputs.types), field("Deadline in", inputs.within), h("label", { class: "check" }, inputs.soft, " may be missed"), type, h("span", { class: "buttons" }, send));
+  const when = card("When would it start?", foretold), would = card("What a deadline would get", deadlines);
+  when.firstChild.append(asked);
+  would.hidden = true;
+  const note = "Nothing is submitted before the button is pressed. The job runs in the server's default place, without files of yours; volvelle submit sends them along.";
+  const holders = card("Who holds the GPUs", free);
+  holders.classList.add("desk");
+  root.append(...asking("Submit", [card("The job", part, h("p", { class: "note" }, note)), holders], [when, would, h("section", { class: "card ask" }, typed.parts)]));
+  const map = gpuMap(free, cluster, go);
+  ask();
+  return { update: map.draw, close: () => { closed = true; clearTimeout(timer); map.close(); } };
 }
 
-// Asks first, and submits what was asked about.
-function jobForm(go) {
-  const name = h("input", { type: "text", size: 14 }), command = h("input", { type: "text", size: 30, placeholder: "python train.py" });
-  const gpus = h("input", { type: "number", min: 1, value: 1 }), estimate = h("input", { type: "text", value: "1h", size: 8 });
-  const types = h("input", { type: "text", placeholder: "any", size: 8 }), within = h("input", { type: "text", placeholder: "none", size: 8 });
-  const fields = [field("Command", command), field("Name", name), field("GPUs", gpus), field("Takes about", estimate), field("GPU type", types), field("Deadline in", within)];
-  let asked = null;
-  const send = h("button", { type: "button", disabled: true, onclick: () => hand(asked, go) }, "Submit it");
-  const part = form("When would it start?", fields, async () => {
-    const job = { command: ["sh", "-c", command.value || "true"], gpus: Number(gpus.value) };
-    if (name.value) job.name = name.value;
-    if (estimate.value) job.estimate = estimate.value;
-    if (types.value) job.gpu_types = types.value.split(/[ ,]+/);
-    if (within.value) job.deadline = { within: within.value };
-    const found = await post("/v1/forecast", job);
-    asked = job;
-    send.disabled = !command.value;
-    const facts = [
-      ["Before it", counted(found.ahead, "job")],
-      ...(found.deadline_share === null ? [] : [["Deadline", `kept in ${Math.round(100 * found.deadline_share)} % of forecasts`]]),
-      ...(found.guarantee ? [["Guarantee", found.guarantee.finish_by ? `by ${moment(found.guarantee.finish_by)}. ${UNDERTAKEN}` : `none: ${found.guarantee.reason}`]] : []),
-      ...(found.reason ? [["Because", found.reason]] : []),
-      ...(found.notices.length ? [["Note", found.notices.join("; ")]] : []),
-    ];
-    const finish = found.p50 ? ` Finishes ${finishText({ predicted_p50: found.p50, predicted_p90: found.p90 })}${found.guessed ? "; P90 is a guess" : ""}.` : " Its finish is not known.";
-    return [h("p", { class: "lead" }, found.start ? `Starts ${found.start <= now() ? "now" : `about ${moment(found.start)}`}.` : "Its start is not known.", h("span", {}, finish)),
-      h("dl", { class: "facts" }, facts.flatMap(([title, text]) => [h("dt", {}, title), h("dd", {}, text)]))];
-  });
-  const asking = part.querySelector("form");
-  asking.lastChild.append(send);
-  asking.addEventListener("input", () => { send.disabled = true; }); // another job: ask about it first
-  part.append(h("p", { class: "note" }, "Asking submits nothing. A job with a command can be submitted once it was asked about; it runs in the server's default place, without files of yours."));
-  return part;
+function requestOf({ command, name, gpus, estimate, types, within, soft }) {
+  const job = { command: ["sh", "-c", command.value || "true"], gpus: Number(gpus.value) };
+  if (name.value) job.name = name.value;
+  if (estimate.value) job.estimate = estimate.value;
+  if (types.value) job.gpu_types = types.value.split(/[ ,]+/);
+  if (within.value) job.deadline = { within: within.value, ...(soft.checked && { kind: "soft" }) };
+  return job;
 }
+
+function foretelling(found, told) {
+  const facts = [
+    ["Before it", counted(found.ahead, "job")],
+    ...(found.deadline_share === null ? [] : [["Deadline", `kept in ${Math.round(100 * found.deadline_share)} % of forecasts`]]),
+    ...(found.guarantee ? [["Guarantee", guaranteeText(found.guarantee)]] : []),
+    ...(found.reason ? [["Because", found.reason]] : []),
+    ...(found.notices.length ? [["Note", found.notices.join("; ")]] : []),
+  ];
+  return [h("p", { class: "lead" }, found.start ? `Starts ${found.start <= now() ? "now" : `about ${moment(found.start)}`}.` : "Its start is not known.", h("span", {}, found.p50 ? ` Finishes ${finishText(told)}.` : " Its finish is not known.")),
+    h("div"), h("dl", { class: "facts" }, facts.flatMap(([title, text]) => [h("dt", {}, title), h("dd", {}, text)]))];
+}
+
+const guaranteeText = (guarantee) => (guarantee.finish_by ? `by ${moment(guarantee.finish_by)}. ${UNDERTAKEN}` : `none: ${guarantee.reason}`);
+
+// Deadlines to try, in seconds: about the median, the P90, and twice that, on whole five minutes where they are long.
+function candidates({ p50, p90 }) {
+  if (!p50) return [];
+  const rounded = (seconds) => { const step = seconds > 3600 ? 300 : 60; return Math.ceil(seconds / step) * step; };
+  const [median, late] = [p50, p90 ?? p50].map((at) => Math.max(60, at - now()));
+  return [...new Set([median, (median + late) / 2, late, 2 * late].map(rounded))];
+}
+
+const length = (seconds) => duration(seconds).replace(/ 00[sm]$/, "");
+
+const deadlineTable = (rows, use) => h("div", { class: "table", tabIndex: 0, role: "region", "aria-label": "What a deadline would get" }, h("table", {},
+  h("thead", {}, h("tr", {}, ["Deadline in", "At", "Kept in forecasts", "Guarantee"].map((name) => h("th", { scope: "col" }, name)), h("td"))),
+  h("tbody", {}, rows.map(([within, { deadline_share: share, guarantee }]) => h("tr", {}, h("th", { scope: "row" }, length(within)), h("td", {}, moment(now() + within)),
+    h("td", {}, share === null ? "" : `${Math.round(100 * share)} %`), h("td", {}, guarantee?.finish_by ? `by ${moment(guarantee.finish_by)}` : "none"),
+    h("td", {}, h("button", { type: "button", class: "small", "aria-label": `A deadline in ${length(within)}`, onclick: () => use(within) }, "Use it")))))));
 
 async function hand(job, go) {
   try {

@@ -7,7 +7,7 @@ import { colorsOf } from "./gpus.js";
 import { LanePlan, runs } from "./lanes.js";
 import { finishText } from "./queue.js";
 
-const REDRAW_SECONDS = 10, MAX_PREDICTED = 2000, AHEAD_SECONDS = 86400;
+const REDRAW_SECONDS = 10, ROWS_OF_A_PHONE = 24, MAX_PREDICTED = 2000, AHEAD_SECONDS = 86400;
 
 export function timeline(root, { cluster, session, go }) {
   const option = (value, text) => h("option", { value }, text);
@@ -22,6 +22,8 @@ export function timeline(root, { cluster, session, go }) {
       h("span", {}, button("+", "Zoom in on time (+)", "in"), button("−", "Zoom out on time (-)", "out"), button("↕ +", "Taller rows (])", "taller"), button("↕ −", "Flatter rows ([)", "flatter"), button("All", "Show everything (0)", "all"), session.run ? null : button("Now", "To now (n)", "now"))),
     h("ul", { class: "legend" }), canvas);
   root.append(h("h1", {}, "Timeline"), gantt, note);
+  const phone = matchMedia("(max-width: 820px)").matches; // a row of each job has room for its name
+  if (phone) gantt.querySelector("[name=rows]").value = "jobs";
   let past = null, chart = null, drawn = 0, origin = session.run ? 0 : undefined, loads = 0, closed = false;
 
   const draw = () => {
@@ -32,10 +34,11 @@ export function timeline(root, { cluster, session, go }) {
     if (chart) chart.update(data);
     else {
       chart = ganttChart(gantt, data, { laneName: laneNames(cluster.nodes), userColors: () => colorsOf(cluster.jobs.values()), open: (row) => { if (past.numbers[row] >= 0) go(`#/job/${past.numbers[row]}`); } });
-      if (!session.run) chart.show(Math.max(0, data.now - 6 * 3600), Math.min(data.span, data.usual, data.now + 12 * 3600));
+      if (!session.run) chart.show({ left: Math.max(0, data.now - 6 * 3600), right: Math.min(data.span, data.usual, data.now + 12 * 3600) });
+      if (phone) chart.show({ top: past.over.rows, bottom: past.over.rows + ROWS_OF_A_PHONE });
     }
     note.textContent = `${data.bars.job.length ? "" : "No job held a GPU yet, and none is expected to. "}Solid: held. Pale: predicted, from P50 of each job's start to P50 of its end, on the GPUs that come free first. A wedge: stopped, or expected to be, before its end; a mark at the right edge: expected to go on. `
-      + "Wheel or pinch zooms, dragging moves, a click opens the job, with Shift it takes it in hand."
+      + (phone ? "Pinching zooms, dragging moves, a tap says what a bar is, another opens the job." : "Wheel or pinch zooms, dragging moves, a click opens the job, with Shift it takes it in hand.")
       + (left ? ` ${counted(left, "later start")} ${left === 1 ? "is" : "are"} left out.` : "");
   };
   const readPast = async () => {

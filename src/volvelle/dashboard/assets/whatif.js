@@ -2,14 +2,47 @@
 // Of an attached cluster: changes of its site, as its scheduler's own tools write them.
 
 import { get, post, put } from "./api.js";
-import { counted, duration, h, moment, now, number } from "./dom.js";
+import { answerCard, asking, examples, field, form } from "./asking.js";
+import { counted, duration, h, moment, now, number, svg } from "./dom.js";
 import { confirmed, say, sayError } from "./dialogs.js";
-import { field, form } from "./submit.js";
+import { loadChart } from "./load.js";
 
 export function whatif(root, { cluster, session }) {
-  root.append(h("h1", {}, "What if"), ...(session.reads ? [siteForm()] : [clusterForm(cluster), pastForm(cluster), partLists()]));
+  const answer = answerCard("As things are"), made = session.reads ? siteQuestions(answer) : questions(cluster, answer);
+  root.append(...asking("What if", made.forms, [answer.element, made.examples]));
+  answer.body.append(...asThingsAre(cluster, answer.body.clientWidth));
   return { update: () => {} };
 }
+
+// What the forecasts come to, before anything else is asked.
+function asThingsAre(cluster, width) {
+  const waiting = [...cluster.jobs.values()].filter((job) => job.state === "waiting" && job.predicted_start);
+  const mean = waiting.reduce((sum, job) => sum + Math.max(0, job.predicted_start - now()), 0) / waiting.length;
+  const [chart, said] = loadChart([], cluster, width, CHART_HEIGHT);
+  return [h("p", { class: "lead" }, waiting.length ? `${counted(waiting.length, "job")} ${waiting.length === 1 ? "waits" : "wait"}, to start in ${duration(mean)} on average.` : "No job waits for a start that is forecast."), chart, h("p", { class: "note" }, said)];
+}
+
+// Questions about a cluster of ours, and examples of both kinds.
+function questions(cluster, answer) {
+  const [present, past] = [clusterForm(cluster, answer), pastForm(cluster, answer)], { size } = cluster.nodes;
+  const other = ["las", "fifo", "srsf"].filter((name) => name !== cluster.policy.split(":")[0]);
+  const rows = [
+    ["One node more", "Which waiting jobs would start sooner, and by how much", () => present.ask({ count: 1 })],
+    ["Twice the nodes", `${counted(size, "node")} more, as the first one is`, () => present.ask({ count: Math.min(size, MOST_NODES) })],
+    [`Policy ${other[0]}, for the jobs that are here`, "Who would finish earlier, who later; nothing is changed", () => present.ask({ count: 0, policy: other[0] })],
+    [`Policy ${other[1]}, for the jobs of yesterday`, "Every job of the last day simulated twice: as it was, and under that policy", () => past.ask({ policy: other[1] })],
+  ];
+  return { forms: [present.section, past.section, partLists()], examples: examples("Questions to begin with", rows) };
+}
+
+// A question by its form, whose fields are set first.
+const byClick = (section, inputs) => ({
+  section,
+  ask: (values) => {
+    for (const [name, value] of Object.entries(values)) inputs[name].value = value;
+    section.querySelector("form").requestSubmit();
+  },
+});
 
 const KINDS = ["policies", "admissions"];
 
@@ -24,8 +57,10 @@ function partLists() {
   return h("div", {}, lists, h("p", { class: "note" }, "A policy with parameters is written las:round=5m. ", h("a", { href: "#/policies" }, "All that there are")));
 }
 
-function clusterForm(cluster) {
-  const count = h("input", { type: "number", min: 0, max: 1000, value: 0 });
+const MOST_NODES = 1000, CHART_HEIGHT = 300;
+
+function clusterForm(cluster, answer) {
+  const count = h("input", { type: "number", min: 0, max: MOST_NODES, value: 0 });
   const widths = [...cluster.nodes.values()].map((node) => node.gpus);
   const gpus = h("input", { type: "number", min: 1, max: 64, value: widths[0] ?? 8 });
   const kinds = [...new Set([...cluster.nodes.values()].map((node) => node.gpu_type))];
@@ -40,31 +75,32 @@ function clusterForm(cluster) {
     }
     if (Number(count.value)) question.nodes = { count: Number(count.value), gpus: Number(gpus.value), gpu_type: type.value };
     return effect(await post("/v1/forecast/cluster", question));
-  });
+  }, answer);
   const apply = h("button", { type: "button", onclick: () => putInPlace(parts()) }, "Use this policy");
   section.querySelector("form").lastChild.append(apply);
-  return section;
+  return byClick(section, { count, policy });
 }
 
-function siteForm() {
-  const changes = h("textarea", { rows: 4, cols: 70, required: true, spellcheck: false });
-  const kinds = h("select", {}, h("option", { value: "" }, "Choose one"));
-  get("/v1/forecast/site").then(({ examples }) => kinds.append(...examples.map(({ of, change }) => h("option", { value: change }, of))), sayError);
-  kinds.addEventListener("change", () => {
-    if (kinds.value) changes.value = `${changes.value.trim()}\n${kinds.value}`.trim();
-    kinds.value = "";
-  });
-  const fields = [field("Add a change, to edit", kinds), field("Changes, one a line", changes)];
-  return form("Another site, for the jobs that wait", fields, async () => {
+function siteQuestions(answer) {
+  const changes = h("textarea", { rows: 6, required: true, spellcheck: false });
+  const section = form("Another site, for the jobs that wait", [field("Changes, one a line", changes, "field across")], async () => {
     const lines = changes.value.split("\n").map((line) => line.trim()).filter(Boolean);
     return siteEffect((await post("/v1/forecast/site", { changes: lines })).effects);
-  });
+  }, answer);
+  const offered = h("div"), { ask } = byClick(section, { changes });
+  const show = (found) => { // what somebody wrote stays
+    const known = found.map(({ change }) => change), own = () => (known.includes(changes.value) ? [] : [changes.value.trim()]);
+    offered.replaceChildren(examples("Changes to begin with", found.map(({ of, change }) => [of, h("code", {}, change), () => ask({ changes: [...own(), change].filter(Boolean).join("\n") })])));
+  };
+  get("/v1/forecast/site").then((found) => show(found.examples), sayError);
+  return { forms: [section], examples: offered };
 }
 
 function siteEffect(effects) {
   if (!effects.length) return [h("p", { class: "note" }, "No job waits.")];
   const signed = (seconds) => (Math.abs(seconds) < 0.5 ? "0" : `${seconds < 0 ? "-" : "+"}${duration(Math.abs(seconds))}`);
-  const row = (one) => [one.name || "All jobs", number(one.jobs), duration(one.before), duration(one.after), signed(one.after - one.before), `${signed(one.least)} to ${signed(one.most)}`, one.never ? number(one.never) : ""];
+  const most = Math.max(...effects.map((one) => Math.abs(one.after - one.before)));
+  const row = (one) => [one.name || "All jobs", number(one.jobs), duration(one.before), duration(one.after), shift(one.after - one.before, most, signed(one.after - one.before)), `${signed(one.least)} to ${signed(one.most)}`, one.never ? number(one.never) : ""];
   const of = (kind, title, name) => table([name, "Jobs", "Wait from now", "Changed", "Difference", "Quick to slow jobs", "Never start"], effects.filter((one) => one.kind === kind).map(row), title);
   return [of("all", "Mean waits", ""), of("queue", "By queue", "Queue"), of("user", "By user", "User"),
     h("p", { class: "note" }, "By the rules of the site, if nobody else comes. Quick and slow: a quarter and three quarters of such jobs take no longer.")];
@@ -76,24 +112,25 @@ const DAY = 86400;
 const localTime = (seconds) => new Date((seconds - 60 * new Date(seconds * 1000).getTimezoneOffset()) * 1000).toISOString().slice(0, 16);
 const secondsOf = (input) => new Date(input.value).getTime() / 1000;
 
-function pastForm(cluster) {
+function pastForm(cluster, answer) {
   const since = h("input", { type: "datetime-local", value: localTime(now() - DAY), required: true });
   const until = h("input", { type: "datetime-local", value: localTime(now() + 60), required: true });
   const [policy, admission] = partFields(cluster);
-  const fields = [field("Submitted from", since), field("to", until), field("Under policy", policy), field("Under admission", admission)];
-  return form("Yesterday, under another policy", fields, async () => {
+  const fields = [field("Submitted from", since, "field across"), field("to", until, "field across"), field("Under policy", policy), field("Under admission", admission)];
+  const section = form("Yesterday, under another policy", fields, async () => {
     const question = { since: secondsOf(since), until: secondsOf(until), policy: policy.value, admission: admission.value };
     return hadOtherwise(await post("/v1/forecast/past", question), question);
-  }, "Ask", "Every job of the span is simulated twice, as it was and otherwise: some seconds, longer where jobs are guaranteed …");
+  }, answer, "Every job of the span is simulated twice, as it was and otherwise: some seconds, longer where jobs are guaranteed …");
+  return byClick(section, { policy });
 }
 
 function hadOtherwise(found, question) {
   const change = (again, other) => (!again ? "" : other > 2 * again ? `${number(other / again)}x` : `${other > again ? "+" : ""}${number(100 * (other / again - 1))} %`);
-  const row = (title, name) => [title, ...[found.was, found.again, found.other].map((each) => duration(each[name])), change(found.again[name], found.other[name])];
+  const row = (title, name) => [title, ...compared([found.was, found.again, found.other].map((each) => [each[name], duration(each[name])])), change(found.again[name], found.other[name])];
   const rows = [row("Mean completion time", "jct_mean"), row("P90 of completion times", "jct_p90"), row("Mean wait for GPUs", "wait_mean"), row("Makespan", "makespan")];
   const passed = found.passed_over ? ` ${number(found.passed_over)} more did not finish in one of them and are passed over.` : "";
   const shown = [
-    table(["", "As it was", `Simulated as it was, under ${found.policy}`, `Simulated with ${question.policy} and ${question.admission}`, "Difference"], rows, "Yesterday, under another policy"),
+    table(["", "As it was", `Simulated as it was, under ${found.policy}`, `Simulated with ${question.policy} and ${question.admission}`, "Difference"], rows, "As it was, and otherwise"),
     found.unfinished ? h("p", { class: "wrong" }, `${counted(found.unfinished, "job")} of this span ${found.unfinished === 1 ? "is" : "are"} not over. Those that are were served first under ${found.policy}, which flatters it: a span whose jobs are over is fairer.`) : null,
     h("p", { class: "note" }, `${counted(found.jobs, "job")}.${passed} The difference is between the two simulations; how far the first is from what was, is the simulation's error.`),
   ];
@@ -115,18 +152,34 @@ export async function putInPlace(parts) {
 }
 
 function effect(found) {
+  const states = [found.before, found.after], mean = (name) => compared(states.map((each) => [each[name], duration(each[name])]));
   const rows = [
-    ["Mean time until waiting jobs start", duration(found.before.start), duration(found.after.start)],
-    ["Mean time until jobs finish", duration(found.before.finish), duration(found.after.finish)],
-    ["The last one finishes", moment(found.before.last), moment(found.after.last)],
+    ["Mean time until waiting jobs start", ...mean("start")], ["Mean time until jobs finish", ...mean("finish")],
+    ["The last one finishes", ...compared(states.map(({ last }) => [last && last - now(), moment(last)]))],
   ];
   const moves = ({ jobs, mean, most, job }, when) => (!jobs ? "" : jobs === 1 ? `Job ${job} would finish ${when}, by ${duration(mean)}.` : `${counted(jobs, "job")} would finish ${when}, by ${duration(mean)} on average; most job ${job}, by ${duration(most)}.`);
-  const moved = found.jobs.slice(0, 20).map((job) => [h("a", { href: `#/job/${job.number}` }, `${job.number} ${job.name}`), job.user, moment(job.start_before), moment(job.start), moment(job.finish_before), moment(job.finish) || "never"]);
+  const by = ({ finish_before: before, finish }) => (before && finish ? finish - before : 0), most = Math.max(1, ...found.jobs.map((job) => Math.abs(by(job))));
+  const moved = found.jobs.slice(0, 20).map((job) => [h("a", { href: `#/job/${job.number}` }, `${job.number} ${job.name}`), shift(by(job), most, by(job) ? `${duration(Math.abs(by(job)))} ${by(job) < 0 ? "earlier" : "later"}` : ""),
+    job.user, moment(job.start_before), moment(job.start), moment(job.finish_before), moment(job.finish) || "never"]);
   return [
     h("p", { class: "lead" }, `${moves(found.earlier, "earlier")} ${moves(found.later, "later")}`.trim()),
     table(["", "Now", "With the change"], rows, "Effect"),
-    moved.length ? table(["Job", "User", "Starts now", "then", "Finishes now", "then"], moved, "Jobs that move most") : h("p", { class: "note" }, "No job would finish at another time."),
+    moved.length ? table(["Job", "Finishes", "User", "Starts now", "then", "Finishes now", "then"], moved, "Jobs that move most") : h("p", { class: "note" }, "No job would finish at another time."),
   ];
+}
+
+const strip = (...parts) => svg("svg", { viewBox: "0 0 200 8", preserveAspectRatio: "none", class: "bar strip", "aria-hidden": "true" }, ...parts);
+
+// Values of a row, [value, text] each, with bars as long as their shares of the greatest; the last is what would be.
+function compared(values) {
+  const most = Math.max(...values.map(([value]) => value ?? 0)) || 1;
+  return values.map(([value, text], at) => h("span", {}, text, strip(svg("rect", { width: 200 * Math.max(0, value ?? 0) / most, height: 8, class: at === values.length - 1 ? "held" : "was" }))));
+}
+
+// A difference in seconds, as a bar from the middle: to the left where it is earlier.
+function shift(seconds, most, text) {
+  const wide = 100 * Math.min(1, Math.abs(seconds) / (most || 1));
+  return h("span", {}, text, strip(svg("rect", { x: seconds < 0 ? 100 - wide : 100, width: wide, height: 8, class: seconds < 0 ? "sooner" : "later" }), svg("rect", { x: 99, width: 2, height: 8, class: "mark" })));
 }
 
 const table = (names, rows, label) => h("div", { class: "table", tabIndex: 0, role: "region", "aria-label": label }, h("table", {}, h("caption", {}, label),

@@ -15,7 +15,7 @@ function ganttChart(root, data, { open = null, laneName = null, userColors = () 
   const margin = { left: 84, top: 8, right: 10, bottom: 42 };
 
   const nowHeight = 18, labelEdge = 26, clockBottom = 24; // times of the clock need no title
-  let jobs, bars, count, start, submit, cut, views, view, longest, picked = -1, pointed = -1; // a job in hand, and one under the pointer
+  let jobs, bars, count, start, submit, cut, reach, views, view, longest, picked = -1, pointed = -1; // a job in hand, and one under the pointer
   const summed = (differences) => { let at = 0; return Float64Array.from(differences, (step) => (at += step)); };
   const named = (column, row) => column.names[column.of.length ? column.of[row] : 0] ?? "";
 
@@ -34,7 +34,11 @@ function ganttChart(root, data, { open = null, laneName = null, userColors = () 
     view = views[rowsChoice.value];
     colorOf = new Uint8Array(count);
     const latest = new Float64Array(jobs.id.length).fill(-Infinity);
-    for (let i = 0; i < count; i++) latest[bars.job[i]] = Math.max(latest[bars.job[i]], start[i]);
+    reach = new Float64Array(jobs.id.length).fill(data.now ?? data.span);
+    for (let i = 0; i < count; i++) {
+      latest[bars.job[i]] = Math.max(latest[bars.job[i]], start[i]);
+      reach[bars.job[i]] = Math.max(reach[bars.job[i]], start[i] + bars.length[i]);
+    }
     cut = Uint8Array.from({ length: count }, (_, i) => bars.cut?.[i] || latest[bars.job[i]] > start[i] + bars.length[i]);
     if (picked >= jobs.id.length) picked = -1;
     longest = "";
@@ -138,7 +142,7 @@ function ganttChart(root, data, { open = null, laneName = null, userColors = () 
     pen.rect(plot.x, plot.y, plot.width, plot.height);
     pen.clip();
     if (view === views.jobs) drawWaits(color("axis"));
-    for (let group = 0; group < groups.length; group++) drawBars(group, color(roles[group]));
+    for (let group = 0; group < groups.length; group++) drawBars(group, color(roles[group]), color("panel"));
     drawLabels(color("paper"), color("ink"));
     drawCuts(color("ink"));
     drawBeyond(color("ink"));
@@ -216,7 +220,7 @@ function ganttChart(root, data, { open = null, laneName = null, userColors = () 
   }
 
   // Of bars that are flatter than a pixel, those within what was drawn last on their half of a pixel are left out.
-  function drawBars(group, color) {
+  function drawBars(group, color, ground) {
     const halves = Math.ceil(2 * (plot.y + plot.height)) + 2, from = new Float64Array(halves).fill(Infinity), until = new Float64Array(halves);
     pen.fillStyle = pen.strokeStyle = color;
     for (let i = 0; i < count; i++) {
@@ -224,7 +228,7 @@ function ganttChart(root, data, { open = null, laneName = null, userColors = () 
       const box = barBox(i);
       if (!box) continue;
       const [x, y, width, height] = box;
-      if (bars.predicted?.[i]) { drawPredicted(pen, box); continue; }
+      if (bars.predicted?.[i]) { drawPredicted(pen, box, ground); continue; }
       if (height < 1 && y > 0) {
         const half = Math.round(2 * y), right = x + width;
         if (x >= from[half] && right <= until[half]) continue;
@@ -262,23 +266,24 @@ function ganttChart(root, data, { open = null, laneName = null, userColors = () 
     pen.globalAlpha = 0.55;
     const low = Math.max(0, Math.floor(shown.top)), high = Math.min(jobs.id.length, Math.ceil(shown.bottom));
     for (let row = low; row < high; row++) {
-      const until = jobs.stay[row] ?? data.span - submit[row];
+      const until = jobs.stay[row] ?? reach[row] - submit[row];
       const x = toX(submit[row]), y = toY(row + 0.4), height = Math.max(0.4, toY(row + 0.6) - y);
       pen.fillRect(x, y, Math.max(0.4, toX(submit[row] + until) - x), height);
     }
     pen.globalAlpha = 1;
   }
 
-  function drawLabels(color, onPredicted) {
-    pen.textAlign = "left";
+  // A row of a job has its name at its last bar.
+  function drawLabels(color, onPaper) {
+    const last = new Map(), right = plot.x + plot.width;
+    if (view === views.jobs) for (let i = 0; i < count; i++) last.set(bars.job[i], i);
     pen.textBaseline = "middle";
     for (let i = 0; i < count; i++) {
-      const box = barBox(i);
-      if (!box || box[3] < 13 || box[2] < 44) continue;
-      pen.fillStyle = bars.predicted?.[i] ? onPredicted : color;
-      const x = Math.max(box[0], plot.x), room = box[0] + box[2] - x - 8;
-      const text = named(jobs.name, bars.job[i]) || jobs.id[bars.job[i]];
-      if (pen.measureText(text).width < room) pen.fillText(text, x + 4, box[1] + box[3] / 2 + 0.5);
+      const box = barBox(i), beside = last.get(bars.job[i]) === i;
+      if (!box || (last.size ? !beside || box[3] < 11 : Math.min(box[2], box[3]) < 13 || Math.max(box[2], box[3]) < 30)) continue;
+      const x = Math.max(box[0], plot.x);
+      pen.fillStyle = bars.predicted?.[i] ? onPaper : color;
+      drawName(pen, named(jobs.name, bars.job[i]) || jobs.id[bars.job[i]], [x, box[1], Math.min(box[0] + box[2], right) - x, box[3]], beside && { color: onPaper, right });
     }
   }
 
@@ -365,8 +370,9 @@ function ganttChart(root, data, { open = null, laneName = null, userColors = () 
   canvas.addEventListener("click", (event) => {
     if (!downAt || Math.hypot(event.clientX - downAt[0], event.clientY - downAt[1]) > 4) return;
     const row = jobAt(...spot(event));
-    if (row >= 0 && open && !event.shiftKey) return open(row);
+    if (row >= 0 && open && !event.shiftKey && (event.pointerType !== "touch" || row === picked)) return open(row);
     picked = row === picked ? -1 : row;
+    if (event.pointerType === "touch" && picked >= 0) showTip(describe(picked), event); // a finger does not hover: the next tap opens
     return redraw();
   });
   canvas.addEventListener("wheel", (event) => {
@@ -419,7 +425,7 @@ function ganttChart(root, data, { open = null, laneName = null, userColors = () 
   everything();
   return {
     update(given) { take(given); recolor(); redraw(); },
-    show(left, right) { Object.assign(shown, { left, right }); settle(); },
+    show(window) { Object.assign(shown, window); settle(); },
     close() { closed.abort(); },
   };
 }

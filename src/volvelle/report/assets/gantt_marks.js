@@ -18,12 +18,40 @@ function timeLabel(data, seconds, step) {
   return data.span * data.tick >= 86400 ? `${days} d ${clock}` : clock;
 }
 
-// Pale, in the colour that is set.
-function drawPredicted(pen, [x, y, width, height]) {
+// Pale, in the colour that is set, on the colour of the ground: what a job has at once does not add up.
+function drawPredicted(pen, [x, y, width, height], ground) {
+  const color = pen.fillStyle;
+  pen.fillStyle = ground;
+  pen.fillRect(x, y, width, height);
+  pen.fillStyle = color;
   pen.globalAlpha = 0.3;
   pen.fillRect(x, y, width, height);
   pen.globalAlpha = 1;
   if (width > 3 && height > 3) pen.strokeRect(x + 0.5, y + 0.5, width - 1, height - 1);
+}
+
+// The name of a bar: along it; else beside it, where that is given: {color, right}; upwards in a tall one; or what fits of it.
+function drawName(pen, name, [x, y, width, height], beside) {
+  const long = pen.measureText(name).width, middle = y + height / 2 + 0.5;
+  pen.textAlign = "left";
+  if (long < width - 8) return pen.fillText(name, x + 4, middle);
+  if (beside) {
+    const after = x + width + 4 + long < beside.right;
+    pen.fillStyle = beside.color;
+    pen.textAlign = after ? "left" : "right";
+    return pen.fillText(name, after ? x + width + 4 : x - 4, middle);
+  }
+  if (long < height - 8) {
+    pen.save();
+    pen.translate(x + width / 2, y + height / 2);
+    pen.rotate(-Math.PI / 2);
+    pen.textAlign = "center";
+    pen.fillText(name, 0, 0.5);
+    return pen.restore();
+  }
+  let some = name;
+  while (some && pen.measureText(`${some}…`).width > width - 5) some = some.slice(0, -1);
+  return some.length > 1 && height >= 13 ? pen.fillText(`${some}…`, x + 3, middle) : undefined;
 }
 
 // Where a job was stopped, or is expected to be, before its end.
