@@ -36,21 +36,16 @@ _PARTS_OF_SNAPSHOT = {
 def simulate(
     from_snapshot: Annotated[
         Path | None,
-        typer.Option(
-            "--from-snapshot",
+        options.jobs(
             metavar="FILE",
             help="The jobs that are on a live cluster now (/v1/snapshot), on to their believed ends.",
-            rich_help_panel=options.JOBS,
         ),
     ] = None,
     force: options.Force = False,
     png: options.Png = False,
     output: options.Output = Form.TABLE,
     journal: Annotated[
-        bool,
-        typer.Option(
-            help="Keep the journal of every event and decision.", rich_help_panel="Output"
-        ),
+        bool, options.results(help="Keep the journal of every event and decision.")
     ] = True,
     **given: Any,
 ) -> None:
