@@ -9,7 +9,7 @@ const FIRST = ["gpus", "gpu_types", "estimate", "deadline"], SHOWN = new Set(["n
 
 // The table of a request, without its command.
 export const requestTable = (request) => h("dl", { class: "facts" },
-  [...FIRST.filter((key) => key in request), ...Object.keys(request).filter((key) => !FIRST.includes(key) && !SHOWN.has(key))]
+  [...FIRST.filter((key) => key in request), ...Object.keys(request).filter((key) => !FIRST.includes(key) && !SHOWN.has(key))].filter((key) => request[key] !== "" && request[key] !== null)
     .flatMap((key) => [h("dt", {}, TITLES[key] ?? capital(key.replaceAll("_", " "))), h("dd", {}, written(key, request[key]))]));
 
 const written = (key, value) => {
