@@ -215,7 +215,7 @@ def test_an_operator_asks_what_yesterday_would_have_been(site: Site) -> None:
     form = page.locator("section:has(form)", has_text="Yesterday, under another policy")
     form.get_by_label("Under policy").fill("srsf")
     form.get_by_role("button", name="Ask").click()
-    page.wait_for_selector("caption:has-text('Yesterday')")
+    page.wait_for_selector("caption:has-text('As it was')")
     assert page.get_by_role("row", name="Mean completion time").get_by_role("cell").count() == 4
     assert not violations(page)
     assert not site.errors

@@ -2,6 +2,8 @@
 
 import { h } from "./dom.js";
 
+const phone = matchMedia("(max-width: 820px)");
+
 export const field = (title, input, style = "field") => h("label", { class: style }, title, input);
 
 export const card = (title, ...parts) => h("section", { class: "card ask" }, h("h2", {}, title), parts);
@@ -23,7 +25,7 @@ export function answerCard(before) {
     const parts = await ask().catch((error) => [wrong(error)]);
     if (question !== last) return;
     body.replaceChildren(...parts);
-    element.scrollIntoView({ block: "nearest" });
+    if (phone.matches) element.scrollIntoView();
   };
   return { element, body, fill };
 }

@@ -35,8 +35,7 @@ export function gpuMap(root, cluster, go, cards = false) {
     const holders = new Map(), seen = new Set();
     for (const job of cluster.jobs.values()) for (const [node, gpus] of job.grants) for (const gpu of gpus) holders.set(`${node}:${gpu}`, job);
     const colors = colorsOf(cluster.jobs.values());
-    const types = gpusByType(cluster.nodes.values()), columns = gpuColumns(cluster.nodes.values());
-    const wide = Math.max(5, Math.min(44, Math.floor(2 * root.clientWidth / Math.max(1, columns))));
+    const types = gpusByType(cluster.nodes.values()), wide = widthOf(types.map((type) => gpuColumns(type.nodes)), root.clientWidth);
     const holding = (node, gpu) => {
       const job = holders.get(`${node.name}:${gpu}`), kind = kindOf(job, node), series = kind === "held" && colors.get(job.user);
       seen.add(series ? job.user : kind);
@@ -53,6 +52,13 @@ export function gpuMap(root, cluster, go, cards = false) {
   observer.observe(root);
   addEventListener("theme", draw);
   return { draw, close: () => { observer.disconnect(); removeEventListener("theme", draw); hideTip(); } };
+}
+
+// How wide a column is, of types that take so many: all beside each other, or the largest in one line, or in about two.
+function widthOf(columns, width) {
+  const all = columns.reduce((sum, each) => sum + each, 0), fits = (count) => Math.floor(width / Math.max(1, count));
+  const wide = fits(all + columns.length) >= 16 ? fits(all + columns.length) : fits(Math.max(...columns)) >= 12 ? fits(Math.max(...columns)) : 2 * fits(all);
+  return Math.max(5, Math.min(44, wide));
 }
 
 // How many columns nodes take.

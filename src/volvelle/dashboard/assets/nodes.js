@@ -21,7 +21,7 @@ const columns = (cluster, used) => [
   { name: "jobs", title: "Jobs", value: (node) => node.jobs.join(" "), draw: (node) => h("span", {}, node.jobs.flatMap((job) => [h("a", { href: `#/job/${job}`, tabIndex: -1 }, jobId(job)), " "])), wide: true, line: true, gaps: true },
 ];
 
-const DAY = 86400;
+const DAY = 86400, COUNT_SECONDS = 10;
 
 // Of each node the share of its GPU time that jobs held, in a day or since the first start that is known, is put into `used`.
 // entries: past holdings.
@@ -38,7 +38,7 @@ function countUse(entries, { past, jobs, nodes }, used) {
 
 export function nodes(root, { cluster, session, go }) {
   const used = new Map();
-  let entries = null;
+  let entries = null, countedAt = 0, loads = 0;
   const picture = h("div", { class: "map" });
   const count = h("span", { class: "count" }), operator = session.role === "operator" && !session.reads;
   const actions = (operator ? ["drain", "resume"] : []).map((action) =>
@@ -57,14 +57,24 @@ export function nodes(root, { cluster, session, go }) {
   };
   root.append(top("Nodes", table.tools), picture, h("div", { class: "controls" }, actions, count), table.element);
   const map = gpuMap(picture, cluster, go, true);
+  const readPast = () => {
+    loads = cluster.loads;
+    get("/v1/holdings").then((found) => {
+      [entries, countedAt] = [named(found.columns, found.holdings), -Infinity];
+      draw();
+    }, sayError);
+  };
   const draw = () => {
     const list = [...cluster.nodes.values()];
     map.draw();
-    if (entries) countUse(entries, cluster, used);
+    if (loads !== cluster.loads) readPast(); // frames were missed, or it is another moment of a run
+    if (entries && now() - countedAt > COUNT_SECONDS) {
+      countUse(entries, cluster, used);
+      countedAt = now();
+    }
     count.textContent = counted(list.length, cluster.unit);
     table.show(list);
   };
   draw();
-  get("/v1/holdings").then((found) => { entries = named(found.columns, found.holdings); draw(); }, sayError);
   return { update: draw, close: map.close };
 }

@@ -59,7 +59,7 @@ export function submit(root, { cluster, go }) {
       rows.push([within, kept]);
     }
     deadlines.parentNode.hidden = !rows.length;
-    const use = (within) => { inputs.within.value = duration(within).replaceAll(" ", ""); changed(); };
+    const use = (within) => { inputs.within.value = length(within).replaceAll(" ", ""); changed(); };
     deadlines.replaceChildren(deadlineTable(rows, use));
   };
   const changed = () => {
@@ -115,11 +115,13 @@ function candidates({ p50, p90 }) {
   return [...new Set([median, (median + late) / 2, late, 2 * late].map(rounded))];
 }
 
+const length = (seconds) => duration(seconds).replace(/ 00[sm]$/, "");
+
 const deadlineTable = (rows, use) => h("div", { class: "table", tabIndex: 0, role: "region", "aria-label": "What a deadline would get" }, h("table", {},
-  h("thead", {}, h("tr", {}, ["Deadline in", "That is", "Kept in forecasts", "Guarantee"].map((name) => h("th", { scope: "col" }, name)), h("td"))),
-  h("tbody", {}, rows.map(([within, { deadline_share: share, guarantee }]) => h("tr", {}, h("th", { scope: "row" }, duration(within)), h("td", {}, moment(now() + within)),
+  h("thead", {}, h("tr", {}, ["Deadline in", "At", "Kept in forecasts", "Guarantee"].map((name) => h("th", { scope: "col" }, name)), h("td"))),
+  h("tbody", {}, rows.map(([within, { deadline_share: share, guarantee }]) => h("tr", {}, h("th", { scope: "row" }, length(within)), h("td", {}, moment(now() + within)),
     h("td", {}, share === null ? "" : `${Math.round(100 * share)} %`), h("td", {}, guarantee?.finish_by ? `by ${moment(guarantee.finish_by)}` : "none"),
-    h("td", {}, h("button", { type: "button", class: "small", "aria-label": `A deadline in ${duration(within)}`, onclick: () => use(within) }, "Use it")))))));
+    h("td", {}, h("button", { type: "button", class: "small", "aria-label": `A deadline in ${length(within)}`, onclick: () => use(within) }, "Use it")))))));
 
 async function hand(job, go) {
   try {

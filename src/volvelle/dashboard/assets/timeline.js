@@ -34,7 +34,8 @@ export function timeline(root, { cluster, session, go }) {
     if (chart) chart.update(data);
     else {
       chart = ganttChart(gantt, data, { laneName: laneNames(cluster.nodes), userColors: () => colorsOf(cluster.jobs.values()), open: (row) => { if (past.numbers[row] >= 0) go(`#/job/${past.numbers[row]}`); } });
-      if (!session.run) chart.show({ left: Math.max(0, data.now - 6 * 3600), right: Math.min(data.span, data.usual, data.now + 12 * 3600), ...(phone && { top: past.over.rows, bottom: past.over.rows + ROWS_OF_A_PHONE }) });
+      if (!session.run) chart.show({ left: Math.max(0, data.now - 6 * 3600), right: Math.min(data.span, data.usual, data.now + 12 * 3600) });
+      if (phone) chart.show({ top: past.over.rows, bottom: past.over.rows + ROWS_OF_A_PHONE });
     }
     note.textContent = `${data.bars.job.length ? "" : "No job held a GPU yet, and none is expected to. "}Solid: held. Pale: predicted, from P50 of each job's start to P50 of its end, on the GPUs that come free first. A wedge: stopped, or expected to be, before its end; a mark at the right edge: expected to go on. `
       + (phone ? "Pinching zooms, dragging moves, a tap says what a bar is, another opens the job." : "Wheel or pinch zooms, dragging moves, a click opens the job, with Shift it takes it in hand.")

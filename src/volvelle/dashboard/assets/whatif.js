@@ -130,7 +130,7 @@ function hadOtherwise(found, question) {
   const rows = [row("Mean completion time", "jct_mean"), row("P90 of completion times", "jct_p90"), row("Mean wait for GPUs", "wait_mean"), row("Makespan", "makespan")];
   const passed = found.passed_over ? ` ${number(found.passed_over)} more did not finish in one of them and are passed over.` : "";
   const shown = [
-    table(["", "As it was", `Simulated as it was, under ${found.policy}`, `Simulated with ${question.policy} and ${question.admission}`, "Difference"], rows, "Yesterday, under another policy"),
+    table(["", "As it was", `Simulated as it was, under ${found.policy}`, `Simulated with ${question.policy} and ${question.admission}`, "Difference"], rows, "As it was, and otherwise"),
     found.unfinished ? h("p", { class: "wrong" }, `${counted(found.unfinished, "job")} of this span ${found.unfinished === 1 ? "is" : "are"} not over. Those that are were served first under ${found.policy}, which flatters it: a span whose jobs are over is fairer.`) : null,
     h("p", { class: "note" }, `${counted(found.jobs, "job")}.${passed} The difference is between the two simulations; how far the first is from what was, is the simulation's error.`),
   ];
@@ -159,12 +159,12 @@ function effect(found) {
   ];
   const moves = ({ jobs, mean, most, job }, when) => (!jobs ? "" : jobs === 1 ? `Job ${job} would finish ${when}, by ${duration(mean)}.` : `${counted(jobs, "job")} would finish ${when}, by ${duration(mean)} on average; most job ${job}, by ${duration(most)}.`);
   const by = ({ finish_before: before, finish }) => (before && finish ? finish - before : 0), most = Math.max(1, ...found.jobs.map((job) => Math.abs(by(job))));
-  const moved = found.jobs.slice(0, 20).map((job) => [h("a", { href: `#/job/${job.number}` }, `${job.number} ${job.name}`), job.user, moment(job.start_before), moment(job.start), moment(job.finish_before), moment(job.finish) || "never",
-    shift(by(job), most, by(job) ? `${duration(Math.abs(by(job)))} ${by(job) < 0 ? "earlier" : "later"}` : "")]);
+  const moved = found.jobs.slice(0, 20).map((job) => [h("a", { href: `#/job/${job.number}` }, `${job.number} ${job.name}`), shift(by(job), most, by(job) ? `${duration(Math.abs(by(job)))} ${by(job) < 0 ? "earlier" : "later"}` : ""),
+    job.user, moment(job.start_before), moment(job.start), moment(job.finish_before), moment(job.finish) || "never"]);
   return [
     h("p", { class: "lead" }, `${moves(found.earlier, "earlier")} ${moves(found.later, "later")}`.trim()),
     table(["", "Now", "With the change"], rows, "Effect"),
-    moved.length ? table(["Job", "User", "Starts now", "then", "Finishes now", "then", "By"], moved, "Jobs that move most") : h("p", { class: "note" }, "No job would finish at another time."),
+    moved.length ? table(["Job", "Finishes", "User", "Starts now", "then", "Finishes now", "then"], moved, "Jobs that move most") : h("p", { class: "note" }, "No job would finish at another time."),
   ];
 }
 
@@ -173,13 +173,13 @@ const strip = (...parts) => svg("svg", { viewBox: "0 0 200 8", preserveAspectRat
 // Values of a row, [value, text] each, with bars as long as their shares of the greatest; the last is what would be.
 function compared(values) {
   const most = Math.max(...values.map(([value]) => value ?? 0)) || 1;
-  return values.map(([value, text], at) => h("span", { class: "barred" }, text, strip(svg("rect", { width: 200 * Math.max(0, value ?? 0) / most, height: 8, class: at === values.length - 1 ? "held" : "was" }))));
+  return values.map(([value, text], at) => h("span", {}, text, strip(svg("rect", { width: 200 * Math.max(0, value ?? 0) / most, height: 8, class: at === values.length - 1 ? "held" : "was" }))));
 }
 
 // A difference in seconds, as a bar from the middle: to the left where it is earlier.
 function shift(seconds, most, text) {
   const wide = 100 * Math.min(1, Math.abs(seconds) / (most || 1));
-  return h("span", { class: "barred" }, text, strip(svg("rect", { x: seconds < 0 ? 100 - wide : 100, width: wide, height: 8, class: seconds < 0 ? "sooner" : "later" }), svg("rect", { x: 99, width: 2, height: 8, class: "mark" })));
+  return h("span", {}, text, strip(svg("rect", { x: seconds < 0 ? 100 - wide : 100, width: wide, height: 8, class: seconds < 0 ? "sooner" : "later" }), svg("rect", { x: 99, width: 2, height: 8, class: "mark" })));
 }
 
 const table = (names, rows, label) => h("div", { class: "table", tabIndex: 0, role: "region", "aria-label": label }, h("table", {}, h("caption", {}, label),
