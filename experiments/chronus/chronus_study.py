@@ -29,7 +29,7 @@ from volvelle.model.cluster import Profiling, parse_cluster
 from volvelle.model.job import Job
 from volvelle.model.overheads import Overheads
 from volvelle.simulate.run import Setting, simulate
-from volvelle.workload.deadlines import DeadlineShares
+from volvelle.workload.generators.declarations import DeadlineShares
 from volvelle.workload.workload import Workload
 
 sys.path.append(str(Path(__file__).parents[1]))

@@ -147,6 +147,23 @@ def test_a_policy_of_a_file_under_which_no_job_waits_is_remarked_on(volvelle: Vo
     assert "no job waited" not in unlike.err
 
 
+def test_a_policy_of_a_file_that_takes_long_is_said_to_be_asked_often(
+    volvelle: Volvelle, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("volvelle.cli.output._LONG", 0.0)
+    Path("nearest.py").write_text(
+        "from volvelle import policy\n\n\n"
+        "@policy.order('nearest')\ndef nearest(jobs, now):\n    return abs(jobs.gpus - jobs.gpus.mean())\n"
+    )
+    Path("t.csv").write_text("submit_time,gpus,duration\n0,1,10\n1,1,10\n2,1,10\n")
+    for verb in ("simulate", "compare"):
+        policies = ["-p", "nearest.py"] + ["-p", "fifo"] * (verb == "compare")
+        ran = volvelle(verb, "t.csv", "-c", "1x1", *policies, "--out", verb)
+        assert ran.err.count(" times, ") == 1
+        assert "note: nearest.py was asked 6 times, " in ran.err
+        assert ran.err.endswith("quicker by `round=60`, or an order by each job alone\n")
+
+
 def test_dropped_rows_are_told(volvelle: Volvelle) -> None:
     Path("t.csv").write_text("id,submit_time,gpus,duration\na,0,1,10\nb,1,four,10\n")
     ran = volvelle("simulate", "t.csv", "-c", "1x8")

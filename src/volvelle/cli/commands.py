@@ -170,10 +170,13 @@ def _brought() -> dict[str, str]:
 
 
 def _made(name: str, where: str) -> Any:
-    module, _, attribute = where.partition(":")
-    found = getattr(import_module(module), attribute)
+    place, _, attribute = where.partition(":")
+    module = import_module(place)
+    found = getattr(module, attribute)
     if not isinstance(found, typer.Typer):
         return _Lazy(name, found)
     group = typer.main.get_group(found)
     group.name = name
+    for one in getattr(module, "COMMANDS", ()):
+        group.add_command(_Lazy(one.__name__, one))
     return group

@@ -271,9 +271,11 @@ def _print_results(
         remark_on_idle_policies,
         remark_on_passed_over,
         remark_on_rejections,
+        remark_on_slow_policies,
         show_all,
     )
     from volvelle.cli.report import show_verdict, shown_tables
+    from volvelle.report.table import BEST
 
     stopped = any(run.status.value == "interrupted" for run in runs.made)
     page: Path | None = None
@@ -292,9 +294,10 @@ def _print_results(
             remark_on_rejections(name, outcomes)
     remark_on_passed_over((runs.records[name], runs.outcomes[name]) for name in runs)
     remark_on_idle_policies((runs.records[name].composition, runs.outcomes[name]) for name in runs)
+    remark_on_slow_policies(runs.records[name] for name in runs)
     if output is Form.TABLE and page is not None:
-        starred = "Best in each column is starred" if any(t.best() for t in tables) else ""
-        held = f", beside figures: the difference from {runs.baseline}" if runs.baseline else ""
+        starred = f"*: {BEST}" if any(t.best() for t in tables) else ""
+        held = f"; beside figures: the difference from {runs.baseline}" if runs.baseline else ""
         print(f"\n{starred}{held}. Pictures: {page}" if starred else f"\nPictures: {page}")
 
 

@@ -12,7 +12,7 @@ def dashboard(
         typer.Argument(metavar="[RUN]", help="A run directory, whose cluster is shown over time."),
     ] = None,
     port: Annotated[
-        int, typer.Option("--port", min=0, max=65535, help="For a run. 0: any that is free.")
+        int, typer.Option(min=0, max=65535, help="For a run. 0: any that is free.")
     ] = 0,
     metrics: Annotated[
         list[str] | None,

@@ -9,7 +9,7 @@ from volvelle.cli import options
 
 
 def journal(
-    out: Annotated[Path, typer.Option("--out", metavar="FOLDER", help="Folder for it.")] = Path(
+    out: Annotated[Path, typer.Option(metavar="FOLDER", help="Folder for it.")] = Path(
         "volvelle-live"
     ),
     force: options.Force = False,
@@ -57,9 +57,7 @@ def journal(
 
 
 def snapshot(
-    out: Annotated[Path, typer.Option("--out", metavar="FILE", help="File for it.")] = Path(
-        "snapshot.json"
-    ),
+    out: Annotated[Path, typer.Option(metavar="FILE", help="File for it.")] = Path("snapshot.json"),
     force: options.Force = False,
 ) -> None:
     """Write the present state of a server, from which simulations continue (operators).

@@ -15,7 +15,14 @@ if TYPE_CHECKING:
 
     from volvelle.simulate.experiment import Experiment
 
-JOBS, _SCHEDULER, _WORLD, _OUTPUT = "The jobs", "The scheduler", "The cluster", "Output"
+
+def under(panel: str) -> Callable[..., Any]:
+    """`typer.Option`, for options that the help shows under the heading ``panel``."""
+    return functools.partial(typer.Option, rich_help_panel=panel)
+
+
+jobs, scheduler = under("The jobs"), under("The scheduler")
+world, results = under("The cluster"), under("Output")
 
 
 class Form(StrEnum):
@@ -26,63 +33,19 @@ class Form(StrEnum):
     CSV = "csv"
 
 
-Format = Annotated[
-    str | None,
-    typer.Option(
-        "--format",
-        "-f",
-        metavar="NAME[:KEY=VALUE,...]",
-        help="The trace's format, or a .py file with one; guessed if not said; see: volvelle list formats.",
-        rich_help_panel=JOBS,
-    ),
-]
-Map = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--map",
-        metavar="OURS=THEIRS[,...]",
-        help="Column names of a plain table, as in gpus=num_gpu,duration=runtime:min; or a profile of them, "
-        "pm100, aurora or a .toml file.",
-        rich_help_panel=JOBS,
-    ),
-]
-Dates = Annotated[
-    str | None,
-    typer.Option(
-        "--dates",
-        metavar="FORMAT",
-        help="How a CSV's times are written, as in '%d.%m.%Y %H:%M' (strptime).",
-        rich_help_panel=JOBS,
-    ),
-]
-Strict = Annotated[
-    bool | None,
-    typer.Option(
-        "--strict",
-        help="Stop at the first row that cannot be read, instead of counting it.",
-        rich_help_panel=JOBS,
-    ),
-]
 Cluster = Annotated[
     str | None,
-    typer.Option(
+    world(
         "--cluster",
         "-c",
         metavar="NODESxGPUS[:TYPE][,...]",
         help="The cluster, as in 120x8 or 30x8:a100,12x8:h100; or its TOML file.",
-        rich_help_panel=_WORLD,
     ),
 ]
 _PART = "NAME[:KEY=VALUE,...]"
-Placement = Annotated[
-    str | None,
-    typer.Option("--placement", metavar=_PART, help="Which GPUs.", rich_help_panel=_SCHEDULER),
-]
+Placement = Annotated[str | None, scheduler("--placement", metavar=_PART, help="Which GPUs.")]
 Estimator = Annotated[
-    str | None,
-    typer.Option(
-        "--estimator", metavar=_PART, help="What is believed of jobs.", rich_help_panel=_SCHEDULER
-    ),
+    str | None, scheduler("--estimator", metavar=_PART, help="What is believed of jobs.")
 ]
 
 
@@ -95,12 +58,11 @@ def _money(text: str | float) -> float:
 
 Price = Annotated[
     float | None,
-    typer.Option(
+    results(
         "--price",
         metavar="MONEY",
         parser=_money,
         help="Of a GPU-hour, in any currency: the verdict says what that comes to.",
-        rich_help_panel=_OUTPUT,
     ),
 ]
 Seed = Annotated[
@@ -109,17 +71,9 @@ Seed = Annotated[
         "--seed", min=0, help="Seed of all that is random; default: 0.", show_default=False
     ),
 ]
-Output = Annotated[
-    Form, typer.Option("--output", "-o", help="How to print results.", rich_help_panel=_OUTPUT)
-]
-Force = Annotated[
-    bool,
-    typer.Option("--force", help="Replace what is there already.", rich_help_panel=_OUTPUT),
-]
-Png = Annotated[
-    bool,
-    typer.Option("--png", help="Also write the charts as PNG files.", rich_help_panel=_OUTPUT),
-]
+Output = Annotated[Form, results("--output", "-o", help="How to print results.")]
+Force = Annotated[bool, results("--force", help="Replace what is there already.")]
+Png = Annotated[bool, results("--png", help="Also write the charts as PNG files.")]
 
 
 AnyCommand = Callable[..., None]
@@ -180,6 +134,10 @@ def of_keys(*keys: str) -> Callable[[], Iterator[Parameter]]:
             yield _option(key, ExperimentFile.model_fields[key])
 
     return made
+
+
+reading = besides(of_keys("format", "map", "dates", "strict"))
+"""Lets the ``**`` parameter of a command stand for the options that say how a trace is read."""
 
 
 def of_experiment(*keys: str) -> Callable[[], Iterator[Parameter]]:

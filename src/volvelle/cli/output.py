@@ -30,6 +30,8 @@ _LATE_SECONDS = 5.0
 _LATE_SHARE = 1 / 3
 """The rate of so many of the latest seconds, or of this share of the time so far, tells the time left."""
 _MINUTES_FROM = 120.0
+_LONG = 20.0
+"""CPU seconds of a policy of a file from which on it is said what they were for."""
 
 
 def console(*, stderr: bool = False) -> "Console":
@@ -114,6 +116,25 @@ def remark_on_idle_policies(runs: "Iterable[tuple[WrittenComposition, Outcomes]]
                 f"note: no job waited under {written}, which may never have been asked: "
                 "give it more jobs, or fewer GPUs, to see it decide"
             )
+
+
+def remark_on_slow_policies(records: "Iterable[RunRecord]") -> None:
+    """Say of a policy of a file how often it was asked, where that took long, and what would help."""
+    from volvelle.core.policy import policies
+    from volvelle.core.written import WrittenPart
+
+    for record in records:
+        written, seconds = record.composition.policy, record.asked_seconds
+        if seconds < _LONG or not WrittenPart.read(written).in_a_file:
+            continue
+        share = seconds / (record.cpu_seconds or seconds)
+        helps = "columns in place of loops over jobs, or a decision that is compiled"
+        if policies.make(written).kind == "order":
+            helps = "`round=60`, or an order by each job alone"
+        remark(
+            f"note: {written} was asked {record.asked:,} times, {share:.0%} of the time that the run took "
+            f"({1e3 * seconds / record.asked:.2g} ms each): quicker by {helps}"
+        )
 
 
 def remark_on_passed_over(runs: "Iterable[tuple[RunRecord, Outcomes]]") -> None:

@@ -61,10 +61,7 @@ def set_policy(
         ),
     ],
     admission: Annotated[
-        str | None,
-        typer.Option(
-            "--admission", metavar="NAME[:KEY=VALUE,...]", help="Which jobs are admitted."
-        ),
+        str | None, typer.Option(metavar="NAME[:KEY=VALUE,...]", help="Which jobs are admitted.")
     ] = None,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Only print whom it would stop, start and move.")

@@ -1,9 +1,11 @@
 """Reading workloads with a word on how it goes."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from volvelle.model.cluster import Cluster
     from volvelle.simulate.experiment import Experiment, WorkloadKey
     from volvelle.simulate.sources import Source
@@ -27,18 +29,11 @@ def read_workloads(experiment: "Experiment", cluster: "Cluster") -> "dict[Worklo
     return sources
 
 
-def read_file(
-    trace: Path,
-    format: str | None,
-    columns: list[str] | None,
-    dates: str | None,
-    strict: bool,
-    *,
-    counts: bool = True,
-) -> "Source":
+def read_file(trace: Path, given: "Mapping[str, Any]", *, counts: bool = True) -> "Source":
     """The workload of a trace; rows that were dropped or repaired are remarked on.
 
-    counts: with how many there are of each, which a description says itself.
+    given: by the options of `volvelle.cli.options.reading`. counts: with how many there are of each, which a
+    description says itself.
     """
     from volvelle.cli.output import progress
     from volvelle.simulate.sources import read_source
@@ -47,10 +42,10 @@ def read_file(
     with progress("reading", "rows") as update:
         source = read_source(
             trace,
-            format,
-            parse_map(columns) if columns else {},
-            dates=dates,
-            strict=strict,
+            given["format"],
+            parse_map(given["map"]) if given["map"] else {},
+            dates=given["dates"],
+            strict=bool(given["strict"]),
             read=lambda rows: update(rows, None),
         )
     remark_on_import(source.workload, counts=counts)

@@ -26,11 +26,9 @@ def reproduce(
         ),
     ] = None,
     figure: Annotated[
-        str | None, typer.Option("--figure", metavar="N", help="Those of a figure or table.")
+        str | None, typer.Option(metavar="N", help="Those of a figure or table.")
     ] = None,
-    study: Annotated[
-        str | None, typer.Option("--study", metavar="NAME", help="One, as listed.")
-    ] = None,
+    study: Annotated[str | None, typer.Option(metavar="NAME", help="One, as listed.")] = None,
     every: Annotated[bool, typer.Option("--all", help="All of them, which takes a day.")] = False,
     small: Annotated[
         bool, typer.Option("--small", help="At small sizes: a minute or two for all.")
@@ -39,21 +37,19 @@ def reproduce(
     data: Annotated[
         Path | None,
         typer.Option(
-            "--data",
             metavar="FOLDER",
             help="Inputs; public ones that it lacks are fetched.  "
             "[default: shared beside the repository, or inputs in --out]",
         ),
     ] = None,
-    out: Annotated[
-        Path, typer.Option("--out", metavar="FOLDER", help="Pages, tables and pictures.")
-    ] = Path("reproduced"),
+    out: Annotated[Path, typer.Option(metavar="FOLDER", help="Pages, tables and pictures.")] = Path(
+        "reproduced"
+    ),
     replace: Annotated[
         bool, typer.Option("--replace", help="Replace the committed results by those made.")
     ] = False,
     studies: Annotated[
-        Path | None,
-        typer.Option("--studies", metavar="FOLDER", help="The repository, if not around here."),
+        Path | None, typer.Option(metavar="FOLDER", help="The repository, if not around here.")
     ] = None,
 ) -> None:
     """Run the studies of a paper anew, compare with the committed tables, draw its curves and ours.

@@ -12,7 +12,7 @@ from volvelle.cli import options
 if TYPE_CHECKING:
     from volvelle.live.serving import RunningServer
 
-_LISTEN = "Where it listens"
+_listen = options.under("Where it listens")
 _DEMO = {
     "cluster": "4x8",
     "policy": "srsf",
@@ -24,13 +24,10 @@ _DEMO = {
 def serve(
     config: Annotated[
         Path | None,
-        typer.Option(
-            "--config", metavar="FILE", help="A TOML file with all of this; options come before it."
-        ),
+        typer.Option(metavar="FILE", help="A TOML file with all of this; options come before it."),
     ] = None,
     gpus: Annotated[
-        int | None,
-        typer.Option("--gpus", min=1, help="This machine as one node with so many GPUs."),
+        int | None, typer.Option(min=1, help="This machine as one node with so many GPUs.")
     ] = None,
     cluster: options.Cluster = None,
     policy: Annotated[
@@ -41,41 +38,21 @@ def serve(
     ] = None,
     placement: options.Placement = None,
     admission: Annotated[
-        str | None,
-        typer.Option(
-            "--admission", metavar="NAME[:KEY=VALUE,...]", help="Which jobs are admitted."
-        ),
+        str | None, typer.Option(metavar="NAME[:KEY=VALUE,...]", help="Which jobs are admitted.")
     ] = None,
     estimator: options.Estimator = None,
     executor: Annotated[
         str | None,
-        typer.Option(
-            "--executor",
-            metavar="NAME[:KEY=VALUE,...]",
-            help="What runs the jobs.  [default: local]",
-        ),
+        typer.Option(metavar="NAME[:KEY=VALUE,...]", help="What runs the jobs.  [default: local]"),
     ] = None,
     folder: Annotated[
-        Path | None,
-        typer.Option("--folder", metavar="FOLDER", help="What is kept.  [default: volvelle-serve]"),
+        Path | None, typer.Option(metavar="FOLDER", help="What is kept.  [default: volvelle-serve]")
     ] = None,
     address: Annotated[
-        str | None,
-        typer.Option(
-            "--address",
-            help="0.0.0.0: all networks.  [default: 127.0.0.1]",
-            rich_help_panel=_LISTEN,
-        ),
+        str | None, _listen(help="0.0.0.0: all networks.  [default: 127.0.0.1]")
     ] = None,
     port: Annotated[
-        int | None,
-        typer.Option(
-            "--port",
-            min=0,
-            max=65535,
-            help="0: any that is free.  [default: 8421]",
-            rich_help_panel=_LISTEN,
-        ),
+        int | None, _listen(min=0, max=65535, help="0: any that is free.  [default: 8421]")
     ] = None,
     demo: Annotated[
         bool, typer.Option("--demo", help="Made-up GPUs and jobs that sleep, to look at.")

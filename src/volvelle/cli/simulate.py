@@ -36,21 +36,16 @@ _PARTS_OF_SNAPSHOT = {
 def simulate(
     from_snapshot: Annotated[
         Path | None,
-        typer.Option(
-            "--from-snapshot",
+        options.jobs(
             metavar="FILE",
             help="The jobs that are on a live cluster now (/v1/snapshot), on to their believed ends.",
-            rich_help_panel=options.JOBS,
         ),
     ] = None,
     force: options.Force = False,
     png: options.Png = False,
     output: options.Output = Form.TABLE,
     journal: Annotated[
-        bool,
-        typer.Option(
-            help="Keep the journal of every event and decision.", rich_help_panel="Output"
-        ),
+        bool, options.results(help="Keep the journal of every event and decision.")
     ] = True,
     **given: Any,
 ) -> None:
@@ -84,6 +79,7 @@ def _simulate(
         remark_on_passed_over,
         remark_on_placements,
         remark_on_rejections,
+        remark_on_slow_policies,
     )
     from volvelle.cli.reading import read_workloads
     from volvelle.notebook.runs import make_run
@@ -115,6 +111,7 @@ def _simulate(
     remark_on_rejections("", simulation.outcomes)
     remark_on_passed_over([(record, simulation.outcomes)])
     remark_on_idle_policies([(composition, simulation.outcomes)])
+    remark_on_slow_policies([record.ended(simulation)])
     if output is Form.TABLE:
         print(f"Report: {page}")
     if simulation.interrupted:

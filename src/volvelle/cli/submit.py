@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from volvelle.live.http.client import ApiClient
     from volvelle.model.job_schema import JobField
 
-_TIME, _RUN = "How long", "How it runs"
+_time, _run = options.under("How long"), options.under("How it runs")
 _POLL_SECONDS = 0.5
 
 
@@ -83,107 +83,50 @@ def submit(
         typer.Argument(metavar="FILE.yaml | COMMAND...", help="A job's file, or its command."),
     ],
     deadline: Annotated[
-        str | None,
-        typer.Option(
-            "--deadline",
-            metavar="WHEN",
-            help="4h30m, 18:00, 'tomorrow 09:00', 'friday 18:00'.",
-            rich_help_panel=_TIME,
-        ),
+        str | None, _time(metavar="WHEN", help="4h30m, 18:00, 'tomorrow 09:00', 'friday 18:00'.")
     ] = None,
-    soft: Annotated[
-        bool,
-        typer.Option("--soft", help="The deadline may be missed.", rich_help_panel=_TIME),
-    ] = False,
+    soft: Annotated[bool, _time("--soft", help="The deadline may be missed.")] = False,
     accept_later: Annotated[
         bool,
-        typer.Option(
-            "--accept-later",
-            help="If it cannot be guaranteed, take the earliest finish that can.",
-            rich_help_panel=_TIME,
+        _time(
+            "--accept-later", help="If it cannot be guaranteed, take the earliest finish that can."
         ),
     ] = False,
-    directory: Annotated[
-        Path | None,
-        typer.Option("--directory", help="Where it starts.  [default: here]", rich_help_panel=_RUN),
-    ] = None,
+    directory: Annotated[Path | None, _run(help="Where it starts.  [default: here]")] = None,
     setup: Annotated[
         list[str] | None,
-        typer.Option(
-            "--setup",
-            metavar="COMMAND",
-            help="Run before it, as in 'pip install -r r.txt'; repeatable.",
-            rich_help_panel=_RUN,
-        ),
+        _run(metavar="COMMAND", help="Run before it, as in 'pip install -r r.txt'; repeatable."),
     ] = None,
     container: Annotated[
-        str | None,
-        typer.Option(
-            "--container",
-            metavar="IMAGE",
-            help="Run in it, by Podman or Apptainer there.",
-            rich_help_panel=_RUN,
-        ),
+        str | None, _run(metavar="IMAGE", help="Run in it, by Podman or Apptainer there.")
     ] = None,
     workdir: Annotated[
         Path | None,
-        typer.Option(
-            "--workdir",
-            metavar="DIR",
-            help="Send these files along, and start there. Not those of Git.",
-            rich_help_panel=_RUN,
-        ),
+        _run(metavar="DIR", help="Send these files along, and start there. Not those of Git."),
     ] = None,
     environment: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--env", "-e", metavar="NAME[=VALUE]", help="A variable, or mine.", rich_help_panel=_RUN
-        ),
+        list[str] | None, _run("--env", "-e", metavar="NAME[=VALUE]", help="A variable, or mine.")
     ] = None,
     secret: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--secret",
-            metavar="NAME[=VALUE]",
-            help="A variable that is stored encrypted.",
-            rich_help_panel=_RUN,
-        ),
+        list[str] | None, _run(metavar="NAME[=VALUE]", help="A variable that is stored encrypted.")
     ] = None,
-    checkpoint: Annotated[
-        str | None,
-        typer.Option("--checkpoint", metavar="PATH", help="Where it saves.", rich_help_panel=_RUN),
-    ] = None,
-    grace: Annotated[
-        str | None,
-        typer.Option(
-            "--grace", metavar="TIME", help="Time to save and exit.", rich_help_panel=_RUN
-        ),
-    ] = None,
+    checkpoint: Annotated[str | None, _run(metavar="PATH", help="Where it saves.")] = None,
+    grace: Annotated[str | None, _run(metavar="TIME", help="Time to save and exit.")] = None,
     after: Annotated[
         list[str] | None,
-        typer.Option(
-            "--after",
+        _time(
             metavar="JOB",
             help="Wait for its success: 12, NAME, 12-20; 12:any end; 12-20:each of an array.",
-            rich_help_panel=_TIME,
         ),
     ] = None,
     array: Annotated[
-        str | None,
-        typer.Option(
-            "--array",
-            metavar="N[%M]",
-            help="So many jobs, with an index; at most M at once.",
-            rich_help_panel=_RUN,
-        ),
+        str | None, _run(metavar="N[%M]", help="So many jobs, with an index; at most M at once.")
     ] = None,
     notify: Annotated[
         list[str] | None,
-        typer.Option(
-            "--notify",
+        _run(
             metavar="URL|ADDRESS",
             help="Tell a webhook, or by mail, what becomes of it; repeatable.",
-            rich_help_panel=_RUN,
         ),
     ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only print its forecast.")] = False,

@@ -20,16 +20,12 @@ def create(
     role: Annotated[
         Role,
         typer.Option(
-            "--role",
-            help="user: submit jobs; operator: manage the cluster too; agent: run the node --user.",
+            help="user: submit jobs; operator: manage the cluster too; agent: run the node --user."
         ),
     ] = Role.USER,
-    label: Annotated[str, typer.Option("--label", help="What it is for.")] = "",
+    label: Annotated[str, typer.Option(help="What it is for.")] = "",
     expires: Annotated[
-        str | None,
-        typer.Option(
-            "--expires", metavar="DURATION", help="How long it is valid.  [default: ever]"
-        ),
+        str | None, typer.Option(metavar="DURATION", help="How long it is valid.  [default: ever]")
     ] = None,
 ) -> None:
     """Create a token and print it. It is shown only once; the server stores its hash.

@@ -26,21 +26,17 @@ WrittenFormat = Annotated[
 ]
 
 
-@app.command()
+@options.reading
 def describe(
     trace: TraceFile,
     cluster: options.Cluster = None,
-    format: options.Format = None,
-    map: options.Map = None,
-    dates: options.Dates = None,
-    strict: options.Strict = None,
     out: Annotated[
-        Path | None,
-        typer.Option("--out", metavar="FOLDER", help="Also write a page with pictures there."),
+        Path | None, typer.Option(metavar="FOLDER", help="Also write a page with pictures there.")
     ] = None,
     force: options.Force = False,
     png: options.Png = False,
     output: options.Output = Form.TABLE,
+    **reading: Any,
 ) -> None:
     """Say what is in a trace: rows kept and dropped, load, sizes, durations.
 
@@ -57,7 +53,7 @@ def describe(
     if out is not None:
         free_folder(out, REPORT, force=force)
     there = Experiment(cluster=cluster).read_cluster() if cluster else None
-    source = read_file(trace, format, map, dates, bool(strict), counts=output is not Form.TABLE)
+    source = read_file(trace, reading, counts=output is not Form.TABLE)
     description = describe(source.workload, there.gpus if there else None)
     types = () if there else seen_types(source.workload)
     _show_description(description, source.workload, types, output)
@@ -75,16 +71,13 @@ def describe(
             print(f"Pictures: {page}")
 
 
-@app.command()
+@options.reading
 def convert(
     trace: TraceFile,
     to: Annotated[Path, typer.Argument(metavar="FILE", help="The file to write.")],
     force: options.Force = False,
-    format: options.Format = None,
-    map: options.Map = None,
-    dates: options.Dates = None,
-    strict: options.Strict = None,
     to_format: WrittenFormat = None,
+    **reading: Any,
 ) -> None:
     """Write a trace in another format: .csv, .csv.gz, .parquet or .swf.
 
@@ -94,11 +87,11 @@ def convert(
     from volvelle.cli.results import free_file
 
     free_file(to, force=force)
-    source = read_file(trace, format, map, dates, bool(strict))
+    source = read_file(trace, reading)
     _write(source.workload, to, to_format)
 
 
-@app.command()
+@options.reading
 def generate(
     generator: Annotated[
         str | None,
@@ -107,27 +100,21 @@ def generate(
         ),
     ] = None,
     like: Annotated[
-        Path | None,
-        typer.Option("--like", metavar="TRACE", help="Resemble this trace instead."),
+        Path | None, typer.Option(metavar="TRACE", help="Resemble this trace instead.")
     ] = None,
-    out: Annotated[
-        Path | None, typer.Option("--out", metavar="FILE", help="The file to write.")
-    ] = None,
+    out: Annotated[Path | None, typer.Option(metavar="FILE", help="The file to write.")] = None,
     force: options.Force = False,
     seed: options.Seed = None,
-    format: options.Format = None,
-    map: options.Map = None,
-    dates: options.Dates = None,
-    strict: options.Strict = None,
     jobs: Annotated[int | None, typer.Option(min=1, help="How many jobs.")] = None,
     length: Annotated[str | None, typer.Option(metavar="TIME", help="How long, as in 14d.")] = None,
     load: Annotated[float | None, typer.Option(help="Work submitted over capacity.")] = None,
     cluster: options.Cluster = None,
     was: Annotated[
         str | None,
-        typer.Option("--was", metavar="CLUSTER", help="With --like: the cluster the trace ran on."),
+        typer.Option(metavar="CLUSTER", help="With --like: the cluster the trace ran on."),
     ] = None,
     to_format: WrittenFormat = None,
+    **reading: Any,
 ) -> None:
     """Generate a trace from a published mix, or one that resembles a trace of yours.
 
@@ -158,15 +145,15 @@ def generate(
         gpus = Experiment(cluster=cluster).read_cluster().gpus if cluster else None
         workload = generated(_with(str(generator), size), seed or 0, gpus).workload
     else:
-        trace = read_file(like, format, map, dates, bool(strict)).workload
+        trace = read_file(like, reading).workload
         workload = _resembling(trace, size, cluster, was, seed or 0)
     _write(workload, out, to_format)
 
 
-@app.command()
+@options.reading
 def fit(
     trace: TraceFile,
-    out: Annotated[Path, typer.Option("--out", metavar="FILE", help="The TOML file to write.")],
+    out: Annotated[Path, typer.Option(metavar="FILE", help="The TOML file to write.")],
     force: options.Force = False,
     gap: Annotated[
         str, typer.Option(metavar="TIME", help="A user's jobs less apart than this are one batch.")
@@ -174,10 +161,7 @@ def fit(
     patience: Annotated[
         str, typer.Option(metavar="TIME", help="Who comes back later did not wait for the batch.")
     ] = "8h",
-    format: options.Format = None,
-    map: options.Map = None,
-    dates: options.Dates = None,
-    strict: options.Strict = None,
+    **reading: Any,
 ) -> None:
     """Learn from a trace how its users submit again when their jobs have ended (closed loops).
 
@@ -193,7 +177,7 @@ def fit(
     from volvelle.workload.habits import fit_habits
 
     free_file(out, force=force)
-    workload = read_file(trace, format, map, dates, bool(strict)).workload
+    workload = read_file(trace, reading).workload
     try:
         apart, waits = float(parse_duration(gap)), float(parse_duration(patience))
     except ValueError as error:
@@ -208,13 +192,12 @@ def fit(
     )
 
 
-@app.command()
 def fetch(
     name: Annotated[
         str | None, typer.Argument(metavar="NAME", help="The trace; without one all are listed.")
     ] = None,
     out: Annotated[
-        Path | None, typer.Option("--out", metavar="FOLDER", help="Where to.  [default: NAME]")
+        Path | None, typer.Option(metavar="FOLDER", help="Where to.  [default: NAME]")
     ] = None,
     force: options.Force = False,
     output: options.Output = Form.TABLE,
@@ -244,6 +227,9 @@ def fetch(
         remark(f"{path}: SHA-256 {sha256}, {known}")
     what = folder if len(trace.files) > 1 else folder / trace.files[0].name
     print(f"Next: volvelle trace describe {what} --format {trace.reader}")
+
+
+COMMANDS = (describe, convert, generate, fit, fetch)
 
 
 def _catalogue() -> "Table":

@@ -23,8 +23,7 @@ if TYPE_CHECKING:
     from volvelle.tune.search import Search, SearchProgress
 
 DEFAULT_OUT = Path("volvelle-tune")
-_SEARCH = "The search"
-_LIVE = "A server"
+_search, _server = options.under("The search"), options.under("A server")
 
 
 @options.besides(
@@ -37,58 +36,37 @@ _LIVE = "A server"
 def tune(
     objectives: Annotated[
         list[str] | None,
-        typer.Option(
+        _search(
             "--objective",
             metavar="NAME[:MEASURE]",
             help="What to trade off, as in jct:avg; repeat it.  [default: jct:avg, pred_error:p99]",
             show_default=False,
-            rich_help_panel=_SEARCH,
         ),
     ] = None,
     policy: Annotated[
         str | None,
-        typer.Option(
+        _search(
             "--policy",
             "-p",
             metavar="NAME[:KEY=VALUE,...]",
             help="The policy to tune; its parameters stay unless they are searched.  "
             "[default: pcs, or the server's]",
-            rich_help_panel=_SEARCH,
         ),
     ] = None,
-    candidates: Annotated[
-        int, typer.Option(help="Configurations to try.", rich_help_panel=_SEARCH)
-    ] = 320,
+    candidates: Annotated[int, _search(help="Configurations to try.")] = 320,
     refine: Annotated[
         int,
-        typer.Option(
-            help="More to try then, beside those on the front, thresholds and weights free.",
-            rich_help_panel=_SEARCH,
-        ),
+        _search(help="More to try then, beside those on the front, thresholds and weights free."),
     ] = 0,
     samples: Annotated[
-        int,
-        typer.Option(
-            help="Random workloads each is tried on; 0: the history itself.",
-            rich_help_panel=_SEARCH,
-        ),
+        int, _search(help="Random workloads each is tried on; 0: the history itself.")
     ] = 4,
-    jobs: Annotated[
-        int, typer.Option(help="Jobs in each of them.", rich_help_panel=_SEARCH)
-    ] = 1000,
+    jobs: Annotated[int, _search(help="Jobs in each of them.")] = 1000,
     test: Annotated[
-        float,
-        typer.Option(
-            help="Share of the jobs, the latest, kept to test the front on; 0: none.",
-            rich_help_panel=_SEARCH,
-        ),
+        float, _search(help="Share of the jobs, the latest, kept to test the front on; 0: none.")
     ] = 0.25,
-    algorithm: Annotated[
-        str, typer.Option(help="spea2 or nsga2.", rich_help_panel=_SEARCH)
-    ] = "spea2",
-    population: Annotated[
-        int, typer.Option(help="Configurations it keeps.", rich_help_panel=_SEARCH)
-    ] = 32,
+    algorithm: Annotated[str, _search(help="spea2 or nsga2.")] = "spea2",
+    population: Annotated[int, _search(help="Configurations it keeps.")] = 32,
     workers: Annotated[
         int | None,
         typer.Option(min=1, help="Parallel processes.  [default: one for each CPU]"),
@@ -105,22 +83,14 @@ def tune(
     ] = False,
     live: Annotated[
         bool,
-        typer.Option(
-            "--live",
-            help="Tune on the jobs of a server, for its cluster and parts (operators).",
-            rich_help_panel=_LIVE,
+        _server(
+            "--live", help="Tune on the jobs of a server, for its cluster and parts (operators)."
         ),
     ] = False,
-    last: Annotated[
-        str, typer.Option(metavar="TIME", help="So much of its past.", rich_help_panel=_LIVE)
-    ] = "28d",
+    last: Annotated[str, _server(metavar="TIME", help="So much of its past.")] = "28d",
     put: Annotated[
         str | None,
-        typer.Option(
-            metavar="POINT",
-            help="Then let this point decide there, as in balanced.",
-            rich_help_panel=_LIVE,
-        ),
+        _server(metavar="POINT", help="Then let this point decide there, as in balanced."),
     ] = None,
     force: options.Force = False,
     png: options.Png = False,

@@ -1,9 +1,13 @@
 """The report of one run: report.html and, where asked for, its charts as PNG files."""
 
 import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+import numpy as np
+
+from volvelle.metrics import labels, promises
 from volvelle.metrics.catalogue import metrics
 from volvelle.metrics.measures import STANDARD
 from volvelle.metrics.outcomes import JobStatus, Outcomes
@@ -15,7 +19,6 @@ from volvelle.report.choices import choices
 from volvelle.report.gantt import bars_of
 from volvelle.report.gantt_view import gantt_drawing, gantt_html, gantt_note
 from volvelle.report.page import Section, figure, note, tiles, write_page
-from volvelle.report.promises import promises_by_class, reasons_of_promises
 from volvelle.report.table import Amount, Cell, Column, Table, format_cell, to_html
 from volvelle.report.told import told_by_state
 
@@ -241,3 +244,36 @@ def _heading(metric: str, measure: str) -> str:
 
 def _sentence(text: str) -> str:
     return text[:1].upper() + text[1:]
+
+
+_MOST_REASONS = 12
+
+
+def promises_by_class(outcomes: Outcomes) -> Table:
+    """A row for each class of jobs to which something was guaranteed, or was not though they asked."""
+    promised, broken = promises.promised(outcomes), promises.broken(outcomes)
+    classes = labels.classes(outcomes)
+    rows: list[tuple[Cell, ...]] = []
+    for number, name in enumerate(classes.names):
+        mine = outcomes.tracked & (classes.of == number)
+        made = int(np.nansum(promised[mine]))
+        asked = int((~np.isnan(promised[mine])).sum())
+        lost = int(np.nansum(broken[mine]))
+        kept = int((broken[mine] == 0.0).sum())
+        if asked:
+            rows.append((name, asked, made, kept, lost, made - kept - lost))
+    heads = ("class", "with deadlines", "guaranteed", "kept", "broken", "undecided")
+    return Table(
+        "Guarantees by class",
+        tuple(Column(head.replace(" ", "_"), head) for head in heads),
+        tuple(rows),
+    )
+
+
+def reasons_of_promises(outcomes: Outcomes) -> Table:
+    """Why no finish was guaranteed, or one no longer is: how often each was said, the most frequent first."""
+    said = Counter(
+        change.promise.reason for change in outcomes.promises if change.promise.finish_by is None
+    )
+    rows = tuple((reason, count) for reason, count in said.most_common(_MOST_REASONS))
+    return Table("Why not", (Column("reason", "reason"), Column("times", "times")), rows)

@@ -87,6 +87,7 @@ class Simulation:
     """The result of a simulation. ``interrupted``: it was stopped before its end.
 
     cpu_seconds: of the simulation proper; events and moments (distinct times) it went through.
+    asked: how often a policy in Python was asked; asked_seconds: CPU seconds that it took.
     refreshed: the predictions of every event, where these were asked for.
     """
 
@@ -98,6 +99,8 @@ class Simulation:
     moments: int
     interrupted: bool = False
     refreshed: tuple[Refreshed, ...] = ()
+    asked: int = 0
+    asked_seconds: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -257,6 +260,8 @@ def _run(
         world.moments,
         interrupted,
         refreshed,
+        world.asked,
+        world.asked_seconds,
     )
 
 

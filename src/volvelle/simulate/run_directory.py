@@ -87,6 +87,8 @@ class RunRecord(msgspec.Struct, frozen=True, kw_only=True):
     cpu_seconds: float | None = None
     events: int | None = None
     moments: int | None = None
+    asked: int = 0
+    asked_seconds: float = 0.0
 
     @classmethod
     def of(cls, name: str, workload: dict[str, Any], setting: Setting) -> "RunRecord":
@@ -119,12 +121,15 @@ class RunRecord(msgspec.Struct, frozen=True, kw_only=True):
             cpu_seconds=simulation.cpu_seconds,
             events=simulation.events,
             moments=simulation.moments,
+            asked=simulation.asked,
+            asked_seconds=simulation.asked_seconds,
         )
 
     def describes_same(self, other: "RunRecord") -> bool:
         """Whether both have the same configuration and versions, so the same results."""
         unalike = {"name": "", "status": RunStatus.RUNNING, "started": ""}
         measured: dict[str, Any] = {"cpu_seconds": None, "events": None, "moments": None}
+        measured |= {"asked": 0, "asked_seconds": 0.0}
         alike = [msgspec.structs.replace(r, **unalike, **measured) for r in (self, other)]
         return msgspec.json.encode(alike[0]) == msgspec.json.encode(alike[1])
 

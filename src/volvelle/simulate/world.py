@@ -4,6 +4,7 @@ The truth stands beside the scheduler's columns (`volvelle.core.state.Jobs`), an
 (`volvelle.core.forward.advance`). Where no formula there does, a course answers (`volvelle.core.course`).
 """
 
+import time
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
@@ -15,6 +16,7 @@ from volvelle.core.execution import Execution
 from volvelle.core.forward.moments import boundary, jobs_left, next_moment
 from volvelle.core.log import Batch, Submission
 from volvelle.core.scheduler import Scheduler
+from volvelle.core.scheduler_state import SchedulerState
 from volvelle.core.state import *
 from volvelle.simulate.arrivals import ArrivalTable
 from volvelle.simulate.nodes import node_changes
@@ -95,12 +97,23 @@ class World:
         self._announces = composition.foresees and len(arrivals.jobs) > 0
         s.clock[SWITCH_AT] = s.clock[NOW] if self._announces else self._first_switch()
         scheduler.apply_rules(simulated=True, tick=tick or 0.0, pauses=NEVER)
-        self._answers = self._course.answers | {ASK_SWITCHER: lambda _: self._ask_switcher()}
+        self.asked, self.asked_seconds = 0, 0.0
+        """How often a policy in Python was asked, and the CPU seconds that it took."""
+        self._answers = self._course.answers | {
+            ASK_SWITCHER: lambda _: self._ask_switcher(),
+            ASK_POLICY: self._ask_policy,
+        }
 
     def _execution_of(self, number: int) -> Execution:
         job = self.arrivals.job(number)
         tuned = self.scheduler.composition.policy.tunes_batch_size
         return Execution(job, None if job.training is None else Trainer(job.training, tuned=tuned))
+
+    def _ask_policy(self, scheduler: SchedulerState) -> None:
+        began = time.process_time()
+        self._course.answers[ASK_POLICY](scheduler)
+        self.asked += 1
+        self.asked_seconds += time.process_time() - began
 
     # ------------------------------------------------------------------ time
 

@@ -7,8 +7,8 @@ import pytest
 
 from volvelle.incumbents.slurm.controller import REQUEUE_HOLD, Controller
 from volvelle.incumbents.slurm.entries import Entry
+from volvelle.incumbents.slurm.forecast import past_of
 from volvelle.incumbents.slurm.passes import backfill_pass, in_question, main_pass
-from volvelle.incumbents.slurm.past import past_of
 from volvelle.incumbents.slurm.reasons import explained
 from volvelle.incumbents.slurm.records import dependencies, entry_of
 from volvelle.incumbents.slurm.rules import Rules

@@ -2,12 +2,10 @@
 
 In the tree of a version (its schema is the number in src/volvelle/live/store/schema.py)::
 
-    PYTHONPATH=src:tests/live:tests python .../tests/live/stores/make.py > .../tests/live/stores/v2.sql
+    PYTHONPATH=src:tests/live:tests python .../tests/live/stores/make.py > .../tests/live/stores/v7.sql
 
-A store of a version, once it is here, is never made again. Where commits made different tables under one
-version, a store of each is here, with the commit in its name. `v1-304c4ad.sql` was made by the same steps,
-under the names that the tests' cluster had there. `snapshot-2.sql` and `snapshot-3.sql` have the
-tables of v6 and a snapshot of that format, which is taken where a server stops; the earlier ones have none.
+A store of a version, once it is here, is never made again. `v6.sql` has a snapshot of format 3, which was
+taken where its server stopped.
 """
 
 import sqlite3

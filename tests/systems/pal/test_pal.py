@@ -13,8 +13,7 @@ from volvelle.model.arrays import IntColumn
 from volvelle.model.cluster import Cluster, Node, cluster_from
 from volvelle.model.job import Job
 from volvelle.model.problems import Problem
-from volvelle.systems.pal.placement import PMFirst
-from volvelle.systems.pal.scores import binned, scores, silhouette
+from volvelle.systems.pal.placement import PMFirst, binned, scores, silhouette
 from volvelle.testing.resources import partly_taken
 from volvelle.testing.scenario import Scenario, happen, linear_job
 

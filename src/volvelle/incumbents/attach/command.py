@@ -107,9 +107,9 @@ def what_if(
 @app.command()
 def summary(
     folder: Folder,
-    last: Annotated[str, typer.Option("--last", help="How far to look back.")] = "7d",
+    last: Annotated[str, typer.Option(help="How far to look back.")] = "7d",
     webhook: Annotated[
-        str, typer.Option("--webhook", metavar="URL", help='Post it as {"text": ...} as well.')
+        str, typer.Option(metavar="URL", help='Post it as {"text": ...} as well.')
     ] = "",
 ) -> None:
     """Waits, limits asked for against what was used, and accuracy, in words: a mail for the week.

@@ -21,13 +21,9 @@ def kueue(
     ] = None,
     kubeconfig: Annotated[
         Path | None,
-        typer.Option(
-            "--kubeconfig",
-            metavar="FILE",
-            help="Else KUBECONFIG, ~/.kube/config, or the pod's account.",
-        ),
+        typer.Option(metavar="FILE", help="Else KUBECONFIG, ~/.kube/config, or the pod's account."),
     ] = None,
-    context: Annotated[str, typer.Option("--context", help="Of the kubeconfig.")] = "",
+    context: Annotated[str, typer.Option(help="Of the kubeconfig.")] = "",
     print_manifest: Annotated[
         bool,
         typer.Option(

@@ -10,9 +10,7 @@ from volvelle.incumbents.attach import any_command as usual
 
 @options.besides(options.of_fields(usual.Following))
 def slurm(
-    host: Annotated[
-        str, typer.Option("--host", metavar="HOST", help="A login node, asked over ssh.")
-    ] = "",
+    host: Annotated[str, typer.Option(metavar="HOST", help="A login node, asked over ssh.")] = "",
     publish: Annotated[
         bool,
         typer.Option(

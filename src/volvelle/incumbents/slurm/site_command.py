@@ -17,7 +17,7 @@ def slurm(
         bool, typer.Option("--local", help="Ask the Slurm of this machine instead.")
     ] = False,
     host: Annotated[
-        str, typer.Option("--host", metavar="HOST", help="Ask a login node over ssh instead.")
+        str, typer.Option(metavar="HOST", help="Ask a login node over ssh instead.")
     ] = "",
     out: Annotated[Path, typer.Option("--out", "-o", metavar="FILE", help="The file.")] = Path(
         "site.toml"

@@ -56,7 +56,7 @@ def channel_of(certificate: bytes) -> str:
 
 
 def transcript_of(challenge: str, nonce: str, node: str, channel: str) -> tuple[str, ...]:
-    """The statement of a handshake. channel: of `channel_of`; empty: no TLS, or an agent that binds none."""
+    """The statement of a handshake. channel: of `channel_of`; empty: no TLS."""
     return (challenge, nonce, node, channel) if channel else (challenge, nonce, node)
 
 

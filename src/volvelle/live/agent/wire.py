@@ -53,8 +53,7 @@ class Hello(msgspec.Struct, frozen=True, tag="hello", kw_only=True):
     ``start``: of the agent's process, to tell an agent in a copy of the folder from one that reconnects.
     ``address``: where other nodes reach programs of this node; empty: the address it dialled in from.
     ``proof``: that it knows its key. ``join``: its verifier, for a node without a key; empty: without token.
-    ``channel``: digest of the certificate that it was shown, which the proof is bound to; empty: without TLS,
-    and of agents of earlier versions.
+    ``channel``: digest of the certificate that it was shown, which the proof is bound to; empty: without TLS.
     """
 
     version: int

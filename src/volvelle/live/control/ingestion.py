@@ -153,7 +153,7 @@ class RequestIngestion:
         request_json = request.as_json()
         digest = digest_of_request(request_json)
         if key is not None and (before := self._known_submissions.get(key)):
-            if before.digest not in ("", digest):
+            if before.digest != digest:
                 raise KeyUsedBefore(
                     f"the key {submit.key!r} was sent before, with another job",
                     mend="send a new Idempotency-Key with every new job",

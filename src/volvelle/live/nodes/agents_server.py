@@ -318,7 +318,7 @@ class AgentsServer:
     def _wait_reason(self, hello: wire.Hello) -> str:
         """Why this agent has to wait; empty if it does not. Raises OSError if that cannot be read."""
         name = hello.node.name
-        if hello.channel not in ("", self._channel):  # agents of earlier versions bind nothing
+        if hello.channel != self._channel:
             return "its TLS connection ends before this server: something between them has a certificate, too"
         connection = self._connections.get(name)
         if connection is not None and connection.start != hello.start:

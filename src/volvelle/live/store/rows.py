@@ -29,9 +29,8 @@ class StoredSnapshot:
 class JobRecord:
     """An accepted job. ``state``, ``reason``, ``ended`` and ``status`` are set once it is over.
 
-    identity: random; empty where it was accepted before there were identities.
-    position: in its array. request: as submitted, JSON. forecast_start, forecast_finish, first_p50,
-        first_p90: see `FirstForecast`.
+    identity: random. position: in its array. request: as submitted, JSON.
+    forecast_start, forecast_finish, first_p50, first_p90: see `FirstForecast`.
     status: its last status, JSON.
     """
 
@@ -67,7 +66,7 @@ class JobEnd:
 class Submission:
     """The jobs ``first`` to ``first + count - 1``, submitted under idempotency key ``key``.
 
-    digest: of the request; empty where it was stored before digests were.
+    digest: of the request.
     """
 
     user: str

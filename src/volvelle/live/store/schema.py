@@ -34,9 +34,7 @@ entries = Table(
     Column("time", Double, nullable=False),
     Column("body", Text, nullable=False),  # a line of the journal
     Column("records", Text, nullable=False),  # facts that are no input of the scheduler
-    Column(
-        "digest", String(32), nullable=False
-    ),  # of this entry and those before; empty: of version 2
+    Column("digest", String(32), nullable=False),  # of this entry and those before
 )
 
 pruned_entries = Table(  # before those of `entries`, the first of which is then only a link to them

@@ -274,10 +274,9 @@ class Store:
             after += 1
             if row["seq"] != after:
                 raise self._damaged(f"entry {after:,} of the journal is missing")
-            if row["digest"] or digest:
-                digest = _chained(digest, row["body"], row["records"])
-                if row["digest"] != digest:
-                    raise self._changed(after)
+            digest = _chained(digest, row["body"], row["records"])
+            if row["digest"] != digest:
+                raise self._changed(after)
             yield row
 
     def _pruned_rows(self) -> Iterator[RowMapping]:

@@ -7,6 +7,9 @@ from volvelle.live.store.backup import copy_database
 from volvelle.live.store.schema import VERSION, metadata
 from volvelle.model.problems import Problem
 
+_OLDEST = 6
+"""The oldest version that is upgraded."""
+
 
 def upgrade_store(backend: Backend, engine: Engine) -> None:
     """Run the missing migrations in one transaction; a store in SQLite is copied before.
@@ -18,9 +21,9 @@ def upgrade_store(backend: Backend, engine: Engine) -> None:
         version = _version(connection)
     if version == VERSION:
         return
-    if version is not None and not 0 < _number(version) < int(VERSION):
+    if version is not None and not _OLDEST <= _number(version) < int(VERSION):
         raise Problem(
-            f"the store is of version {version or 'nothing'}, this Volvelle knows 1 to {VERSION}",
+            f"the store is of version {version or 'nothing'}, this Volvelle knows {_OLDEST} to {VERSION}",
             mend="start the Volvelle that wrote it, or a newer one",
         )
     if not backend.lock():

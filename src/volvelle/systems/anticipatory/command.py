@@ -1,7 +1,7 @@
 """``volvelle train-arrivals``: a model of arrivals for the policy ``anticipatory``."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -9,25 +9,21 @@ from volvelle.cli import options
 from volvelle.cli.trace import TraceFile
 
 
+@options.reading
 def train_arrivals(
     trace: TraceFile,
-    out: Annotated[Path, typer.Option("--out", metavar="FILE", help="The model's file.")] = Path(
+    out: Annotated[Path, typer.Option(metavar="FILE", help="The model's file.")] = Path(
         "arrivals.json"
     ),
     force: options.Force = False,
     quanta: Annotated[
-        str, typer.Option("--quanta", help="Stretches of time that are predicted.")
+        str, typer.Option(help="Stretches of time that are predicted.")
     ] = "5m/1h/12h",
     run_times: Annotated[
         Path | None,
-        typer.Option(
-            "--run-times", metavar="FILE", help="Write what estimator bins begins with as well."
-        ),
+        typer.Option(metavar="FILE", help="Write what estimator bins begins with as well."),
     ] = None,
-    format: options.Format = None,
-    map: options.Map = None,
-    dates: options.Dates = None,
-    strict: options.Strict = None,
+    **reading: Any,
 ) -> None:
     """Learn from a trace or a server's journal when jobs come to its pools.
 
@@ -50,7 +46,7 @@ def train_arrivals(
     for path in (out, run_times):
         if path is not None:
             free_file(path, force=force)
-    workload = read_file(trace, format, map, dates, bool(strict)).workload
+    workload = read_file(trace, reading).workload
     jobs = workload.jobs
     names = sorted({job.spec.pool for job in jobs if job.spec.pool})
     if not names:

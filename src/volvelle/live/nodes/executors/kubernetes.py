@@ -49,12 +49,12 @@ from volvelle.live.nodes.executors.kubernetes_jobs import (
     is_gated,
     job_of_pod,
     make_job,
+    read_template,
 )
 from volvelle.live.nodes.executors.kubernetes_known import KnownAttempts
 from volvelle.live.nodes.executors.kubernetes_lease import WriterLease
 from volvelle.live.nodes.executors.kubernetes_logs import PodKeys, PodLogs
 from volvelle.live.nodes.executors.kubernetes_nodes import NodeStates, list_nodes
-from volvelle.live.nodes.executors.kubernetes_template import read_template
 from volvelle.live.nodes.node_logs import NodeLogs
 from volvelle.model.cluster import Cluster, Level
 from volvelle.model.node import Node

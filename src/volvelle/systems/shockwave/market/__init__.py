@@ -1,6 +1,6 @@
 """The volatile Fisher market: goods that cannot be kept, bought over rounds by buyers with budgets.
 
-Shockwave (Zheng et al., NSDI'23, section 4, appendices C to F). A seller has some of each resource in each
+Shockwave (Zheng et al., NSDI'23, section 4, appendices C to E). A seller has some of each resource in each
 round; what is bought in a round cannot be carried over to another. Buyers (jobs) have budgets and a
 utility that may differ from round to round, as that of a job does whose batch size changes. In
 **equilibrium** nobody can buy more utility with the same budget, and what has a price is sold out.
@@ -17,9 +17,6 @@ and prices are the multipliers of the supply. This package needs no scheduler an
     two = Market(values=[[[1.0, 2.0]], [[1.0, 1.0]]], budgets=[1.0, 1.0])
     found = equilibrium(two)   # found.allocation, found.prices, found.utility
 
-Where it is left to chance what comes, `best_policy` finds the policy of the largest welfare in expectation
-(appendix F), for a few buyers with a few states.
-
 Programs are solved by Clarabel (Goulart and Chen), an interior-point solver for cones: the extra
 ``market``.
 """
@@ -33,15 +30,11 @@ from volvelle.systems.shockwave.market.fisher import (
     finish_time_fairness,
     utility,
 )
-from volvelle.systems.shockwave.market.stochastic import Chance, ExpectedShares, best_policy
 
 __all__ = [
-    "Chance",
     "Equilibrium",
-    "ExpectedShares",
     "Market",
     "Utility",
-    "best_policy",
     "equal_split",
     "equilibrium",
     "finish_time_fairness",

@@ -1,4 +1,6 @@
-"""Markets, what an allocation is worth in them, and their equilibrium (NSDI'23, appendix C)."""
+"""Markets, what an allocation is worth in them, and their equilibrium (NSDI'23, appendix C), the
+optimum of the Eisenberg-Gale program, by Clarabel.
+"""
 
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
@@ -7,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from volvelle.model.arrays import Floats
-from volvelle.systems.shockwave.market.program import most_welfare, sparse_matrices
+from volvelle.model.problems import Problem
 
 Utility = Literal["linear", "leontief"]
 
@@ -142,16 +144,61 @@ def equilibrium(market: Market, *, tolerance: float = 1e-9) -> Equilibrium:
 def _eisenberg_gale(
     market: Market, buyer: Any, value: Floats, use: tuple[Any, Any, Any, Floats], tolerance: float
 ) -> tuple[Floats, Floats]:
-    """How much of each purchase, and prices."""
-    sparse = sparse_matrices()
-    purchases, rounds = len(buyer), market.supply.shape[1]
-    worth = sparse.csr_matrix(
-        (value, (buyer, np.arange(purchases))), shape=(len(market.budgets), purchases)
-    )
+    """How much of each purchase, and prices. Raises `Problem` as `equilibrium`."""
+    try:
+        import clarabel  # noqa: PLC0415 - an extra
+        from scipy import sparse  # noqa: PLC0415 - an extra
+    except ImportError:
+        raise Problem(
+            "markets are solved by Clarabel, which is not installed",
+            mend="install volvelle with the extra market",
+        ) from None
+
+    purchases, buyers, rounds = len(buyer), len(market.budgets), market.supply.shape[1]
+    worth = sparse.csr_matrix((value, (buyer, np.arange(purchases))), shape=(buyers, purchases))
     sold = sparse.csc_matrix(
         (use[3], (use[1] * rounds + use[2], use[0])), shape=(market.supply.size, purchases)
     )
-    bought, prices = most_welfare(
-        worth, market.budgets, None, (sold, market.supply.ravel()), tolerance
+    constant = np.zeros(3 * buyers)
+    constant[1::3] = 1.0
+    linear = sparse.vstack([sold, -sparse.identity(purchases)])
+    padded = sparse.hstack([linear, sparse.csc_matrix((linear.shape[0], buyers))])
+    settings = clarabel.DefaultSettings()
+    settings.verbose = False
+    settings.tol_gap_abs = settings.tol_gap_rel = settings.tol_feas = tolerance
+    solution = clarabel.DefaultSolver(
+        sparse.csc_matrix((purchases + buyers, purchases + buyers)),
+        np.concatenate([np.zeros(purchases), -market.budgets / market.budgets.sum()]),
+        sparse.vstack([padded, _cones(worth, sparse)], format="csc"),
+        np.concatenate([market.supply.ravel(), np.zeros(purchases), constant]),
+        [
+            clarabel.NonnegativeConeT(linear.shape[0]),
+            *(clarabel.ExponentialConeT() for _ in range(buyers)),
+        ],
+        settings,
+    ).solve()
+    if str(solution.status) not in {"Solved", "AlmostSolved"}:
+        raise Problem(f"the market's program was not solved: {solution.status}")
+    bought = np.maximum(np.array(solution.x[:purchases]), 0.0)
+    paid = np.maximum(np.array(solution.z[: market.supply.size]), 0.0)
+    return bought, paid.reshape(market.supply.shape) * market.budgets.sum()
+
+
+def _cones(worth: Any, sparse: Any) -> Any:
+    """Rows by which (t, 1, U) of each buyer is in the exponential cone.
+
+    U = ``worth`` x; behind the purchases x come the bounds t of each buyer's log U.
+    """
+    buyers, purchases = worth.shape
+    scale = np.maximum(abs(worth).max(axis=1).toarray().ravel(), 1e-300)
+    scaled = (sparse.diags(1.0 / scale) @ worth).tocoo()
+    return sparse.csc_matrix(
+        (
+            np.concatenate([-np.ones(buyers), -scaled.data]),
+            (
+                np.concatenate([3 * np.arange(buyers), 3 * scaled.row + 2]),
+                np.concatenate([purchases + np.arange(buyers), scaled.col]),
+            ),
+        ),
+        shape=(3 * buyers, purchases + buyers),
     )
-    return bought, prices.reshape(market.supply.shape) * market.budgets.sum()

@@ -1,9 +1,9 @@
-"""The first tables."""
+"""The tables of the first version whose stores still open."""
 
 import sqlalchemy as sa
 from alembic import op
 
-revision = "1"
+revision = "6"
 down_revision = None
 branch_labels = None
 depends_on = None
@@ -23,6 +23,23 @@ def upgrade() -> None:
         sa.Column("time", sa.Double, nullable=False),
         sa.Column("body", sa.Text, nullable=False),
         sa.Column("records", sa.Text, nullable=False),
+        sa.Column("digest", sa.String(32), nullable=False),
+    )
+    op.create_table(
+        "pruned_entries",
+        sa.Column("seq", sa.BigInteger, primary_key=True, autoincrement=False),
+        sa.Column("time", sa.Double, nullable=False),
+        sa.Column("body", sa.Text, nullable=False),
+        sa.Column("records", sa.Text, nullable=False),
+        sa.Column("digest", sa.String(32), nullable=False),
+    )
+    op.create_table(
+        "snapshots",
+        sa.Column("seq", sa.BigInteger, primary_key=True, autoincrement=False),
+        sa.Column("format", sa.Integer, nullable=False),
+        sa.Column("entry", sa.String(32), nullable=False),
+        sa.Column("digest", sa.String(64), nullable=False),
+        sa.Column("body", sa.LargeBinary, nullable=False),
     )
     op.create_table(
         "jobs",
@@ -39,6 +56,7 @@ def upgrade() -> None:
         sa.Column("reason", sa.Text),
         sa.Column("ended", sa.Double),
         sa.Column("status", sa.Text),
+        sa.Column("identity", sa.String(32), nullable=False),
     )
     op.create_index("jobs_by_user", "jobs", ["user", "number"])
     op.create_index("jobs_by_state", "jobs", ["state", "number"])
@@ -48,6 +66,7 @@ def upgrade() -> None:
         sa.Column("key", sa.String(200), primary_key=True),
         sa.Column("first", sa.BigInteger, nullable=False),
         sa.Column("count", sa.Integer, nullable=False),
+        sa.Column("digest", sa.String(64), nullable=False),
     )
     op.create_table(
         "tokens",
@@ -57,7 +76,21 @@ def upgrade() -> None:
         sa.Column("label", sa.String(200), nullable=False),
         sa.Column("created", sa.Double, nullable=False),
         sa.Column("revoked", sa.Boolean, nullable=False),
+        sa.Column("expires", sa.Double),
     )
+    op.create_table(
+        "notifications",
+        sa.Column("place", sa.Integer, primary_key=True),
+        sa.Column("id", sa.String(32), nullable=False),
+        sa.Column("event", sa.String(20), nullable=False),
+        sa.Column("account", sa.String(200), nullable=False),
+        sa.Column("target", sa.Text, nullable=False),
+        sa.Column("key", sa.Text, nullable=False),
+        sa.Column("body", sa.Text, nullable=False),
+        sa.Column("created", sa.Double, nullable=False),
+        sa.Column("settled", sa.Double),
+    )
+    op.create_index("notifications_by_id", "notifications", ["id"])
     op.create_table(
         "writer",
         sa.Column("one", sa.Integer, primary_key=True, autoincrement=False),
