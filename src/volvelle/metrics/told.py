@@ -143,7 +143,8 @@ def told_sentence(told: Told | None) -> str:
     judged = f"{whole.jobs:,} job{'' if whole.jobs == 1 else 's'}"
     said = (
         f"Of {judged} {whole.p90:.0f} % finished by their P90 (90 % should), {whole.p50:.0f} % by their P50 "
-        f"(50 % should){_concluded(whole)}. P90 is {times.sharpness:.2f} times as far away as the time predicted (median)."
+        f"(50 % should){_concluded(whole)}. "
+        f"P90 is {times.sharpness:.2f} times as far away as the time predicted (median)."
     )
     if times.judged:
         said += (
