@@ -274,7 +274,7 @@ def _print_results(
         remark_on_slow_policies,
         show_all,
     )
-    from volvelle.cli.report import show_verdict, shown_tables
+    from volvelle.cli.report import in_short, show_verdict, shown_tables
     from volvelle.report.table import BEST
 
     stopped = any(run.status.value == "interrupted" for run in runs.made)
@@ -297,7 +297,11 @@ def _print_results(
     remark_on_slow_policies(runs.records[name] for name in runs)
     if output is Form.TABLE and page is not None:
         starred = f"*: {BEST}" if any(t.best() for t in tables) else ""
-        held = f"; beside figures: the difference from {runs.baseline}" if runs.baseline else ""
+        held = (
+            f"; beside figures: the difference from {in_short(runs.baseline)}"
+            if runs.baseline
+            else ""
+        )
         print(f"\n{starred}{held}. Pictures: {page}" if starred else f"\nPictures: {page}")
 
 
