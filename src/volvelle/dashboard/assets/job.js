@@ -52,8 +52,8 @@ export function job(root, { cluster, session, path }) {
     return draw();
   };
 
-  const typed = asCommand(), file = copiable("As a job's file"), table = h("div");
-  request.append(table, ...(session.reads ? [] : typed.parts), h("details", {}, h("summary", {}, "As a job's file"), file.button, file.text));
+  const typed = asCommand(), raw = session.reads ? "As JSON" : "As a job's file", file = copiable(raw), table = h("div");
+  request.append(table, ...(session.reads ? [] : typed.parts), h("details", {}, h("summary", {}, raw), file.button, file.text));
   const showRequest = (asked) => {
     table.replaceChildren(requestTable(asked));
     file.text.textContent = JSON.stringify(asked, null, 2);
