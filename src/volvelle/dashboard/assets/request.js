@@ -80,7 +80,7 @@ export function asCommand(title = "h3") {
   const { text, button } = copiable("As a command"), note = h("p", { class: "note", hidden: true });
   const show = (request) => {
     const [typed, left] = commandOf(request), one = left.length === 1;
-    text.replaceChildren(...typed.split(/(?<= )/).map((word) => h("span", { class: word.length < LONG ? "word" : null }, word))); // no option is broken
+    text.replaceChildren(...typed.split(/( )/).map((word) => (word.trim() && word.length < LONG ? h("span", { class: "word" }, word) : word))); // no option is broken
     note.hidden = !left.length;
     note.textContent = `Without ${left.join(", ")}, which ${one ? "has no option" : "have no options"}: a job's file says ${one ? "it" : "them"}.`;
   };
