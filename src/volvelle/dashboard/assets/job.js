@@ -46,6 +46,7 @@ export function job(root, { cluster, session, path }) {
     if (details) {
       for (const part of own) part.hidden = false;
       showRequest(details.request);
+      shownState = ""; // a row that came before it had no buttons
       // A job that comes and goes between two frames is in no row.
       if (!cluster.jobs.has(wanted) && !OVER.includes(details.state)) setTimeout(() => { if (!stopped.signal.aborted) read(); }, 1000);
     }
