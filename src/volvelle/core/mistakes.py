@@ -193,7 +193,7 @@ def _fields(kind: Any) -> Mapping[str, Any]:
 
 
 def misfit(answer: Any, hint: Any) -> str:
-    """The type of an ``answer``, or of a part of it, that ``hint`` does not allow; empty where it allows all."""
+    """The type of an ``answer``, or of a part of it, that ``hint`` does not allow; empty: none."""
     kinds = _kinds(hint)
     if kinds and not isinstance(answer, sum((_ALSO.get(one, ()) for one in kinds), kinds)):
         return type(answer).__name__
