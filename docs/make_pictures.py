@@ -175,7 +175,7 @@ def _photograph(
                 page.wait_for_timeout(1500.0)
                 if name in SHOWN:
                     page.wait_for_selector(SHOWN[name], state="attached")
-                if name == "dashboard-timeline":
+                if name == "dashboard-timeline" and screen == "desk":
                     page.get_by_role("button", name="Show everything").click()
                 if name == "dashboard-policies":
                     page.get_by_label("Kept by the server").select_option("week")

@@ -54,7 +54,7 @@ said of each. Exclusive nodes are given under all but `pollux` and others where 
 themselves (`locality=true`); jobs that want them are rejected there."""
 
 PLACEMENTS = """Which GPUs a job gets: `--placement NAME`. `none` only counts GPUs: it is the
-quickest, lets a job stand on parts of several GPUs, and cannot follow nodes that come and go
+quickest, lets a job have parts of several GPUs, and cannot follow nodes that come and go
 ([why](../decisions/0008-counting-refuses-node-changes.md))."""
 
 ADMISSIONS = """Who may enter: `--admission NAME`. Jobs wait in the admission queue by submission;
@@ -99,7 +99,7 @@ under two placements with three seeds are twelve runs, and nine times as many at
 `estimators`, `terminations`, `seeds` and `metrics` may also be written in the singular."""
 
 SERVE = """What `volvelle serve --config FILE` reads, in TOML; options on the command line come before it.
-Paths are relative to the file. The cluster stands in it as in a [cluster file](cluster-file.md)
+Paths are relative to the file. The cluster is written as in a [cluster file](cluster-file.md)
 (`[[nodes]]`, `[[pools]]`), or as `cluster = "4x8"`. Unknown keys are errors that name the nearest.
 [How to run a cluster](../how-to/run-a-cluster.md)."""
 

@@ -18,8 +18,9 @@ QUICK = (
     "live/test_snapshots.py",
     "live/test_suggestions.py",
     "live/test_what_jobs_declare.py",
-    "placement",
-    "policies",
+    "placement/test_batches.py",
+    "placement/test_consolidation.py",
+    "policies/test_orders.py",
     "notebook",
     "tune",
 )

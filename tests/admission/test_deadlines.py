@@ -49,7 +49,7 @@ POLICIES = [
 
 
 @pytest.mark.parametrize("policy", POLICIES)
-@settings(max_examples=25)
+@settings(max_examples=10)
 @given(scenario=scenarios(STEADY))
 def test_with_true_estimates_every_promise_is_kept(policy: str, scenario: Scenario) -> None:
     run = happen(scenario.under(policy, admission="deadlines"))
@@ -64,7 +64,7 @@ def test_with_true_estimates_every_promise_is_kept(policy: str, scenario: Scenar
 
 
 @pytest.mark.parametrize("policy", ["srtf", "las", of("afs", "afs-l")])
-@settings(max_examples=25)
+@settings(max_examples=10)
 @given(scenario=scenarios(replace(STEADY, regimes=True, failures=True, nodes=True)))
 def test_a_promise_that_is_not_kept_is_revoked_with_its_reason(
     policy: str, scenario: Scenario
@@ -80,7 +80,7 @@ def test_a_promise_that_is_not_kept_is_revoked_with_its_reason(
 
 
 @pytest.mark.parametrize("policy", ["srtf", "las:round=30", "max-min"])
-@settings(max_examples=25)
+@settings(max_examples=10)
 @given(scenario=scenarios(replace(STEADY, regimes=True, failures=True)))
 def test_machine_code_replay_and_following_lead_to_the_same_promises(
     policy: str, scenario: Scenario

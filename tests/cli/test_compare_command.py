@@ -264,3 +264,12 @@ def test_a_run_without_its_reference_is_named(volvelle: Volvelle) -> None:
     ran = volvelle("report", "volvelle-compare", "--reference", "fifo")
     assert ran.status == 2
     assert "run 'las' has no reference" in ran.err
+
+
+def test_a_row_of_many_policies_has_a_short_name(volvelle: Volvelle) -> None:
+    Path("apart.csv").write_text("submit_time,gpus,duration\n0,1,10\n20,1,10\n40,1,10\n")
+    several = [each for name in ("fifo", "srsf", "sjf", "edf", "las") for each in ("-p", name)]
+    ran = volvelle("compare", "apart.csv", "-c", "1x8", *several)
+    assert " fifo, srsf and 2 more  " in ran.out
+    assert "fifo, srsf, sjf and edf decide alike on these jobs" in ran.out
+    assert "from fifo, srsf and 2 more." in ran.out

@@ -98,6 +98,19 @@ def test_a_placement_that_gives_other_gpus_than_are_free_is_named(
     assert "gave [9, 9] for " in ran.err
 
 
+def test_a_placement_whose_facet_lacks_its_method_is_named(
+    volvelle: Volvelle, tmp_path: Path
+) -> None:
+    file = own_part(tmp_path, "placement", CROOKED)
+    facet = "from volvelle.core.facets import PlacesBatches\n"
+    file.write_text(facet + file.read_text().replace("(Placement)", "(Placement, PlacesBatches)"))
+    jobs = ("--generate", "demo:jobs=20", "--cluster", "2x8")
+    ran = volvelle("simulate", *jobs, "--placement", file)
+    assert ran.status == 1
+    assert f"placement 'mine' in {file}, line " in ran.err
+    assert "lacks choose_batch. Define choose_batch(self, gangs, free, resources)" in ran.err
+
+
 def refuses(folder: Path) -> Path:
     """A policy that fails when it is asked whether it can serve a cluster and its jobs."""
     file = own_part(folder, "policy", "return None")

@@ -65,7 +65,7 @@ def test_jobs_enter_and_end_as_told_while_searching(volvelle: Volvelle) -> None:
         ("admitted", "--admission", "backlog:factor=1"),
         ("ended", "--termination", "loss"),
     ):
-        ran = volvelle(*FEW, "--generate", generate, *more, "--out", name)
+        ran = volvelle(*FEW, "--jobs", "40", "--generate", generate, *more, "--out", name)
         assert ran.status == 0, ran.err
         front = json.loads(Path(name, "front.json").read_text())
         composition = front["search"]["composition"]

@@ -177,7 +177,7 @@ def _mixed(policy: str) -> Run:
             max_gpus=6.0 if n % 3 == 0 else None,
             gpu_types=("a", "b") if n % 2 else ("b",),
         )
-        for n in range(30)
+        for n in range(16)
     ]
     cluster = parse_cluster("2x4:a,2x4:b")
     return happen(Scenario.of(cluster, jobs, placement="consolidated").under(policy))

@@ -39,7 +39,7 @@ def under(scenario: Scenario, synthesis: Synthesis) -> Scenario:
 
 
 @every_synthesis
-@settings(max_examples=25)
+@settings(max_examples=10)
 @given(scenario=scenarios(EVERYTHING))
 def test_nothing_is_given_twice_and_all_work_is_done(
     synthesis: Synthesis, scenario: Scenario
@@ -98,7 +98,7 @@ def test_any_switch_at_any_time_keeps_the_books(
 def test_looking_ahead_in_several_processes_chooses_the_same(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    jobs = [linear_job(n, 5.0 * n, 1.0 + n % 2, 20.0 + 37.0 * (n % 5)) for n in range(40)]
+    jobs = [linear_job(n, 5.0 * n, 1.0 + n % 2, 20.0 + 37.0 * (n % 5)) for n in range(20)]
     scenario = under(Scenario.of(parse_cluster("1x4"), jobs), CHOICES)
     alone = simulate(scenario.workload, scenario.setting, journal=True)
     monkeypatch.setattr("volvelle.systems.blox.synthesizer._PAYS_SECONDS", 0.0)

@@ -6,7 +6,7 @@ from volvelle.core.parts import Termination, terminations
 from volvelle.testing import termination_promises
 from volvelle.testing.promises import Promise
 
-WRITTEN = [*terminations.all(), "loss:threshold=0.1,every=5", "loss:threshold=3,every=1"]
+WRITTEN = [*terminations.all(), "loss:threshold=0.1,every=5", "loss:threshold=3,every=2"]
 
 
 @pytest.mark.parametrize(

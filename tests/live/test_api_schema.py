@@ -16,7 +16,7 @@ from schemathesis.checks import CheckFunction
 from schemathesis.core.result import Ok
 from schemathesis.specs.openapi.checks import negative_data_rejection, positive_data_acceptance
 
-EXAMPLES = 5
+EXAMPLES = 3
 
 
 @pytest.fixture(scope="module")

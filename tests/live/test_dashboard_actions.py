@@ -113,7 +113,7 @@ def test_a_job_is_submitted_after_it_was_asked_about_and_changed(site: Site) -> 
     page.wait_for_selector("h1:has-text('asked first')")
     number = int(page.url.rpartition("/")[2])
     request = page.locator("section", has=page.get_by_role("heading", name="Request"))
-    page.wait_for_selector("dd:has-text('within ')")
+    page.wait_for_selector("dt:has-text('Takes about')")
     assert "Takes about\n1h 00m" in request.inner_text()
     request.get_by_role("button", name="Copy: As a command").click()
     page.wait_for_selector("#status:has-text('As a command: ')")
@@ -244,7 +244,9 @@ async () => {
       array: 8, at_once: 2 },
     { command, environment: { A: "b c" }, setup: [["pip", "install", "x"]],
       deadline: { kind: "soft", within: 90 } },
-    { command: ["sh", "-c", "cd x && python train.py"], checkpoint: { takes: 1 }, secrets: { KEY: "" } },
+    { command: ["sh", "-c", "cd x && python train.py"], checkpoint: { takes: 1 }, upload: "0a" },
+    { command, secrets: { KEY: "" }, checkpoint: { path: "saved", grace: 60 },
+      after: [{ job: 12, end: "any" }, { job: 20, count: 3, each: true }] },
     { command: ["sh", "-c", "python train.py"] },
   ];
   return jobs.map(commandOf);
@@ -265,7 +267,12 @@ def test_a_request_is_written_as_the_command_that_submits_it(site: Site) -> None
             " -- python 'my train.py'",
             [],
         ],
-        ["volvelle submit -- sh -c 'cd x && python train.py'", ["checkpoint", "secrets"]],
+        ["volvelle submit -- sh -c 'cd x && python train.py'", ["checkpoint", "upload"]],
+        [
+            "volvelle submit --secret KEY --checkpoint saved --grace 1m --after 12:any --after 20-22:each"
+            " -- python 'my train.py'",
+            [],
+        ],
         ["volvelle submit -- python train.py", []],
     ]
 

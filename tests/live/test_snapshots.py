@@ -16,6 +16,7 @@ from volvelle.live.control import recovery, snapshots
 from volvelle.live.control.requests import Submit
 from volvelle.live.store import Store
 from volvelle.live.store.rows import FirstForecast
+from volvelle.live.store.store import _chained
 from volvelle.model.problems import Problem
 from volvelle.testing.scenario import state_of
 
@@ -207,18 +208,23 @@ def test_a_damaged_store_is_refused_with_a_sentence(statement: str, tmp_path: Pa
         lambda body: body.replace('"type":"submitted"', '"type":"of-tomorrow"'),
     ],
 )
-def test_an_entry_of_an_older_store_that_cannot_be_read_is_named(
+def test_an_entry_that_was_stored_so_and_cannot_be_read_is_named(
     change_body: Callable[[str], str], tmp_path: Path
 ) -> None:
-    """Half an entry, and an event of an unknown type, where no digests tell."""
+    """Half an entry, and an event of an unknown type, whose digests are right."""
     harness = busy(tmp_path)
-    change(harness, "delete from snapshots", "update entries set digest = ''")
+    change(harness, "delete from snapshots")
     connection = sqlite3.connect(tmp_path / "store.db")
     with connection:
-        wanted = "select seq, body from entries where body like '%submitted%'"
-        seq, body = connection.execute(wanted).fetchone()
-        assert change_body(body) != body
-        connection.execute("update entries set body = ? where seq = ?", [change_body(body), seq])
+        rows = connection.execute("select seq, body, records from entries order by seq").fetchall()
+        seq = next(seq for seq, body, _ in rows if "submitted" in body)
+        digest = ""
+        for at, body, records in rows:
+            stored = change_body(body) if at == seq else body
+            assert (stored != body) == (at == seq)
+            digest = _chained(digest, stored, records)
+            statement = "update entries set body = ?, digest = ? where seq = ?"
+            connection.execute(statement, [stored, digest, at])
     connection.close()
     with pytest.raises(Problem, match=f"is damaged: entry {seq} cannot be read"):
         harness.crash(snapshot=False)

@@ -44,7 +44,8 @@ def test_a_sentence_names_the_class_that_is_furthest_off_and_how_sharp_p90_is() 
     found = outcomes()
     assert told_by(found).sharpness == pytest.approx(1.25)
     assert told_sentence(told_by(found)) == (
-        "Of 500 jobs 50 % finished by their P90 (90 % should), 25 % by their P50 (50 % should). P90 is 1.25 "
+        "Of 500 jobs 50 % finished by their P90 (90 % should), 25 % by their P50 (50 % should): "
+        "told times were too early for most. P90 is 1.25 "
         "times as far away as the time predicted (median). Of 5 groups, of jobs alike at submission in GPUs, "
         "predicted time or jobs before them, 0 have 85 to 95 % that finished by their P90; furthest off: "
         "GPUs up to 2, 0 %."

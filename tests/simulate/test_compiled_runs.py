@@ -50,7 +50,7 @@ TABULATED = Features(
 
 
 @pytest.mark.parametrize("policy", [*ORDERS, *VARIANTS, "max-min", of("tiresias", "tiresias")])
-@settings(max_examples=25)
+@settings(max_examples=10)
 @given(scenario=scenarios(EVERYTHING))
 def test_a_compiled_run_is_the_interpreted_one_to_the_last_bit(
     policy: str, scenario: Scenario
@@ -78,7 +78,7 @@ def test_a_compiled_run_is_the_interpreted_one_to_the_last_bit(
         of("pcs", "pcs:thresholds=60,weights=9/1,efficiency=0.9,delta=0.1"),
     ],
 )
-@settings(max_examples=25)
+@settings(max_examples=10)
 @given(scenario=scenarios(TABULATED))
 def test_a_policy_decides_the_same_as_machine_code(policy: str, scenario: Scenario) -> None:
     scenario = tabled(scenario.under(policy))
@@ -94,7 +94,7 @@ def test_a_policy_decides_the_same_as_machine_code(policy: str, scenario: Scenar
 
 
 @pytest.mark.parametrize("policy", [*ORDERS, *VARIANTS])
-@settings(max_examples=25)
+@settings(max_examples=10)
 @given(scenario=scenarios(EVERYTHING), counted=st.booleans())
 def test_keeping_an_order_decides_what_serving_everybody_anew_does(
     policy: str, scenario: Scenario, counted: bool

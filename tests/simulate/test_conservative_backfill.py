@@ -30,7 +30,7 @@ def test_a_job_that_easy_would_start_waits_where_it_would_delay_the_second_in_th
     assert starts["conservative"] == [0.0, 10.0, 15.0, 20.0]
 
 
-@settings(max_examples=100)
+@settings(max_examples=40)
 @given(scenarios(GANGS))
 def test_nobody_starts_later_than_if_nobody_came_after_him(scenario: Scenario) -> None:
     """With true beliefs the start reserved at submission holds, whoever comes."""

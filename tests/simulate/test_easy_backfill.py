@@ -49,7 +49,7 @@ def as_fifo(scheduler: Scheduler) -> Scheduler:
     return fork
 
 
-@settings(max_examples=150)
+@settings(max_examples=60)
 @given(scenarios(GANGS))
 def test_the_head_starts_no_later_than_if_nobody_were_let_past_it(scenario: Scenario) -> None:
     """From the moment at which a job is the first that waits, strict fifo would start it at the

@@ -274,7 +274,8 @@ def _print_results(
         remark_on_slow_policies,
         show_all,
     )
-    from volvelle.cli.report import show_verdict, shown_tables
+    from volvelle.cli.report import in_short, show_verdict, shown_tables
+    from volvelle.report.table import BEST
 
     stopped = any(run.status.value == "interrupted" for run in runs.made)
     page: Path | None = None
@@ -295,8 +296,12 @@ def _print_results(
     remark_on_idle_policies((runs.records[name].composition, runs.outcomes[name]) for name in runs)
     remark_on_slow_policies(runs.records[name] for name in runs)
     if output is Form.TABLE and page is not None:
-        starred = "Best in each column is starred" if any(t.best() for t in tables) else ""
-        held = f", beside figures: the difference from {runs.baseline}" if runs.baseline else ""
+        starred = f"*: {BEST}" if any(t.best() for t in tables) else ""
+        held = (
+            f"; beside figures: the difference from {in_short(runs.baseline)}"
+            if runs.baseline
+            else ""
+        )
         print(f"\n{starred}{held}. Pictures: {page}" if starred else f"\nPictures: {page}")
 
 

@@ -12,7 +12,7 @@ from volvelle.cli.options import Form
 
 if TYPE_CHECKING:
     from volvelle.notebook.results import Comparison
-    from volvelle.report.table import Table
+    from volvelle.report.table import Cell, Table
 
 DEFAULT_OUT = Path("volvelle-report")
 
@@ -85,7 +85,17 @@ def shown_tables(runs: "Comparison", output: Form, metrics: Sequence[str]) -> "l
     if output is not Form.TABLE:
         return judged[:1] or [comparison(runs.outcomes, metrics or COLUMNS).without_empty_columns()]
     told = told_side_by_side(runs.outcomes)
-    return runs.tables(*metrics) + judged + reproduction.tables(runs.grid) + told
+    tables = runs.tables(*metrics) + judged + reproduction.tables(runs.grid) + told
+    return [
+        replace(each, rows=tuple((in_short(name), *cells) for name, *cells in each.rows))
+        for each in tables
+    ]
+
+
+def in_short(row: "Cell") -> "Cell":
+    """The name of a row that more than three runs share, as ``fifo, srsf and 8 more``."""
+    names = row.split(", ") if isinstance(row, str) else []
+    return f"{names[0]}, {names[1]} and {len(names) - 2} more" if len(names) > 3 else row
 
 
 def show_verdict(runs: "Comparison") -> None:

@@ -6,6 +6,7 @@ A kind's own interface (`volvelle.core.parts`, `volvelle.core.policy`) holds wha
 asked.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 
 from volvelle.core.demand import Amounts
@@ -17,7 +18,7 @@ from volvelle.model.arrays import BoolColumn, IntColumn
 from volvelle.model.job import JobSpec
 
 
-class PlacesBatches:
+class PlacesBatches(ABC):
     """A placement that places all jobs of a decision together, instead of one after another."""
 
     @property
@@ -25,6 +26,7 @@ class PlacesBatches:
         """Whether jobs that run may be moved where a job would wait otherwise."""
         return False
 
+    @abstractmethod
     def choose_batch(
         self, gangs: Sequence[Gang], free: IntColumn, resources: Resources
     ) -> Sequence[IntColumn | None]:
@@ -38,9 +40,10 @@ class PlacesBatches:
         raise NotImplementedError
 
 
-class PlacesAllAnew:
+class PlacesAllAnew(ABC):
     """A placement that chooses the GPUs of all jobs, running ones too, whenever some need a place."""
 
+    @abstractmethod
     def choose_gpus(
         self, gangs: Sequence[Gang], free: BoolColumn, resources: Resources
     ) -> Sequence[IntColumn | None]:
@@ -53,7 +56,7 @@ class PlacesAllAnew:
         raise NotImplementedError
 
 
-class PlacesByLane:
+class PlacesByLane(ABC):
     """A placement for which it matters on whose GPUs a job runs."""
 
     @property
@@ -61,6 +64,7 @@ class PlacesByLane:
         """Whether `choose_slots` is asked in place of `Placement.choose`."""
         return True
 
+    @abstractmethod
     def choose_slots(
         self, free: IntColumn, gpus: int, resources: Resources, lane: Lane
     ) -> IntColumn | None:
@@ -71,9 +75,10 @@ class PlacesByLane:
         raise NotImplementedError
 
 
-class ClaimsAmounts:
+class ClaimsAmounts(ABC):
     """A placement that goes by CPUs and memory, and claims them until the policy has divided them."""
 
+    @abstractmethod
     def claim(self, job: KnownJob, slots: IntColumn, resources: Resources) -> Amounts:
         """CPUs and memory (GB) per GPU that ``job`` is counted on to get on ``slots``, just chosen for it."""
         raise NotImplementedError
@@ -87,7 +92,7 @@ class KnowsTheTruth:
     """An estimator that believes the truth of a job from the start, and knows which jobs will come."""
 
 
-class FollowsLoss:
+class FollowsLoss(ABC):
     """An estimator that goes by the loss that jobs report."""
 
     @property
@@ -95,12 +100,13 @@ class FollowsLoss:
         """Seconds between the reports of a job's loss; None: no reports are needed."""
         return None
 
+    @abstractmethod
     def observe(self, spec: JobSpec, work_done: float, loss: float) -> Belief | None:
         """The belief about a job whose loss is ``loss`` after ``work_done`` units; None: as before."""
         raise NotImplementedError
 
 
-class FollowsRegimes:
+class FollowsRegimes(ABC):
     """An estimator that goes by how far jobs are that change their batch size."""
 
     @property
@@ -108,6 +114,7 @@ class FollowsRegimes:
         """Seconds between the reports of a job's progress; None: no reports are needed."""
         return None
 
+    @abstractmethod
     def adapt(self, job: KnownJob, work_done: float, batch_size: int | None) -> Belief | None:
         """The belief about a job that goes on at ``batch_size`` after ``work_done`` units.
 
@@ -116,9 +123,10 @@ class FollowsRegimes:
         raise NotImplementedError
 
 
-class ForeseesArrivals:
+class ForeseesArrivals(ABC):
     """A policy that goes by which jobs will come, where the estimator knows that."""
 
+    @abstractmethod
     def expect(self, arrivals: ArrivalsAnnounced) -> None:
         """Take the jobs that will come; jobs that have come already are among them."""
         raise NotImplementedError

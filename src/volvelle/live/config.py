@@ -116,7 +116,7 @@ class ServeConfig(StrictModel):
     )
     fronts: Path | None = Field(
         None,
-        description="fronts of volvelle tune, of which operators put points in place in the "
+        description="fronts of volvelle tune, of which operators choose points in the "
         "dashboard; default: fronts in the folder",
     )
     seed: int = Field(0, description="of all that is random in the scheduler")

@@ -143,7 +143,8 @@ def told_sentence(told: Told | None) -> str:
     judged = f"{whole.jobs:,} job{'' if whole.jobs == 1 else 's'}"
     said = (
         f"Of {judged} {whole.p90:.0f} % finished by their P90 (90 % should), {whole.p50:.0f} % by their P50 "
-        f"(50 % should). P90 is {times.sharpness:.2f} times as far away as the time predicted (median)."
+        f"(50 % should){_concluded(whole)}. "
+        f"P90 is {times.sharpness:.2f} times as far away as the time predicted (median)."
     )
     if times.judged:
         said += (
@@ -155,3 +156,12 @@ def told_sentence(told: Told | None) -> str:
             said += f"; furthest off: {span}, {worst.p90:.0f} %"
         said += "."
     return said
+
+
+def _concluded(whole: ToldClass) -> str:
+    """The direction in which P50 is off, where it is by more than three standard deviations of chance."""
+    off = whole.p50 - 50.0
+    if abs(off) <= 150.0 / np.sqrt(whole.jobs):
+        return ""
+    which = "all" if abs(off) == 50.0 else "most"
+    return f": told times were too {'late' if off > 0.0 else 'early'} for {which}"

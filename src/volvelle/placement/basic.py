@@ -108,7 +108,7 @@ def consolidate(free: IntColumn, gpus: int) -> IntColumn:
 
 @placements.register
 class ConsolidatedStrict(Placement):
-    """The fewest nodes the gang could ever stand on, or wait for them.
+    """The fewest nodes on which the job could ever run, for which it waits.
 
     The other reading of Blox' consolidated placement (Philly's, before it relaxes locality). The fewest nodes
     are counted over the nodes of the GPU type that take jobs, as if all were empty; GPUs that a job waits for

@@ -18,7 +18,7 @@ from volvelle.placement.basic import consolidate
 
 @placements.register
 class TopologyAware(Placement):
-    """One node, else one rack, else one block: the lowest level of the cluster that has room, best fit."""
+    """One node, else one rack, else one block: the lowest level with enough free GPUs, best fit."""
 
     name: ClassVar[str] = "topology-aware"
     source: ClassVar[str] = "Kueue's documentation (topology aware scheduling, BestFit)"

@@ -72,7 +72,7 @@ class SmallestJob(OrderPolicy):
 
     name: ClassVar[str] = "smallest"
     source: ClassVar[str] = "the Tiresias simulator's sjf"
-    optimises: ClassVar[str] = "queueing delay of narrow jobs"
+    optimises: ClassVar[str] = "queueing delay of jobs on few GPUs"
 
     def key(self, jobs: JobView, now: float) -> ArrayLike:
         """GPUs requested."""

@@ -128,8 +128,8 @@ class ExperimentFile(BaseModel):
     )
     from_journal: Annotated[Path | None, AsOption("JOURNAL", _JOBS)] = Field(
         None,
-        description="the jobs of a run again, simulated or live, as long as they really took; on its "
-        "cluster and under its parts, unless said otherwise",
+        description="jobs of a run, simulated or live, as long as they really took; its cluster and "
+        "parts unless named",
     )
     format: Annotated[str | None, AsOption(_PART, _JOBS, "-f")] = Field(
         None,

@@ -40,8 +40,10 @@ def _elastic(job: Job) -> Job:
 
 
 def workload() -> Workload:
-    """Jobs of 1 to 4 GPUs in four pools; every third is elastic."""
-    generator = make_generator("demo", {"jobs": 24, "gpus": 8})
+    """Jobs of 1 to 4 GPUs in four pools, which last a few rounds and wait; every third is elastic."""
+    generator = make_generator(
+        "demo", {"jobs": 24, "gpus": 8, "median": 300.0, "longest": 7200.0, "load": 2.0}
+    )
     jobs = [
         each for each in generator.generate(np.random.default_rng(0)).jobs if each.spec.gpus <= 4
     ]

@@ -136,7 +136,7 @@ def several_types(draw: st.DrawFn) -> Scenario:
 
 
 @pytest.mark.parametrize("policy", ["chronus:lease=40", "chronus:lease=12,parts=3"])
-@settings(max_examples=90)
+@settings(max_examples=40)
 @given(scenario=several_types())
 def test_with_true_estimates_no_guarantee_is_broken_on_several_types(
     policy: str, scenario: Scenario

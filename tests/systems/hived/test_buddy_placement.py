@@ -53,7 +53,7 @@ class Held:
             self.state.nodes.free[self.state.slots.node[slot]] += 1 if owner < 0 else -1
 
 
-@settings(max_examples=300)
+@settings(max_examples=100)
 @given(
     nodes=st.lists(st.sampled_from([2, 3, 4, 6, 8]), min_size=1, max_size=4),
     agreed=st.lists(st.integers(0, 4), min_size=4, max_size=4),

@@ -119,7 +119,7 @@ class TestFit:
         assert several.alpha_r > 1e-3
         assert several.alpha_n == pytest.approx(1.1 * several.alpha_r)
 
-    @settings(max_examples=30)
+    @settings(max_examples=10)
     @given(st.lists(st.tuples(st.integers(1, 4), st.integers(0, 12)), min_size=1, max_size=6))
     def test_it_is_no_worse_than_scipy(self, placements: list[tuple[int, int]]) -> None:
         minimize = pytest.importorskip("scipy.optimize").minimize

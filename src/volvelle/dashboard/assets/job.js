@@ -46,14 +46,15 @@ export function job(root, { cluster, session, path }) {
     if (details) {
       for (const part of own) part.hidden = false;
       showRequest(details.request);
+      shownState = ""; // a row that came before it had no buttons
       // A job that comes and goes between two frames is in no row.
       if (!cluster.jobs.has(wanted) && !OVER.includes(details.state)) setTimeout(() => { if (!stopped.signal.aborted) read(); }, 1000);
     }
     return draw();
   };
 
-  const typed = asCommand(), file = copiable("As a job's file"), table = h("div");
-  request.append(table, ...(session.reads ? [] : typed.parts), h("details", {}, h("summary", {}, "As a job's file"), file.button, file.text));
+  const typed = asCommand(), raw = session.reads ? "As JSON" : "As a job's file", file = copiable(raw), table = h("div");
+  request.append(table, ...(session.reads ? [] : typed.parts), h("details", {}, h("summary", {}, raw), file.button, file.text));
   const showRequest = (asked) => {
     table.replaceChildren(requestTable(asked));
     file.text.textContent = JSON.stringify(asked, null, 2);

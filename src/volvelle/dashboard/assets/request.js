@@ -9,19 +9,27 @@ const FIRST = ["gpus", "gpu_types", "estimate", "deadline"], SHOWN = new Set(["n
 
 // The table of a request, without its command.
 export const requestTable = (request) => h("dl", { class: "facts" },
-  [...FIRST.filter((key) => key in request), ...Object.keys(request).filter((key) => !FIRST.includes(key) && !SHOWN.has(key))]
-    .flatMap((key) => [h("dt", {}, TITLES[key] ?? capital(key.replaceAll("_", " "))), h("dd", {}, written(key, request[key]))]));
+  [...FIRST.filter((key) => key in request), ...Object.keys(request).filter((key) => !FIRST.includes(key) && !SHOWN.has(key))].filter((key) => request[key] !== "" && request[key] !== null)
+    .flatMap((key) => [h("dt", {}, TITLES[key] ?? capital(key.replaceAll("_", " "))), h("dd", {}, (WRITTEN[key] ?? written)(request[key], key))]));
 
-const written = (key, value) => {
+const written = (value, key = "") => {
   if (TIMES.has(key)) return typeof value === "number" ? duration(value) : value;
   if (typeof value === "boolean") return value ? "yes" : "no";
-  if (Array.isArray(value)) return value.map((each) => written("", each)).join(", ");
+  if (Array.isArray(value)) return value.map((each) => written(each)).join(", ");
   if (value === null || typeof value !== "object") return String(value);
-  return Object.entries(value).map(([name, each]) => `${name.replaceAll("_", " ")} ${written(name, each)}`).join(", ");
+  return Object.entries(value).map(([name, each]) => `${name.replaceAll("_", " ")} ${written(each, name)}`).join(", ");
+};
+
+// A job to wait for, as --after has it.
+const awaited = ({ job, count = 1, end, each: alike }) => `${job}${count > 1 ? `-${job + count - 1}` : ""}${alike ? ":each" : end === "any" ? ":any" : ""}`;
+const WRITTEN = {
+  after: (values) => values.map(awaited).join(", "),
+  deadline: (value) => (value.steps?.length ? written(value) : [`in ${written(value.within, "within")}`, value.kind === "soft" && "may be missed", value.accept_later && "a later one will do"].filter(Boolean).join(", ")),
 };
 
 const quoted = (word) => (/^[\w./:=@%+,-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`);
 const words = (command) => command.map(quoted).join(" ");
+const LONG = 30;
 const PLAIN = /^[\w./-]+( +[\w./:=@%+,-]+)*$/; // what a shell would only take apart
 
 // A request has seconds, people write hours.
@@ -36,7 +44,9 @@ const same = (key) => (value) => [`--${key.replaceAll("_", "-")}`, TIMES.has(key
 const each = (option, write = String) => (values) => values.flatMap((value) => [option, write(value)]);
 const OPTIONS = {
   ...Object.fromEntries(["name", "gpus", "min_gpus", "max_gpus", "pool", "estimate", "time_limit", "priority", "retries", "directory", "container"].map((key) => [key, same(key)])),
-  gpu_types: each("--gpu-type"), constraints: each("--constraint"), setup: each("--setup", words), notify: each("--notify", ({ to }) => to),
+  gpu_types: each("--gpu-type"), constraints: each("--constraint"), setup: each("--setup", words), notify: each("--notify", ({ to }) => to), after: each("--after", awaited),
+  secrets: (value) => each("--secret")(Object.keys(value)),
+  checkpoint: ({ path, grace, ...rest }) => (Object.keys(rest).length ? null : [...(path ? ["--checkpoint", path] : []), ...(grace ? ["--grace", time(grace)] : [])]),
   exclusive: (value) => (value ? ["--exclusive"] : []), preemptible: (value) => (value ? [] : ["--no-preempt"]),
   environment: (value) => each("--env")(Object.entries(value).map((pair) => pair.join("="))),
   array: (value, { at_once: atOnce }) => ["--array", atOnce ? `${value}%${atOnce}` : String(value)], at_once: () => [],
@@ -70,7 +80,7 @@ export function asCommand(title = "h3") {
   const { text, button } = copiable("As a command"), note = h("p", { class: "note", hidden: true });
   const show = (request) => {
     const [typed, left] = commandOf(request), one = left.length === 1;
-    text.textContent = typed;
+    text.replaceChildren(...typed.split(/( )/).map((word) => (word.trim() && word.length < LONG ? h("span", { class: "word" }, word) : word))); // no option is broken
     note.hidden = !left.length;
     note.textContent = `Without ${left.join(", ")}, which ${one ? "has no option" : "have no options"}: a job's file says ${one ? "it" : "them"}.`;
   };

@@ -99,10 +99,11 @@ function siteQuestions(answer) {
 function siteEffect(effects) {
   if (!effects.length) return [h("p", { class: "note" }, "No job waits.")];
   const signed = (seconds) => (Math.abs(seconds) < 0.5 ? "0" : `${seconds < 0 ? "-" : "+"}${duration(Math.abs(seconds))}`);
-  const most = Math.max(...effects.map((one) => Math.abs(one.after - one.before)));
-  const row = (one) => [one.name || "All jobs", number(one.jobs), duration(one.before), duration(one.after), shift(one.after - one.before, most, signed(one.after - one.before)), `${signed(one.least)} to ${signed(one.most)}`, one.never ? number(one.never) : ""];
-  const of = (kind, title, name) => table([name, "Jobs", "Wait from now", "Changed", "Difference", "Quick to slow jobs", "Never start"], effects.filter((one) => one.kind === kind).map(row), title);
-  return [of("all", "Mean waits", ""), of("queue", "By queue", "Queue"), of("user", "By user", "User"),
+  const by = (one) => one.after - one.before, most = Math.max(...effects.map((one) => Math.abs(by(one)))), stuck = effects.some((one) => one.never);
+  const row = (one) => [one.name || "All jobs", shift(by(one), most, signed(by(one))), number(one.jobs), duration(one.before), duration(one.after), `${signed(one.least)} to ${signed(one.most)}`, ...(stuck ? [number(one.never)] : [])];
+  const of = (kind, title, name) => table([name, "Difference", "Jobs", "Wait from now", "Changed", "Quick to slow jobs", ...(stuck ? ["Never start"] : [])], effects.filter((one) => one.kind === kind).map(row), title);
+  const [all] = effects.filter((one) => one.kind === "all"), said = all && signed(by(all)) !== "0" ? `${duration(Math.abs(by(all)))} ${by(all) < 0 ? "earlier" : "later"}` : "as soon as now";
+  return [...(all ? [h("p", { class: "lead" }, `${counted(all.jobs, "job")} would start ${said} on average.`)] : []), of("all", "Mean waits", ""), of("queue", "By queue", "Queue"), of("user", "By user", "User"),
     h("p", { class: "note" }, "By the rules of the site, if nobody else comes. Quick and slow: a quarter and three quarters of such jobs take no longer.")];
 }
 

@@ -64,7 +64,7 @@ class Kueue(Policy):
         description="a level of the site's topology (its label): all pods of a job run in one domain of it",
     )
     preferred: str = Field(
-        "", description="the same where there is room, else in a larger domain, or in several"
+        "", description="the same where enough is free, else in a larger domain, or in several"
     )
 
     _own: Own | None = PrivateAttr(None)

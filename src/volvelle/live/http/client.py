@@ -63,8 +63,8 @@ class ApiClient:
             if folder is None:
                 raise Problem(
                     "no server is known",
-                    mend="go to where its folder volvelle-serve is, or set VOLVELLE_SERVER to its URL or, "
-                    "where --folder or its config names another one, to its folder",
+                    mend="start one with volvelle serve --cluster 1x8, go to where the folder volvelle-serve "
+                    "of one is, or set VOLVELLE_SERVER to its URL or folder",
                 )
             folder.wait_for_start(_START_SECONDS)
             address = folder.read_address()

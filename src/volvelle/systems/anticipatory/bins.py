@@ -99,7 +99,7 @@ class RunTimes:
 
 @estimators.register
 class Bins(Estimator):
-    """The bin of run times that jobs like it ended in: of its user and name, else its pool and width."""
+    """The bin of run times that jobs like it ended in: of its user and name, else its pool and GPUs."""
 
     name: ClassVar[str] = "bins"
     source: ClassVar[str] = "Anticipatory scheduling (SIA) section 5.4.2"

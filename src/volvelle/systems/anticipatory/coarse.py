@@ -102,7 +102,7 @@ class Anticipatory(Policy):
     )
     locality: bool = Field(
         False,
-        description="gangs stand together, what is kept too (placement that names GPUs)",
+        description="GPUs of a job, and those kept for a pool, are on few nodes (placement that names GPUs)",
     )
 
     _coming: LoadPredictions | None = PrivateAttr(None)

@@ -100,7 +100,7 @@ class AnticipatoryVc(Policy, ForeseesArrivals):
 
     locality: bool = Field(
         False,
-        description="gangs stand together, as in the reference (placement that names GPUs)",
+        description="jobs are on few nodes, as in the reference (placement that names GPUs)",
     )
 
     _by_node: NodePlan | None = PrivateAttr(None)

@@ -68,7 +68,7 @@ class FcfsPools(_Queues):
 
     locality: bool = Field(
         False,
-        description="pools are at home on nodes, where gangs stand together (placement that names GPUs)",
+        description="pools have nodes of their own, and jobs few of them (placement that names GPUs)",
     )
 
     @property

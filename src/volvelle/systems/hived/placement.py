@@ -32,13 +32,13 @@ from volvelle.systems.hived.cells import Cell, Cells, Grid, level_of
 
 @placements.register
 class Buddy(Placement, PlacesByLane):
-    """Cells of 1, 2, 4, ... GPUs that split into halves, wider gangs on whole nodes; or wait for them."""
+    """Cells of 1, 2, 4, ... GPUs that split into halves, larger jobs on whole nodes; or they wait."""
 
     name: ClassVar[str] = "buddy"
     source: ClassVar[str] = "HiveD (OSDI'20) section 4; anticipatory scheduling, section 5.5"
 
     lanes: bool = Field(
-        False, description="jobs on borrowed GPUs stand apart from those on GPUs of their pool"
+        False, description="jobs on borrowed GPUs are kept apart from those on GPUs of their pool"
     )
 
     def may_spread(self, gpus: int, largest: int) -> bool:
