@@ -344,7 +344,8 @@ _STOPS = """async () => {
   const { gpuMap } = await import("/dashboard/gpus.js"), root = document.querySelector("main");
   const job = (number, gpus) => ({ number, gpus: 3, name: "sum", user: "lee", grants:
     Array.from({ length: 13 }, (_, at) => [`n${at}`, gpus]) });
-  const node = (_, at) => [`n${at}`, { name: `n${at}`, gpus: 4, gpu_type: "", state: "up", free: 1, jobs: [] }];
+  const node = (_, at) => [`n${at}`,
+    { name: `n${at}`, gpus: 4, gpu_type: "", state: "up", free: 1, jobs: [] }];
   const nodes = new Map(Array.from({ length: 13 }, node));
   const jobs = new Map([[1, job(1, [0, 2])], [2, job(2, [1])]]);
   gpuMap(root, { unit: "node", nodes, jobs }, () => {}, true).draw();
@@ -375,7 +376,8 @@ _LAYERS = """async () => {
   const colors = new Map([["lee", "series-3"], ["kim", "series-4"]]);
   const [chart] = loadChart([], cluster, 600, 400, { spans, colors });
   document.querySelector("main").append(chart);
-  const shown = [...chart.querySelectorAll(".held, .series-3, .series-4")], full = shown[0].getBBox().height;
-  return shown.map((path) => [path.getAttribute("class"), Math.round(4 * path.getBBox().height / full)]);
+  const shown = [...chart.querySelectorAll(".held, .series-3, .series-4")];
+  const high = (path) => path.getBBox().height;
+  return shown.map((path) => [path.getAttribute("class"), Math.round(4 * high(path) / high(shown[0]))]);
 }"""
 """The class of each layer, the uppermost first, and how many of four GPUs high it reaches."""
