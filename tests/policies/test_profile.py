@@ -40,24 +40,39 @@ class BySeconds:
 
 
 class Profile:
-    """The arrays that the kernels work on; every call is made interpreted and compiled."""
+    """The steps that the kernels work on; every call is made interpreted and compiled."""
 
     def __init__(self, gpus: float, most: int) -> None:
-        self.times, self.free, self.count = np.zeros(2 * most + 3), np.full(2 * most + 3, gpus), 1
+        self.steps = loops.profile_of(0.0, gpus, 2 * most + 2)
 
-    def ask(self, loop: Any, *arguments: float, free: bool = True) -> Any:
-        columns = (self.times, self.free) if free else (self.times,)
-        answer = loop(*columns, self.count, *arguments)
-        assert compiled(loop)(*columns, self.count, *arguments) == answer
+    @property
+    def count(self) -> int:
+        return int(self.steps.size[0])
+
+    @property
+    def times(self) -> Any:
+        return self.steps.times[: self.count]
+
+    @property
+    def free(self) -> Any:
+        return self.steps.free[: self.count]
+
+    def ask(self, loop: Any, *arguments: float) -> Any:
+        answer = loop(self.steps, *arguments)
+        assert compiled(loop)(self.steps, *arguments) == answer
         return answer
 
     def add(self, start: float, end: float, gpus: float) -> None:
-        twin = self.times.copy(), self.free.copy()
-        count = compiled(loops.add)(*twin, self.count, start, end, gpus)
-        self.count = loops.add(self.times, self.free, self.count, start, end, gpus)
-        assert count == self.count
+        self.change(loops.add, start, end, gpus)
+
+    def change(self, loop: Any, *arguments: Any) -> None:
+        twin = loops.Profile._make(column.copy() for column in self.steps)
+        compiled(loop)(twin, *arguments)
+        loop(self.steps, *arguments)
+        count = self.count
+        assert twin.size[0] == count
         np.testing.assert_array_equal(
-            (self.times[:count], self.free[:count]), [x[:count] for x in twin]
+            (self.times, self.free), (twin.times[:count], twin.free[:count])
         )
 
 
@@ -80,10 +95,10 @@ def filled(wanted: list[Any]) -> tuple[Profile, BySeconds, list[Any]]:
 
 
 def same(ours: Profile, twin: BySeconds) -> None:
-    steps = (ours.ask(loops.step_at, float(second), free=False) for second in range(LAST + 1))
+    steps = (ours.ask(loops.step_at, float(second)) for second in range(LAST + 1))
     assert [ours.free[step] for step in steps] == twin.free
-    assert np.all(np.diff(ours.times[: ours.count]) > 0)
-    assert np.all(np.diff(ours.free[: ours.count]) != 0), "neighbouring steps differ"
+    assert np.all(np.diff(ours.times) > 0)
+    assert np.all(np.diff(ours.free) != 0), "neighbouring steps differ"
 
 
 @settings(max_examples=200)
@@ -126,13 +141,11 @@ def test_the_profile_of_running_jobs_is_that_of_reserving_their_gpus(
     ours = Profile(gpus.sum() + 1.0, len(jobs))
     for end, held in jobs:
         ours.add(0.0, end, -float(held))
-    whole, free = ours.times[: ours.count].tolist(), ours.free[: ours.count].tolist()
-    for loop in (loops.write_running, compiled(loops.write_running)):
-        times, left = np.zeros(len(jobs) + 1), np.zeros(len(jobs) + 1)
-        count = loop(times, left, 0.0, 1.0, ends, gpus, math.inf)
-        assert times[:count].tolist() == whole
-        assert left[:count].tolist() == free
-        count = loop(times, left, 0.0, 1.0, ends, gpus, enough)
-        first = ours.ask(loops.earliest_fit, enough, math.inf, 0.0)
-        assert times[:count].tolist() == [time for time in whole if time <= first]
-        assert left[:count].tolist() == free[:count]
+    written = Profile(0.0, len(jobs))
+    written.change(loops.write_running, 0.0, 1.0, ends, gpus, math.inf)
+    assert written.times.tolist() == ours.times.tolist()
+    assert written.free.tolist() == ours.free.tolist()
+    written.change(loops.write_running, 0.0, 1.0, ends, gpus, enough)
+    first = ours.ask(loops.earliest_fit, enough, math.inf, 0.0)
+    assert written.times.tolist() == [time for time in ours.times.tolist() if time <= first]
+    assert written.free.tolist() == ours.free[: written.count].tolist()

@@ -15,13 +15,10 @@ from volvelle.model.job import Job, JobClass
 from volvelle.model.problems import Problem
 from volvelle.simulate.run import Setting, simulate
 from volvelle.workload.describe import describe
-from volvelle.workload.generators import (
-    demo_workload,
-    generators,
-    make_generator,
-)
+from volvelle.workload.generators import DEMO_SEED, generators, make_generator
 from volvelle.workload.generators.base import JobColumns, JobRows, workload_of
 from volvelle.workload.generators.declarations import rounded_up
+from volvelle.workload.generators.lognormal import Demo
 from volvelle.workload.generators.stationary import StationaryGenerator
 from volvelle.workload.workload import Workload
 
@@ -193,7 +190,7 @@ def test_estimates_are_rounded_up_to_what_people_write(seconds: float) -> None:
 
 
 def test_the_demo_is_a_busy_shared_cluster() -> None:
-    workload = demo_workload()
+    workload, again = (Demo().generate(np.random.default_rng(DEMO_SEED)) for _ in range(2))
     description = describe(workload, 64)
     assert description.jobs == 2000
     assert description.load == pytest.approx(0.9, abs=0.005)
@@ -206,4 +203,4 @@ def test_the_demo_is_a_busy_shared_cluster() -> None:
     assert durations.mean > 2.5 * (durations.quantile(0.5) or 0)  # a heavy tail
     assert (description.estimate_ratio.quantile(0.5) or 0) > 1.2
     assert 10 * 86400 < description.span_seconds < 18 * 86400
-    assert list(workload) == list(demo_workload())
+    assert list(workload) == list(again)

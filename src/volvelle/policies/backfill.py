@@ -25,7 +25,7 @@ from volvelle.core.fill import ClusterNow, keep_running, let_have, seconds_left
 from volvelle.core.policy import Kernel, Policy, policies
 from volvelle.core.state import INFINITY, Reason
 from volvelle.model.arrays import Floats, Ints
-from volvelle.policies.profile import add, earliest_fit, fits, write_running
+from volvelle.policies.profile import Profile, add, earliest_fit, fits, profile_of, write_running
 
 _GPUS_SHORT = int(Reason.GPUS)
 _ORDER = int(Reason.ORDER)
@@ -104,9 +104,8 @@ def backfill(
     """
     jobs = len(order)
     result, free, left = _running(matrix, capacity, quota)
-    reserved, soonest, count = -1, np.inf, 0
-    room = 2 * jobs + 4  # every job ends at a time of its own, or starts now
-    times, ahead = np.empty(room), np.empty(room)
+    reserved, soonest = -1, np.inf
+    ahead = profile_of(0.0, 0.0, 2 * jobs + 3)  # every job ends at a time of its own, or starts now
     waiting = order[result[0][order] == 0.0]
     for place in range(len(waiting)):
         row = waiting[place]
@@ -124,17 +123,17 @@ def backfill(
             if not (wished >> gpu_type) & 1 or free[gpu_type] < need:
                 continue
             # before the head starts only what runs ends: more is free than now
-            if gpu_type != reserved or fits(times, ahead, count, soonest, ends[row], need):
+            if gpu_type != reserved or fits(ahead, soonest, ends[row], need):
                 chosen = gpu_type
                 break
         if chosen >= 0:
             let_have(matrix, row, chosen, need, free, left, result)
             if chosen == reserved:
-                count = add(times, ahead, count, 0.0, ends[row], -need)
+                add(ahead, 0.0, ends[row], -need)
             continue
         result[2, row] = _GPUS_SHORT if reserved < 0 else _ORDER
         if reserved < 0:
-            reserved, soonest, count = _reserve(result, ends, free, wished, need, times, ahead)
+            reserved, soonest = _reserve(result, ends, free, wished, need, ahead)
     return result
 
 
@@ -153,44 +152,36 @@ def _reserve(
     free: Floats,
     wished: int,
     need: float,
-    times: Floats,
-    ahead: Floats,
-) -> tuple[int, float, int]:
+    ahead: Profile,
+) -> tuple[int, float]:
     """Reserve GPUs of the type on which ``need`` of them are believed to be free first, from then on.
 
     Jobs that run, and those started in this very decision, end when they are believed to. Returns the type
-    (-1 where that will never be), in how many seconds, and how many steps the profile of the type has
-    then, which is written to ``times`` and ``ahead``.
+    (-1 where that will never be), and in how many seconds; the profile of the type is written to ``ahead``.
     """
-    reserved, written, soonest, count = -1, -1, np.inf, 0
+    reserved, written, soonest = -1, -1, np.inf
     for gpu_type in range(len(free)):
         if (wished >> gpu_type) & 1:
             written = gpu_type
-            count = _write(result, ends, gpu_type, free[gpu_type], need, times, ahead)
-            start = earliest_fit(times, ahead, count, need, np.inf, 0.0)
+            _write(result, ends, gpu_type, free[gpu_type], need, ahead)
+            start = earliest_fit(ahead, need, np.inf, 0.0)
             if start < soonest:
                 reserved, soonest = gpu_type, start
     if reserved >= 0:
         if reserved != written:
-            count = _write(result, ends, reserved, free[reserved], need, times, ahead)
-        count = add(times, ahead, count, soonest, np.inf, -need)
-    return reserved, soonest, count
+            _write(result, ends, reserved, free[reserved], need, ahead)
+        add(ahead, soonest, np.inf, -need)
+    return reserved, soonest
 
 
 @kernel
 def _write(
-    result: Floats,
-    ends: Floats,
-    gpu_type: int,
-    free: float,
-    enough: float,
-    times: Floats,
-    ahead: Floats,
-) -> int:
+    result: Floats, ends: Floats, gpu_type: int, free: float, enough: float, ahead: Profile
+) -> None:
     """Write the profile of a GPU type, from now on until ``enough`` GPUs are free."""
     running = np.flatnonzero((result[0] > 0.0) & (result[1] == gpu_type))
     gpus = result[0][running]
-    return write_running(times, ahead, 0.0, free, ends[running], gpus, enough)
+    write_running(ahead, 0.0, free, ends[running], gpus, enough)
 
 
 @kernel
@@ -210,21 +201,15 @@ def reserve_all(
     last = jobs - 1  # of those that fit what is free now: reservations behind it delay nobody
     while last >= 0 and _stays(result, matrix[GPUS], order[last], free):
         last -= 1
-    # profiles of GPU types, then of pools
-    times = np.empty((types + len(quota), 3 * jobs + 4))
-    ahead = np.empty((types + len(quota), 3 * jobs + 4))
-    count = np.zeros(types + len(quota), dtype=np.int64)
+    shape = (types + len(quota), 3 * jobs + 4)
+    ahead = Profile(np.empty(shape), np.empty(shape), np.zeros(shape[0], np.int64))
     if last >= 0:
         for gpu_type in range(types):
-            count[gpu_type] = _write(
-                result, ends, gpu_type, free[gpu_type], np.inf, times[gpu_type], ahead[gpu_type]
-            )
+            _write(result, ends, gpu_type, free[gpu_type], np.inf, _of(ahead, gpu_type))
         for pool in range(len(quota)):
             mine = np.flatnonzero((result[0] > 0.0) & (matrix[POOL, :jobs] == pool))
-            one, gpus = types + pool, result[0][mine]
-            count[one] = write_running(
-                times[one], ahead[one], 0.0, left[pool], ends[mine], gpus, np.inf
-            )
+            one, gpus = _of(ahead, types + pool), result[0][mine]
+            write_running(one, 0.0, left[pool], ends[mine], gpus, np.inf)
     for place in range(jobs):
         row = order[place]
         if result[0, row] > 0.0:
@@ -237,15 +222,14 @@ def reserve_all(
             fits_now = fits_now or free[gpu_type] >= need
             if place > last:
                 continue
-            start = _first_start(times, ahead, count, gpu_type, types + pool, need, ends[row], pool)
+            start = _first_start(ahead, gpu_type, types + pool, need, ends[row], pool)
             if start < soonest:
                 chosen, soonest = gpu_type, start
         if chosen >= 0:
             end = soonest + ends[row]
-            count[chosen] = add(times[chosen], ahead[chosen], count[chosen], soonest, end, -need)
+            add(_of(ahead, chosen), soonest, end, -need)
             if pool >= 0:
-                one = types + pool
-                count[one] = add(times[one], ahead[one], count[one], soonest, end, -need)
+                add(_of(ahead, types + pool), soonest, end, -need)
         within = pool < 0 or need <= left[pool]
         if chosen >= 0 and soonest == 0.0 and within and free[chosen] >= need:
             let_have(matrix, row, chosen, need, free, left, result)
@@ -265,25 +249,23 @@ def _stays(result: Floats, gpus: Floats, row: int, free: Floats) -> bool:
 
 
 @kernel
+def _of(profiles: Profile, at: int) -> Profile:
+    """One of several, which are the rows: those of GPU types, then of pools."""
+    return Profile(profiles.times[at], profiles.free[at], profiles.size[at : at + 1])
+
+
+@kernel
 def _first_start(
-    times: Floats,
-    ahead: Floats,
-    count: Ints,
-    gpu_type: int,
-    one: int,
-    need: float,
-    seconds: float,
-    pool: int,
+    ahead: Profile, gpu_type: int, pools: int, need: float, seconds: float, pool: int
 ) -> float:
-    """The first time at which a job fits its GPU type and, if it has one, its pool (profile ``one``)."""
-    start = earliest_fit(times[gpu_type], ahead[gpu_type], count[gpu_type], need, seconds, 0.0)
+    """The first time at which a job fits its GPU type and, if it has one, its pool (profile ``pools``)."""
+    mine = _of(ahead, gpu_type)
+    start = earliest_fit(mine, need, seconds, 0.0)
     while pool >= 0 and start < np.inf:
-        within = earliest_fit(times[one], ahead[one], count[one], need, seconds, start)
+        within = earliest_fit(_of(ahead, pools), need, seconds, start)
         if within == start:
             break
-        start = earliest_fit(
-            times[gpu_type], ahead[gpu_type], count[gpu_type], need, seconds, within
-        )
+        start = earliest_fit(mine, need, seconds, within)
         if start == within:
             break
     return start

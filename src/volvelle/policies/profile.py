@@ -1,14 +1,13 @@
 """A resource-time profile: how many GPUs are free from when on (Mu'alem and Feitelson, TPDS'01, section 3).
 
-A step function of time, kept as ascending breakpoints: ``free[i]`` GPUs are free from ``times[i]`` until
-``times[i + 1]``, those of the last step for ever. Neighbouring steps differ. Intervals are half-open: what
-ends at a time leaves its GPUs to what starts then. Numbers of GPUs are compared exactly, which suits whole
-numbers and halves.
+A step function of time, kept as ascending breakpoints. Intervals are half-open: what ends at a time leaves
+its GPUs to what starts then. Numbers of GPUs are compared exactly, which suits whole numbers and halves.
 
-The kernels run compiled, within loops that are machine code themselves, or interpreted. They work on the
-first ``count`` entries of ``times`` and ``free``; those that write return the new count, and need room for
-two more entries. Several GPU types are several profiles.
+The kernels run compiled, within loops that are machine code themselves, or interpreted. Several GPU types are
+several profiles.
 """
+
+from typing import NamedTuple
 
 import numpy as np
 
@@ -16,13 +15,32 @@ from volvelle.core.compiled import kernel
 from volvelle.model.arrays import Floats, Ints
 
 
+class Profile(NamedTuple):
+    """Steps: ``free[i]`` GPUs are free from ``times[i]`` until the next time, those of the last for ever.
+
+    The first ``size[0]`` steps are in use. Neighbours differ. Kernels that write need room for two more.
+    """
+
+    times: Floats
+    free: Floats
+    size: Ints
+
+
 @kernel
-def step_at(times: Floats, count: int, when: float) -> int:
+def profile_of(start: float, gpus: float, changes: int) -> Profile:
+    """All ``gpus`` are free from ``start`` on; there is room for so many ``changes``."""
+    times, free = np.empty(changes + 1), np.empty(changes + 1)
+    times[0], free[0] = start, gpus
+    return Profile(times, free, np.ones(1, np.int64))
+
+
+@kernel
+def step_at(profile: Profile, when: float) -> int:
     """The step in which ``when`` is; the first for what is before all."""
-    low, high = 0, count
+    low, high = 0, profile.size[0]
     while high - low > 1:
         middle = (low + high) // 2
-        if times[middle] <= when:
+        if profile.times[middle] <= when:
             low = middle
         else:
             high = middle
@@ -30,24 +48,23 @@ def step_at(times: Floats, count: int, when: float) -> int:
 
 
 @kernel
-def fits(times: Floats, free: Floats, count: int, start: float, end: float, gpus: float) -> bool:
+def fits(profile: Profile, start: float, end: float, gpus: float) -> bool:
     """Whether ``gpus`` GPUs are free all the time from ``start`` until ``end``."""
     if end <= start:
         return True
-    step = step_at(times, count, start)
-    while free[step] >= gpus:
+    step = step_at(profile, start)
+    while profile.free[step] >= gpus:
         step += 1
-        if step >= count or times[step] >= end:
+        if step >= profile.size[0] or profile.times[step] >= end:
             return True
     return False
 
 
 @kernel
-def earliest_fit(
-    times: Floats, free: Floats, count: int, gpus: float, seconds: float, after: float
-) -> float:
+def earliest_fit(profile: Profile, gpus: float, seconds: float, after: float) -> float:
     """The first time from ``after`` on at which ``gpus`` GPUs are free for ``seconds``; else infinite."""
-    step = step_at(times, count, after)
+    times, free, count = profile.times, profile.free, profile.size[0]
+    step = step_at(profile, after)
     begin = after
     while step < count:
         if free[step] < gpus:
@@ -62,56 +79,54 @@ def earliest_fit(
 
 
 @kernel
-def add(times: Floats, free: Floats, count: int, start: float, end: float, gpus: float) -> int:
-    """Let ``gpus`` more GPUs (fewer, if negative) be free from ``start`` until ``end``, in place.
+def _step_from(profile: Profile, when: float) -> int:
+    """The step that begins at ``when``, which is there afterwards; the first for what is before all."""
+    times, free, step = profile.times, profile.free, step_at(profile, when)
+    if times[step] >= when:
+        return step
+    step += 1
+    for later in range(profile.size[0], step, -1):
+        times[later], free[later] = times[later - 1], free[later - 1]
+    times[step], free[step] = when, free[step - 1]
+    profile.size[0] += 1
+    return step
 
-    The arrays have room for two more steps than ``count``. Returns how many steps there are then.
-    """
+
+@kernel
+def _drop_if_same(profile: Profile, step: int) -> None:
+    """Drop a step that does not differ from the one before."""
+    times, free, count = profile.times, profile.free, profile.size[0]
+    if 0 < step < count and free[step] == free[step - 1]:
+        for later in range(step, count - 1):
+            times[later], free[later] = times[later + 1], free[later + 1]
+        profile.size[0] = count - 1
+
+
+@kernel
+def add(profile: Profile, start: float, end: float, gpus: float) -> None:
+    """Let ``gpus`` more GPUs (fewer, if negative) be free from ``start`` until ``end``."""
     if end <= start or gpus == 0.0:
-        return count
-    first = step_at(times, count, start)
-    if times[first] < start:
-        for step in range(count, first + 1, -1):
-            times[step], free[step] = times[step - 1], free[step - 1]
-        first += 1
-        times[first], free[first] = start, free[first - 1]
-        count += 1
-    last = step_at(times, count, end)
-    if times[last] < end < np.inf:
-        for step in range(count, last + 1, -1):
-            times[step], free[step] = times[step - 1], free[step - 1]
-        last += 1
-        times[last], free[last] = end, free[last - 1]
-        count += 1
-    elif end == np.inf:
-        last = count
+        return
+    first = _step_from(profile, start)
+    last = _step_from(profile, end) if end < np.inf else profile.size[0]
     for step in range(first, last):
-        free[step] += gpus
-    for step in (last, first):  # neighbours that are equal now are one step
-        if 0 < step < count and free[step] == free[step - 1]:
-            for later in range(step, count - 1):
-                times[later], free[later] = times[later + 1], free[later + 1]
-            count -= 1
-    return count
+        profile.free[step] += gpus
+    _drop_if_same(profile, last)
+    _drop_if_same(profile, first)
 
 
 @kernel
 def write_running(
-    times: Floats,
-    free: Floats,
-    start: float,
-    idle: float,
-    ends: Floats,
-    gpus: Floats,
-    enough: float,
-) -> int:
+    profile: Profile, start: float, idle: float, ends: Floats, gpus: Floats, enough: float
+) -> None:
     """Write the profile of jobs that run from ``start`` until ``ends`` on ``gpus`` GPUs, ``idle`` being
     free.
 
     Jobs that end by ``start`` count as free from then on. It is written up to the first step in which
-    ``enough`` GPUs are free; what ends later is left out. The arrays have room for one step more than
-    there are jobs. Returns how many steps there are.
+    ``enough`` GPUs are free; what ends later is left out. Room is needed for one step more than there are
+    jobs.
     """
+    times, free = profile.times, profile.free
     times[0], free[0] = start, idle
     count = 1
     heap = np.arange(len(ends))  # the next to end is the first
@@ -130,7 +145,7 @@ def write_running(
         left -= 1
         heap[0] = heap[left]
         _sift(heap, left, ends, 0)
-    return count
+    profile.size[0] = count
 
 
 @kernel

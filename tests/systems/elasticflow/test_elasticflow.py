@@ -10,7 +10,7 @@ from elasticflow_clock import CLOCKS, simulated
 from volvelle.model.cluster import Cluster, Node, Pool, parse_cluster
 from volvelle.model.job import Job, JobSpec, Reward, Truth
 from volvelle.model.throughput import Table
-from volvelle.systems.elasticflow.profile import Profile
+from volvelle.policies.profile import Profile
 from volvelle.systems.elasticflow.shares import (
     Share,
     Wish,

@@ -4,10 +4,11 @@ import itertools
 
 import numpy as np
 import pytest
+from buddies import Buddies
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from volvelle.systems.hived.cells import Cell, Cells, level_of, round_up
+from volvelle.systems.hived.cells import Cell, level_of, round_up
 
 NODES = st.lists(st.integers(1, 9), min_size=1, max_size=4)
 
@@ -26,13 +27,13 @@ def test_gangs_are_rounded_up_to_cells_or_whole_nodes(node: int, rounded: dict[i
 
 
 def test_a_node_of_six_is_a_cell_of_four_and_one_of_two() -> None:
-    cells = Cells.of([6])
+    cells = Buddies.of([6])
     found = [cells.allocate(2), cells.allocate(1), cells.allocate(0)]
     assert found == [Cell(0, 0, 2), Cell(0, 4, 1), None]
 
 
 def test_the_smallest_block_is_split_and_halves_become_one_again() -> None:
-    cells = Cells.of([8, 8])
+    cells = Buddies.of([8, 8])
     one, two, four = (cells.allocate(level) for level in (0, 1, 2))
     assert (one, two, four) == (Cell(0, 0, 0), Cell(0, 2, 1), Cell(0, 4, 2))
     assert cells.available() == [9, 4, 2, 1]
@@ -58,13 +59,13 @@ def test_what_fits_is_what_could_be_placed_somewhere(nodes: list[int], levels: l
     """On one node cells of powers of two fit where their GPUs do: larger ones stand before smaller ones."""
     wanted = [levels.count(level) for level in range(5)]
     could = can_place(tuple(nodes), tuple(1 << level for level in levels))
-    assert Cells.of(nodes).fits(wanted) == could
+    assert Buddies.of(nodes).fits(wanted) == could
 
 
 @given(st.data())
 def test_whatever_fits_is_allocated_in_any_order_and_takes_free_cells(data: st.DataObject) -> None:
     nodes = data.draw(NODES)
-    cells = Cells.of(nodes)
+    cells = Buddies.of(nodes)
     for node, gpus in enumerate(nodes):
         for gpu in data.draw(st.sets(st.integers(0, gpus - 1))):
             cells.hold(Cell(node, gpu, 0))
@@ -78,7 +79,7 @@ def test_whatever_fits_is_allocated_in_any_order_and_takes_free_cells(data: st.D
         assert free[cell.node, cell.first : cell.first + cell.gpus].all()
         free[cell.node, cell.first : cell.first + cell.gpus] = False
         assert np.array_equal(free, cells.free)
-        fresh = Cells(cells.free)
+        fresh = Buddies(cells.free)
         assert fresh.available() == cells.available(), "levels agree with GPUs"
 
 
@@ -87,7 +88,7 @@ def test_cells_within_their_numbers_are_given_whoever_comes_and_goes(data: st.Da
     """HiveD's theorem: as long as no more cells of a level are used than were agreed, all are given."""
     nodes = data.draw(NODES)
     agreed = data.draw(st.lists(st.integers(0, 4), min_size=4, max_size=4))
-    cells = Cells.of(nodes)
+    cells = Buddies.of(nodes)
     assume(cells.fits(agreed))
     used: list[list[Cell]] = [[] for _ in agreed]
     for level, comes in data.draw(

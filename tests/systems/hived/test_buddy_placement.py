@@ -1,6 +1,7 @@
 """Buddy cells as a placement: what was agreed is always given; cells of gangs stay whole."""
 
 import numpy as np
+from buddies import Buddies
 from hypothesis import assume, event, given, settings
 from hypothesis import strategies as st
 
@@ -9,7 +10,7 @@ from volvelle.core.state import State
 from volvelle.model.cluster import Cluster, Node, Pool
 from volvelle.model.job import Job
 from volvelle.simulate.world import World
-from volvelle.systems.hived.cells import Cells, level_of
+from volvelle.systems.hived.cells import level_of
 from volvelle.systems.hived.placement import Buddy
 from volvelle.testing.scenario import Scenario, happen, linear_job
 
@@ -63,7 +64,7 @@ def test_gangs_within_what_was_agreed_never_wait(
     nodes: list[int], agreed: list[int], data: st.DataObject
 ) -> None:
     """HiveD's theorem for gangs of any width on a node: by level no more than cells agreed on."""
-    assume(Cells.of(nodes).fits(agreed))
+    assume(Buddies.of(nodes).fits(agreed))
     largest = 1 << (max(nodes).bit_length() - 1)
     held = Held(nodes)
     used: list[list[int]] = [[] for _ in agreed]

@@ -6,6 +6,7 @@ and nodes agree, at once. Evicted workloads are gone at once, and wait again a s
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from functools import cached_property
 from pathlib import Path
 from typing import ClassVar
 
@@ -24,6 +25,7 @@ from volvelle.incumbents.kueue.own import Own
 from volvelle.incumbents.kueue.pods import TopologyRequest
 from volvelle.incumbents.kueue.reasons import Explained, reason
 from volvelle.incumbents.kueue.simulated import kinds_of, listed, places_of, workload_of
+from volvelle.incumbents.kueue.site import Site
 from volvelle.incumbents.kueue.site_file import site_at
 from volvelle.model.arrays import FloatColumn, Floats, IntColumn
 from volvelle.model.cluster import Cluster
@@ -84,6 +86,11 @@ class Kueue(Policy):
         policy._own = own
         return policy
 
+    @cached_property
+    def described(self) -> Site:
+        """The site at the path ``site``."""
+        return site_at(Path(self.site)).settled()
+
     @property
     def chooses_nodes(self) -> bool:
         """Where jobs heed a topology."""
@@ -101,7 +108,7 @@ class Kueue(Policy):
         """Raise `Problem` where no queue of the jobs is one of the site's, or one admits nothing for good."""
         if not self.site:
             return
-        site = site_at(Path(self.site))
+        site = self.described
         named = {one for spec, _ in jobs for one in (*spec.queues, spec.pool) if one}
         if named and len(site.queues) > 1 and not any(map(site.queue_of, named)):
             raise Problem(
@@ -123,7 +130,7 @@ class Kueue(Policy):
         if self._own is not None or self.chooses_nodes:
             return None
         known = not self.site or plain.is_open(self._plain)
-        if not known and flat_quotas(site_at(Path(self.site)).settled()) is None:
+        if not known and flat_quotas(self.described) is None:
             return None
         return Kernel(plain.decide, self._plain, rates=False, yields=True)
 
@@ -180,7 +187,7 @@ class Kueue(Policy):
         if self._books is None or (nodes > self._nodes and not self.site):
             kinds, places = view.resources.kinds, None
             if self.site:
-                site = site_at(Path(self.site)).settled()
+                site = self.described
                 bits = kinds_of(site, kinds, self.site)
                 named = {name for queue in site.queues.values() for name in queue.flavors}
                 if self.chooses_nodes:

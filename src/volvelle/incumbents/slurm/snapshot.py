@@ -25,16 +25,8 @@ class Job(attach.Job):
     dependency: str = ""
     """``afterok:53(unfulfilled)``, ``singleton(unfulfilled)``; empty without one."""
     requeue: bool = True
-    least_seconds: float | None = None
-    """``TimeMin``."""
     accrue: float | None = None
     """From when its age counts."""
-    preempt_eligible: float | None = None
-    suspended_seconds: float = 0.0
-    evaluated: float | None = None
-    """``LastSchedEval``."""
-    planned_nodes: tuple[str, ...] = ()
-    """``SchedNodeList``: where Slurm would start it."""
     required_nodes: tuple[str, ...] = ()
     excluded_nodes: tuple[str, ...] = ()
     least_nodes: int = 1
@@ -52,10 +44,9 @@ class Job(attach.Job):
     held: Tres = field(default_factory=dict)
     """``AllocTRES``."""
     per_job: Tres = field(default_factory=dict)
-    """``TresPerJob``, as are the next three: GPUs asked in this way."""
+    """``TresPerJob``, as are the next two: GPUs asked in this way."""
     per_node: Tres = field(default_factory=dict)
     per_task: Tres = field(default_factory=dict)
-    per_socket: Tres = field(default_factory=dict)
     features: str = ""
     exclusive: bool = False
     licences: Mapping[str, float] = field(default_factory=dict)

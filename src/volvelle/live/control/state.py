@@ -273,13 +273,11 @@ class ControllerState:
         for conclusion in decision.concluded:
             ended = JobState.FAILED if conclusion.timed_out else JobState.FINISHED
             self._end_job(conclusion.number, ended, conclusion.reason, effects, kill=False)
-        pending = (
-            [] if self.servers.settling else self.ledger.start_pending(time, self._new_identity)
-        )
-        for attempt in pending:
-            self._start_attempt(attempt, time)
-            effects.starts.append(attempt)
-            effects.touched.add(attempt.number)
+        if not self.servers.settling:
+            for attempt in self.ledger.start_pending(time, self._new_identity):
+                self._start_attempt(attempt, time)
+                effects.starts.append(attempt)
+                effects.touched.add(attempt.number)
         return effects
 
     def _new_identity(self, number: int) -> str:

@@ -55,7 +55,7 @@ from volvelle.core.state import INFINITY, Reason
 from volvelle.core.view import View
 from volvelle.model.arrays import FloatColumn, Floats, Ints
 from volvelle.model.tolerances import SAME_AMOUNT
-from volvelle.policies.profile import add, step_at, write_running
+from volvelle.policies.profile import Profile, add, profile_of, step_at, write_running
 from volvelle.systems.anticipatory.by_node import NodePlan
 from volvelle.systems.anticipatory.gangs import gang_type
 from volvelle.systems.anticipatory.lending_plan import (
@@ -193,11 +193,13 @@ def decide(jobs: Floats, cluster: ClusterNow, memory: Floats, out: Floats) -> fl
         return -INFINITY
     plan, seconds = plan_of(memory), seconds_left(jobs, now)
     take_in(jobs, seconds, now, memory)
-    memory[STEPS] = forget(plan.times, plan.reserved, int(memory[STEPS]), now)
-    _release_gone(jobs, plan, now, memory)
+    reserved = Profile(plan.times, plan.reserved, np.full(1, int(memory[STEPS])))
+    forget(reserved, now)
+    _release_gone(jobs, plan, reserved, now, memory)
     reach = furthest(jobs, seconds, now)
     last = int(np.searchsorted(plan.starts, reach))
-    wake = start_early(jobs, seconds, now, cluster, plan, last, memory, out)
+    wake = start_early(jobs, seconds, now, cluster, plan, reserved, last, memory, out)
+    memory[STEPS] = reserved.size[0]
     kept = 0
     for row in range(jobs.shape[1]):
         if jobs[STATE, row] == BOOKED:
@@ -209,26 +211,26 @@ def decide(jobs: Floats, cluster: ClusterNow, memory: Floats, out: Floats) -> fl
 
 
 @kernel
-def _release_gone(jobs: Floats, plan: LendingPlan, now: float, memory: Floats) -> None:
+def _release_gone(
+    jobs: Floats, plan: LendingPlan, reserved: Profile, now: float, memory: Floats
+) -> None:
     """Give up the reservations of jobs that left without having started."""
     if (jobs[STATE] == BOOKED).sum() == memory[KEPT]:
         return
-    steps = int(memory[STEPS])
     for at in range(int(memory[KEPT])):
         if not (jobs[NUMBER] == plan.kept[0, at]).any():
             start, end = max(plan.kept[1, at], now), max(plan.kept[2, at], now)
-            steps = add(plan.times, plan.reserved, steps, start, end, plan.kept[3, at])
-    memory[STEPS] = steps
+            add(reserved, start, end, plan.kept[3, at])
 
 
 @compiled
-def forget(times: Floats, free: Floats, count: int, before: float) -> int:
-    """Let a profile begin at ``before``, in place; the steps it has then."""
-    first = step_at(times, count, before)
-    for step in range(first, count):
+def forget(profile: Profile, before: float) -> None:
+    """Let a profile begin at ``before``, in place."""
+    times, free, first = profile.times, profile.free, step_at(profile, before)
+    for step in range(first, profile.size[0]):
         times[step - first], free[step - first] = times[step], free[step]
     times[0] = before
-    return count - first
+    profile.size[0] -= first
 
 
 @compiled
@@ -248,42 +250,37 @@ def start_early(
     now: float,
     cluster: ClusterNow,
     plan: LendingPlan,
+    reserved: Profile,
     last: int,
     memory: Floats,
     given: Floats,
 ) -> float:
     """One decision. Own columns, the plan and ``given``, (4, jobs), are changed in place.
 
-    Announced jobs before `BOOKED_BEFORE` are in the profile, jobs before ``last`` will be. Returns the next
+    Announced jobs before `BOOKED_BEFORE` are ``reserved``, jobs before ``last`` will be. Returns the next
     virtual start of a job that waits.
     """
-    times, reserved, count = plan.times, plan.reserved, int(memory[STEPS])
     starts, ends, booked = plan.starts, plan.ends, int(memory[BOOKED_BEFORE])
     free, left = cluster.capacity.copy(), cluster.quota.copy()
     keep_running(matrix, free, left, given)
     for place in range(booked, last):
         if plan.there[place] == 1.0:
-            count = add(times, reserved, count, starts[place], ends[place], -plan.gpus[place])
+            add(reserved, starts[place], ends[place], -plan.gpus[place])
     booked = max(booked, last)
     memory[BOOKED_BEFORE] = booked
     waits, runs = np.flatnonzero(matrix[HELD] == 0.0), np.flatnonzero(matrix[HELD] > 0.0)
     fitting = np.zeros(len(waits), dtype=np.bool_)
     for at, row in enumerate(waits):
-        count = _book(
-            matrix, int(row), seconds[row], now, times, reserved, count, starts, ends, booked
-        )
+        _book(matrix, int(row), seconds[row], now, reserved, starts, ends, booked)
         fitting[at] = gang_type(matrix[GPUS, row], matrix[TYPES, row], free) >= 0
         given[TARGET_REASON, row] = _GPUS_SHORT
     tried = waits[fitting]
     order = tried[np.argsort(matrix[START][tried], kind="mergesort")]
     given[3] = np.concatenate((order, runs, waits[~fitting]))
     if len(order) == 0:
-        memory[STEPS] = count
         return float(_next_start(matrix, given, waits, now))
-    room = len(runs) + 2 * len(order) + 2
-    until, idle = np.zeros(room), np.zeros(room)
-    unheld = free.sum()
-    steps = write_running(until, idle, now, unheld, now + seconds[runs], matrix[HELD][runs], np.inf)
+    idle = profile_of(now, 0.0, len(runs) + 2 * len(order) + 1)
+    write_running(idle, now, free.sum(), now + seconds[runs], matrix[HELD][runs], np.inf)
     for row in order:
         need, pool, start = matrix[GPUS, row], int(matrix[POOL, row]), matrix[START, row]
         chosen = gang_type(need, matrix[TYPES, row], free)
@@ -291,20 +288,17 @@ def start_early(
         if may and start > now:
             end = min(now + seconds[row], start)
             may = pool < 0 or cluster.lends[pool] > 0.0
-            may = may and has_room(until, idle, steps, times, reserved, count, now, end, need)
+            may = may and has_room(idle, reserved, now, end, need)
             given[TARGET_REASON, row] = _RESERVED
         if not may:
             continue
         let_have(matrix, row, chosen, need, free, left, given)
         if matrix[STATE, row] == BOOKED:
-            count = add(
-                times, reserved, count, max(matrix[FROM, row], now), matrix[UNTIL, row], need
-            )
+            add(reserved, max(matrix[FROM, row], now), matrix[UNTIL, row], need)
         elif matrix[STATE, row] == FORETOLD:
             plan.there[int(matrix[PLACE, row])] = 0.0
         matrix[STATE, row] = STARTED
-        steps = add(until, idle, steps, now, now + seconds[row], -need)
-    memory[STEPS] = count
+        add(idle, now, now + seconds[row], -need)
     return float(_next_start(matrix, given, waits, now))
 
 
@@ -324,14 +318,12 @@ def _book(
     row: int,
     seconds: float,
     now: float,
-    times: Floats,
-    reserved: Floats,
-    count: int,
+    reserved: Profile,
     starts: Floats,
     ends: Floats,
     booked: int,
-) -> int:
-    """Bring the reservation of a job that waits up to date; the steps of the profile afterwards.
+) -> None:
+    """Bring the reservation of a job that waits up to date.
 
     The reservation of a job whose virtual start has passed is from now on, for as long as it takes.
     """
@@ -339,43 +331,30 @@ def _book(
     if state == FORETOLD:
         place = int(matrix[PLACE, row])
         if place >= booked:
-            return count
+            return
         state = matrix[STATE, row] = BOOKED
         matrix[FROM, row], matrix[UNTIL, row] = starts[place], ends[place]
     if start == np.inf:
         matrix[STATE, row], matrix[FROM, row], matrix[UNTIL, row] = BOOKED, now, now
-        return count
+        return
     if state == BOOKED and matrix[FROM, row] >= now:
-        return count
+        return
     if state == BOOKED:
-        count = add(times, reserved, count, now, max(matrix[UNTIL, row], now), need)
+        add(reserved, now, max(matrix[UNTIL, row], now), need)
     begin = max(start, now)
     matrix[STATE, row], matrix[FROM, row], matrix[UNTIL, row] = BOOKED, begin, begin + seconds
-    return add(times, reserved, count, begin, begin + seconds, -need)
+    add(reserved, begin, begin + seconds, -need)
 
 
 @compiled
-def has_room(
-    until: Floats,
-    idle: Floats,
-    steps: int,
-    times: Floats,
-    reserved: Floats,
-    count: int,
-    start: float,
-    end: float,
-    gpus: float,
-) -> bool:
-    """Whether ``gpus`` GPUs are idle and not reserved at any time from ``start`` until ``end``.
-
-    ``until`` and ``idle`` are the profile of running jobs, ``times`` and ``reserved`` that of reservations.
-    """
-    one, other = step_at(until, steps, start), step_at(times, count, start)
+def has_room(idle: Profile, reserved: Profile, start: float, end: float, gpus: float) -> bool:
+    """Whether ``gpus`` GPUs are ``idle`` and not ``reserved`` at any time from ``start`` until ``end``."""
+    one, other = step_at(idle, start), step_at(reserved, start)
     while True:
-        if idle[one] + reserved[other] + SAME_AMOUNT < gpus:
+        if idle.free[one] + reserved.free[other] + SAME_AMOUNT < gpus:
             return False
-        following = until[one + 1] if one + 1 < steps else np.inf
-        after = times[other + 1] if other + 1 < count else np.inf
+        following = idle.times[one + 1] if one + 1 < idle.size[0] else np.inf
+        after = reserved.times[other + 1] if other + 1 < reserved.size[0] else np.inf
         if min(following, after) >= end:
             return True
         if following <= after:

@@ -19,7 +19,7 @@ import numpy as np
 from volvelle.core.compiled import kernel
 from volvelle.model.arrays import Floats, Ints
 from volvelle.policies.growth import count_up_to, then_by
-from volvelle.systems.elasticflow.profile import Profile, add, profile_of
+from volvelle.policies.profile import Profile, add, profile_of
 
 
 class Share(NamedTuple):

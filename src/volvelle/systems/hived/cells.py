@@ -6,8 +6,7 @@ smallest that is large enough is split. Halves that are free again are one cell 
 Nodes are trees of their own: a gang of more GPUs than a node has takes several cells.
 """
 
-from collections.abc import Sequence
-from typing import NamedTuple, Self
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -55,12 +54,6 @@ class Cells:
         while self._whole[-1].shape[1] > 1:
             self._whole.append(_halves_in_one(self._whole[-1]))
 
-    @classmethod
-    def of(cls, node_gpus: Sequence[int]) -> Self:
-        """Nodes of so many GPUs, all free."""
-        widths = np.array(node_gpus, dtype=np.int64)
-        return cls(np.arange(widths.max(initial=1)) < widths[:, None])
-
     @property
     def levels(self) -> int:
         """How many levels there are."""
@@ -71,19 +64,6 @@ class Cells:
         """Which GPUs are free, by node and GPU."""
         return self._whole[0]
 
-    def available(self) -> list[int]:
-        """How many cells of each level could be allocated, if all were of that level."""
-        return [int(whole.sum()) for whole in self._whole]
-
-    def fits(self, wanted: Sequence[int]) -> bool:
-        """Whether ``wanted[level]`` cells of each level could be allocated together."""
-        needed = 0
-        for level in reversed(range(max(len(wanted), self.levels))):
-            needed = 2 * needed + (wanted[level] if level < len(wanted) else 0)
-            if needed > (self._whole[level].sum() if level < self.levels else 0):
-                return False
-        return True
-
     def blocks(self, level: int) -> Grid:
         """The cells of a level that are free as a whole, and not part of a larger one that is."""
         whole = self._whole[level]
@@ -93,7 +73,10 @@ class Cells:
         return blocks
 
     def find(self, level: int) -> Cell | None:
-        """The cell that `allocate` takes."""
+        """A cell of the first of the smallest blocks that are large enough; None where none is.
+
+        Whatever else would have fitted with it still does once it is held.
+        """
         for block in range(level, self.levels):
             blocks = self.blocks(block)
             at = int(blocks.argmax())
@@ -123,25 +106,9 @@ class Cells:
                 found.append(Cell(node, last, level))
         return found
 
-    def allocate(self, level: int) -> Cell | None:
-        """A cell of the first of the smallest blocks that are large enough; None where none is.
-
-        Whatever else would have fitted with it (`fits`) still does.
-        """
-        if (cell := self.find(level)) is not None:
-            self.hold(cell)
-        return cell
-
     def hold(self, cell: Cell) -> None:
         """Let nobody else have ``cell``, which is free."""
-        self._set(cell, free=False)
-
-    def release(self, cell: Cell) -> None:
-        """Let ``cell`` be free again."""
-        self._set(cell, free=True)
-
-    def _set(self, cell: Cell, *, free: bool) -> None:
-        self._whole[0][cell.node, cell.first : cell.first + cell.gpus] = free
+        self._whole[0][cell.node, cell.first : cell.first + cell.gpus] = False
         for level in range(1, self.levels):
             self._whole[level][cell.node] = _halves_in_one(self._whole[level - 1][cell.node])
 

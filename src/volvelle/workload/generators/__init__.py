@@ -9,9 +9,9 @@ their descriptions. A fitted trace (`volvelle.workload.fitting.like`) generates 
 from collections.abc import Mapping
 
 from volvelle.workload.generators.base import Generator, generators
-from volvelle.workload.generators.lognormal import DEMO_SEED, demo_workload
+from volvelle.workload.generators.lognormal import DEMO_SEED
 
-__all__ = ["DEMO_SEED", "Generator", "demo_workload", "generators", "make_generator"]
+__all__ = ["DEMO_SEED", "Generator", "generators", "make_generator"]
 
 
 def make_generator(name: str, parameters: Mapping[str, object] | None = None) -> Generator:

@@ -17,7 +17,6 @@ from volvelle.workload.generators.arrivals import Arrivals, Batches, Diurnal
 from volvelle.workload.generators.base import generators
 from volvelle.workload.generators.mixes import discrete, lognormal
 from volvelle.workload.generators.stationary import StationaryGenerator
-from volvelle.workload.workload import Workload
 
 DEFAULT_WIDTHS: dict[float, float] = {1: 0.6, 2: 0.12, 4: 0.14, 8: 0.1, 16: 0.04}
 
@@ -101,8 +100,3 @@ class Demo(LogNormal):
 
 DEMO_SEED = 7
 """The seed of the demo workload."""
-
-
-def demo_workload() -> Workload:
-    """The built-in demo: 2,000 jobs for 64 GPUs at load 0.9, always the same."""
-    return Demo().generate(np.random.default_rng(DEMO_SEED))
