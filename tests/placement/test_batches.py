@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 import numpy as np
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from systems_here import needs
