@@ -12,7 +12,7 @@ def reasons_to_wait(scheduler: Scheduler) -> dict[int, Reason]:
     """The dominant cause for each job in the system that holds no GPUs, by number.
 
     Under an order that is kept, that is what serving all jobs in this order would say of them now; a job that
-    would be served waits for the next round where something changed since the last one, and has no place else.
+    would be served waits for the next round where something changed since the last, and has no place else.
     Other policies said so at their last decision.
     """
     s, view = scheduler.state, scheduler.view()
