@@ -71,6 +71,9 @@ def test_an_end_says_its_state_once_and_a_start_to_come_is_not_past() -> None:
     assert formatting.format_finish(over, now) == "02:00:00, longer than expected"
     late = formatting.format_finish(over | {"predicted_p90": 7500.0}, now)
     assert late == "02:00:00-02:05:00, longer than expected"
+    overrun = over | {"started": 7000.0, "believed_end": 7050.0, "predicted_p50": 7400.0}
+    said = formatting.format_finish(overrun | {"predicted_p90": 9000.0}, now)
+    assert said == "02:03:20-02:30:00, has run 4.0 times what was believed"
     waits = over | waiting | {"predicted_p50": 3610.0, "predicted_p90": 3670.0}
     assert formatting.format_finish(waits, now) == "02:00:10-02:01:10", "as much later as its start"
     needed = formatting.format_deadline(waits | {"due": 7205.0}, now)
