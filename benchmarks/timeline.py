@@ -23,6 +23,7 @@ PAGE = """<!doctype html><title>Timeline</title>
 <main id=main></main>
 <script src=/dashboard/report/report.js></script>
 <script src=/dashboard/report/gantt_marks.js></script>
+<script src=/dashboard/report/gantt_controls.js></script>
 <script src=/dashboard/report/gantt.js></script>
 <script type=module src=/cluster.js></script>
 """

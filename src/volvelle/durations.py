@@ -18,7 +18,9 @@ _UNIT_SECONDS = {
     "w": 7 * DAY,
 }
 _PART = re.compile(r"(\d+(?:\.\d*)?|\.\d+)\s*([a-z]+)")
-_CLOCK = re.compile(r"(?:(\d+)(?:-| days?,? ))?(\d+):(\d{1,2})(?::(\d{1,2}(?:\.\d+)?))?")
+_CLOCK = re.compile(
+    r"(?:(\d+)(?:-| days?,? )(?=(?:[01]?\d|2[0-3]):))?(\d+):([0-5]?\d)(?::([0-5]?\d(?:\.\d+)?))?"
+)
 
 
 def parse_duration(text: str | float) -> float:
@@ -26,7 +28,8 @@ def parse_duration(text: str | float) -> float:
     ``MM:SS``.
 
     As in Slurm, ``D-HH:MM`` is days, hours and minutes, while ``MM:SS`` without days is minutes
-    and seconds. Raises ValueError with the forms that are understood.
+    and seconds. Behind the first number, hours are below 24, minutes and seconds below 60. Raises ValueError
+    with the forms that are understood.
     """
     if isinstance(text, (int, float)) and not isinstance(text, bool):
         return _finite(float(text), str(text))

@@ -9,13 +9,13 @@ from pathlib import Path
 
 from systems_here import SYSTEMS
 
-PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "write-a-policy.md"
+HOW_TO = Path(__file__).parents[2] / "docs" / "how-to"
 BLOCK = re.compile(r"```python file=(\S+)\n(.*?)```", re.DOTALL)
 
 
 @cache
 def documented_policies() -> dict[str, str]:
-    """Paths of files with the page's policies, by their names there.
+    """Paths of files with the policies of pages on how to write and compile one, by their names there.
 
     Without the ideal that shares out fractions of one GPU type and promises nothing else, and without those
     that build on a system that is not here.
@@ -23,7 +23,8 @@ def documented_policies() -> dict[str, str]:
     folder = Path(tempfile.mkdtemp(prefix="volvelle-documented-"))
     atexit.register(shutil.rmtree, folder)
     found = {}
-    for name, text in BLOCK.findall(PAGE.read_text(encoding="utf-8")):
+    pages = [HOW_TO / f"{verb}-a-policy.md" for verb in ("write", "compile")]
+    for name, text in BLOCK.findall("".join(page.read_text(encoding="utf-8") for page in pages)):
         if name == "sharing.py" or ("volvelle.systems" in text and not SYSTEMS.is_dir()):
             continue
         (folder / name).write_text(text, encoding="utf-8")

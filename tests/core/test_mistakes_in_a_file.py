@@ -134,8 +134,8 @@ def test_a_sound_kernel_decides_compiled_as_interpreted(own: Path) -> None:
     ("old", "new", "said"),
     [
         ("def judge", "def judges", r"line 5 lacks judge or limit\. Define judge\(self, job, v"),
-        ("return Verdict(Fate.ADMIT)", "pass", r"gave None\. Return Verdict\(Fate\.ADMIT\)"),
-        ("return Verdict(Fate.ADMIT)", "return True", r"own\.py, line 9 gave True\."),
+        ("return Verdict(Fate.ADMIT)", "pass", r"with NoneType\. Let judge return Verdict"),
+        ("return Verdict(Fate.ADMIT)", "return True", r"own\.py, line 9 answered with bool\."),
     ],
 )
 def test_an_admission_s_mistake_is_a_sentence(own: Path, old: str, new: str, said: str) -> None:

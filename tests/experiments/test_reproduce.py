@@ -129,7 +129,8 @@ def test_replaced_results_are_those_made_with_their_time(tmp_path: Path) -> None
     (toy,) = registry.chosen("pcs", None, "toy")
     registry.table(toy).write_text(registry.table(toy).read_text().replace("27.0", "7.0"))
     assert Run(registry, tmp_path, tmp_path / "out").one(toy).apart == {"jct": 1}
-    assert Run(registry, tmp_path, tmp_path / "out", replace=True).one(toy).as_committed
+    replaced = Run(registry, tmp_path, tmp_path / "out", replace=True).one(toy)
+    assert (replaced.apart, replaced.as_committed) == ({"jct": 1}, True)
     assert registry.table(toy).read_text() == REGISTRY.table(toy).read_text()
     assert 0.0 < Registry(tmp_path).seconds["pcs/toy"] < 60.0
 

@@ -343,7 +343,7 @@ def test_a_node_shows_its_gpus_its_jobs_and_when_the_next_comes_free(site: Site)
     assert re.search(r"2 of 2 in use\s+2 free at \d\d:\d\d", used.inner_text())
     assert "long" in used.locator(".jobs").inner_text()
     page.wait_for_selector("td.of-used:has-text('%')")
-    used.locator(".cells i").first.click()
+    used.locator(".cells a").first.click()
     page.wait_for_selector("h1:has-text('Job 0')")
     assert site.api.post("/v1/nodes/node-1/drain").status_code == 204
     site.go(page, "nodes")
@@ -352,3 +352,60 @@ def test_a_node_shows_its_gpus_its_jobs_and_when_the_next_comes_free(site: Site)
     assert not violations(page)
     assert site.api.post("/v1/nodes/node-1/resume").status_code == 204
     assert not site.errors
+
+
+def test_the_jobs_of_nodes_are_opened_by_keyboard_although_all_is_drawn_anew(site: Site) -> None:
+    page = site.page("root", **DESK)
+    for links in (".nodes .jobs a", "td.of-jobs a"):
+        site.go(page, "nodes")
+        page.wait_for_selector(links)
+        page.locator(links).focus()
+        page.evaluate("dispatchEvent(new Event('theme'))")
+        page.keyboard.press("Enter")
+        page.wait_for_selector("h1:has-text('Job 0')")
+    stops = page.evaluate(_STOPS)
+    assert stops == [f"{job} sum on n{at}" for at in range(13) for job in (1, 2)]
+    assert not site.errors
+
+
+_STOPS = """async () => {
+  const { gpuMap } = await import("/dashboard/gpus.js"), root = document.querySelector("main");
+  const job = (number, gpus) => ({ number, gpus: 3, name: "sum", user: "lee", grants:
+    Array.from({ length: 13 }, (_, at) => [`n${at}`, gpus]) });
+  const node = (_, at) => [`n${at}`,
+    { name: `n${at}`, gpus: 4, gpu_type: "", state: "up", free: 1, jobs: [] }];
+  const nodes = new Map(Array.from({ length: 13 }, node));
+  const jobs = new Map([[1, job(1, [0, 2])], [2, job(2, [1])]]);
+  gpuMap(root, { unit: "node", nodes, jobs }, () => {}, true).draw();
+  const shown = [...root.querySelectorAll(".cells a")].filter((link) => link.tabIndex === 0);
+  return shown.map((link) => link.ariaLabel);
+}"""
+"""What Tab stops at among the cells of more nodes than have lists of their jobs."""
+
+
+def test_shares_show_who_held_the_gpus_beside_an_even_share(site: Site) -> None:
+    page = site.page("root", **DESK)
+    site.go(page, "shares")
+    page.wait_for_selector("svg.load path.series-3")
+    assert page.locator(".legend").inner_text() == "root"
+    row = page.locator("#users-root")
+    assert row.locator(".of-fair").inner_text() == "4", "of one user"
+    assert row.locator(".bar .mark").count() == 1
+    assert not violations(page)
+    assert page.evaluate(_LAYERS) == [["held", 4], ["series-4", 3], ["series-3", 2]]
+    assert not site.errors
+
+
+_LAYERS = """async () => {
+  const { loadChart } = await import("/dashboard/load.js"), now = Date.now() / 1000;
+  const span = (user, start, ...gpus) => ({ user, start, end: now + 1, grants: [["n0", gpus]] });
+  const spans = [span("lee", now - 9000, 0, 1), span("kim", now - 9000, 2), span("", now - 9000, 3)];
+  const cluster = { jobs: new Map(), nodes: new Map([["n0", { gpus: 4 }]]) };
+  const colors = new Map([["lee", "series-3"], ["kim", "series-4"]]);
+  const [chart] = loadChart([], cluster, 600, 400, { spans, colors });
+  document.querySelector("main").append(chart);
+  const shown = [...chart.querySelectorAll(".held, .series-3, .series-4")];
+  const high = (path) => path.getBBox().height;
+  return shown.map((path) => [path.getAttribute("class"), Math.round(4 * high(path) / high(shown[0]))]);
+}"""
+"""The class of each layer, the uppermost first, and how many of four GPUs high it reaches."""

@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 import numpy as np
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from systems_here import needs
@@ -38,15 +37,6 @@ class OneByOne(Placement, PlacesBatches):
             chosen.append(consolidate(free, gang.gpus) if fits else None)
             free = free - (consolidate(free, gang.gpus) if fits else 0)
         return chosen
-
-
-class Greedy(OneByOne):
-    """Gives everybody the first GPUs."""
-
-    def choose_batch(
-        self, gangs: Sequence[Gang], free: IntColumn, resources: Resources
-    ) -> list[IntColumn | None]:
-        return [consolidate(free, gang.gpus) for gang in gangs]
 
 
 def placed_by(placement: Placement, scenario: Scenario, *, compiled: bool = False) -> Run:
@@ -85,12 +75,6 @@ def test_each_gpu_type_is_a_batch_of_its_own() -> None:
     jobs = [linear_job(n, 0.0, gpus, 10.0) for n, gpus in enumerate((3.0, 4.0, 1.0))]
     placed_by(OneByOne(), Scenario.of(parse_cluster("1x4:a,1x4:b"), jobs))
     assert sorted(OneByOne.asked) == [[3, 1], [4]]
-
-
-def test_gpus_given_twice_are_an_error_that_names_the_node() -> None:
-    jobs = [linear_job(n, 0.0, 3.0, 10.0) for n in range(2)]
-    with pytest.raises(RuntimeError, match="'one-by-one' took more of node 'node-0' than is free"):
-        placed_by(Greedy(), Scenario.of(parse_cluster("2x4"), jobs))
 
 
 class Last(OneByOne):

@@ -66,7 +66,7 @@ class Profile:
         self.change(loops.add, start, end, gpus)
 
     def change(self, loop: Any, *arguments: Any) -> None:
-        twin = loops.Profile(*(column.copy() for column in self.steps))
+        twin = loops.Profile._make(column.copy() for column in self.steps)
         compiled(loop)(twin, *arguments)
         loop(self.steps, *arguments)
         count = self.count

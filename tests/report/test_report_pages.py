@@ -172,7 +172,7 @@ def test_names_of_users_jobs_and_policies_are_text(tmp_path: Path) -> None:
     ]
     bad = replace(run, specs=specs)
     text = read(write_run_report(bad, tmp_path / "a", title=evil, facts={evil: evil}))
-    assert text.count("</script>") == 4  # data and three scripts
+    assert text.count("</script>") == 5  # data and four scripts
     read(write_compare_report({evil: bad, "x": bad}, tmp_path / "b", title=evil, facts={}))
 
 

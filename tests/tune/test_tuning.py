@@ -311,15 +311,15 @@ def _sees(*means: tuple[float, float]) -> tuple[str, float]:
     return drawn.description, (last.x + last.width / 2 - panel.x) / panel.width
 
 
-def test_a_configuration_far_off_stands_on_the_edge_of_tunes_chart() -> None:
+def test_a_configuration_far_off_is_drawn_at_the_end_of_the_axis_of_tunes_chart() -> None:
     near = [(100.0 + at, 20.0 - at) for at in range(10)]
     words, _ = _sees(*near)
-    assert "far off" not in words
+    assert "beyond" not in words
     words, place = _sees(*near, (109.5, 12.0), (900.0, 21.0))
-    assert "1 far off stands on the edge" in words
+    assert "1 beyond an axis is drawn at its end" in words
     assert place == pytest.approx(0.97, abs=0.03)
     words, _ = _sees(*near, (900.0, 1.0))  # of the front
-    assert "on a log scale" in words
+    assert "of a log scale" in words
 
 
 def test_a_policy_without_a_finer_space_is_not_refined() -> None:

@@ -374,3 +374,30 @@ def test_jobs_cancelled_before_they_started_are_counted_as_such(tmp_path: Path) 
     rows = "0,1,,60,CANCELLED\n0,1,10,60,CANCELLED\n0,1,,60,FAILED\n"
     report = report_of(read_trace(trace(tmp_path, rows, header), strict=False))
     assert report.dropped == {"cancelled before they started": 1, "missing start_time": 1}
+
+
+@pytest.mark.parametrize(
+    ("table", "columns"),
+    [
+        (
+            "JobIDRaw|Submit|Start|ElapsedRaw|State|ReqTRES\n"
+            "1.0|2026-02-01|2026-02-01|60|COMPLETED|gres/gpu=1\n"
+            "2|2026-02-01|2026-02-01|60|COMPLETED|gres/gpu=1\n"
+            "2|2026-02-01|2026-02-01|60|COMPLETED|gres/gpu=1\n",
+            {"job step": "JobIDRaw", "duplicate id": "JobIDRaw"},
+        ),
+        (
+            "job_id,submission_time,duration,num_gpu\na,0,10,1\na,0,10,1\nb,0,10,0\n",
+            {"no GPUs": "num_gpu", "duplicate id": "job_id"},
+        ),
+    ],
+)
+def test_a_note_names_the_columns_of_the_file(
+    tmp_path: Path, table: str, columns: dict[str, str]
+) -> None:
+    path = tmp_path / "jobs.txt"
+    path.write_text(table)
+    report = report_of(read_trace(path))
+    assert report.dropped.keys() == columns.keys()
+    for reason, column in columns.items():
+        assert f", column {column}: " in report.examples[reason][0]

@@ -5,7 +5,12 @@ from pathlib import Path
 import pytest
 
 from volvelle.model.problems import Problem
-from volvelle.workload.readers.suggesting import suggested_names, written_map
+from volvelle.workload.readers.suggesting import (
+    import_hint,
+    suggested_dates,
+    suggested_names,
+    written_map,
+)
 from volvelle.workload.reading import read_trace
 
 
@@ -183,3 +188,38 @@ def test_estimates_research_groups_and_deadlines_are_guessed() -> None:
     line = written_map(suggested_names(dict.fromkeys(names, ())))
     for part in ("estimate=Est. hrs:h", "pool=Research group", "deadline=Due"):
         assert part in line
+
+
+def test_the_order_of_most_dates_is_suggested_and_broken_ones_do_not_count() -> None:
+    month_first = ["10/13/2026"] * 3
+    assert suggested_dates([*month_first, "13/10/2026"]) == "--dates %m/%d/%Y"
+    assert suggested_dates(["13/45/2026", *month_first]) == "--dates %m/%d/%Y"
+    assert suggested_dates(["13/45/2026", "13/10/2026"]) == "--dates %d/%m/%Y"
+    assert suggested_dates(["13/45/2026", "10/11/2026"]).endswith("where the day comes first")
+    assert suggested_dates(["13/45/2026", "0/3/2026"]) == ""
+
+
+@pytest.mark.parametrize("broken", ["13/45/2026", "13/10/2026"])
+def test_few_dates_that_a_given_form_does_not_read_suggest_no_other(
+    tmp_path: Path, broken: str
+) -> None:
+    path = tmp_path / "us.csv"
+    times = ["10/13/2026", "10/14/2026", broken]
+    path.write_text("submit_time,gpus,duration\n" + "".join(f"{day},1,60\n" for day in times))
+    report = read_trace(path, dates="%m/%d/%Y").report
+    assert report is not None and report.dropped == {"unreadable submit_time": 1}
+    assert import_hint(report) == ""
+
+
+def test_a_column_of_numbers_is_one_of_gpus_and_no_type(tmp_path: Path) -> None:
+    path = tmp_path / "numbers.csv"
+    path.write_text("Submitted,Accelerators,Runtime\n0,1,60\n0,16,60\n")
+    with pytest.raises(Problem) as problem:
+        read_trace(path)
+    named = "submit_time=Submitted,gpus=Accelerators,duration=Runtime"
+    assert problem.value.options == f"--map {named}"
+    with_type = suggested_names({"Accelerators": ("1", "8"), "Accelerator Type": ("A100", "H100")})
+    assert (with_type["gpus"], with_type["gpu_type"]) == ("Accelerators", "Accelerator Type")
+    beside = suggested_names({"Accelerators": ("A100", "H100"), "GPUs": ("1", "2")})
+    assert (beside["gpus"], beside["gpu_type"]) == ("GPUs", "Accelerators")
+    assert suggested_names({"Accelerators": ("A100", "H100")})["gpus"] == "?"

@@ -31,7 +31,7 @@ def test_hours_are_taken_as_hours_where_the_column_is_called_so_and_that_is_said
 
 def test_cells_like_1_30_are_read_by_header_or_unit_and_that_is_said(tmp_path: Path) -> None:
     path = tmp_path / "clock.csv"
-    path.write_text("when,n,Duration (h:mm),Run\n0,1,1:00:00,5\n0,1,1:30,0:90\n0,1,26:10,1:00:00\n")
+    path.write_text("when,n,Duration (h:mm),Run\n0,1,1:00:00,5\n0,1,1:30,1:30\n0,1,26:10,1:00:00\n")
     columns = {"submit_time": "when", "gpus": "n", "duration": "Duration (h:mm)"}
     workload = read_trace(path, columns=columns)
     assert workload.durations.tolist() == [3600.0, 5400.0, 94200.0]
@@ -40,7 +40,7 @@ def test_cells_like_1_30_are_read_by_header_or_unit_and_that_is_said(tmp_path: P
     bare = read_trace(path, columns=columns | {"duration": "Run"})
     assert bare.durations.tolist() == [5.0, 90.0, 3600.0]
     assert bare.report is not None and bare.report.assumed == [
-        "duration is taken in minutes and seconds: 0:90 as 1m 30s; if it is in hours and minutes, "
+        "duration is taken in minutes and seconds: 1:30 as 1m 30s; if it is in hours and minutes, "
         "say --map duration=Run:h"
     ]
     told = read_trace(path, columns=columns | {"duration": "Run:h"})
@@ -289,6 +289,26 @@ def test_numbers_as_spreadsheets_write_them_are_read_and_said(
 @pytest.mark.parametrize("text", ["1 day, 2:03:04", "1 days 02:03:04", "1-02:03:04"])
 def test_lengths_are_read_as_python_and_slurm_write_them(text: str) -> None:
     assert parse_duration(text) == 93784.0
+
+
+@pytest.mark.parametrize(
+    "text", ["3-25:99:00", "3-24:00:00", "1:60:00", "0:90", "1:00:60", "1-2:60"]
+)
+def test_lengths_with_more_minutes_than_an_hour_has_are_unreadable(
+    tmp_path: Path, text: str
+) -> None:
+    with pytest.raises(ValueError, match="cannot read"):
+        parse_duration(text)
+    path = tmp_path / "jobs.csv"
+    path.write_text(f"submit_time,gpus,duration\n0,1,60\n0,1,{text}\n")
+    for columns in ({}, {"duration": "duration:h"}):
+        report = read_trace(path, columns=columns).report
+        assert report is not None and report.dropped == {"unreadable duration": 1}
+
+
+@pytest.mark.parametrize("text", ["26:10:00", "1570:00"])
+def test_the_first_number_of_a_length_may_be_of_any_size(text: str) -> None:
+    assert parse_duration(text) == 94200.0
 
 
 def test_rows_far_below_say_whether_the_month_comes_first(tmp_path: Path) -> None:

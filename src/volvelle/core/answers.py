@@ -4,6 +4,7 @@ goes into the arrays.
 
 import math
 from collections.abc import Callable
+from typing import get_type_hints
 
 import numpy as np
 
@@ -16,7 +17,7 @@ from volvelle.core.fill import TARGET, TARGET_TYPE, fill
 from volvelle.core.forward.ranking import order_anew
 from volvelle.core.forward.serving import change
 from volvelle.core.limits import end_overrun
-from volvelle.core.mistakes import is_own, mistakes_of, wrong_answer
+from volvelle.core.mistakes import is_own, misfit, mistakes_of, wrong_answer
 from volvelle.core.order_policy import rank
 from volvelle.core.orders import remaining_work, work_done
 from volvelle.core.placing import place_jobs
@@ -57,7 +58,10 @@ def _allocate(scheduler: SchedulerState) -> None:
         allocation = policy.allocate(view)
     view.jobs.keep_own()
     scheduler.remember()
-    if wrong := _what_is_wrong(allocation, view) or _beyond_gang(policy, allocation, view):
+    wrong = _what_is_wrong(allocation, view) or _beyond_gang(policy, allocation, view)
+    if not wrong and is_own(type(policy.decider)):
+        wrong = _out_of_range(allocation, view)
+    if wrong:
         kernel = policy.kernel(named=scheduler.resources.named)
         decide = policy.allocate if kernel is None else kernel.decide
         if is_own(decide):
@@ -105,6 +109,25 @@ def _what_is_wrong(allocation: object, view: View) -> str:
     if total > view.gpus + GRANTED:
         return f"gave {total:g} of {view.gpus:g} GPUs"
     return ""
+
+
+def _out_of_range(allocation: Allocation, view: View) -> str:
+    """The fault in a user's own answer that is of another type or names what is not there."""
+    places, kinds, nodes = np.arange(len(view.jobs)), len(view.capacity), allocation.nodes
+    for name in ("promises", "notices", "ask_at"):
+        if wrong := misfit(getattr(allocation, name), get_type_hints(Allocation)[name]):
+            return f"gave {wrong} as {name}"
+    if allocation.order is not None and not np.array_equal(np.sort(allocation.order), places):
+        return f"gave an order that has not each of {len(places)} jobs once"
+    if nodes is not None:
+        most = np.array([[len(places)], [len(view.resources.nodes)], [INFINITY]])
+        if nodes.ndim != 2 or len(nodes) != 3 or ((nodes < 0) | (nodes >= most)).any():
+            return "gave nodes that are not three rows: places of jobs, nodes, GPUs there"
+    if allocation.gpu_type is None:
+        return ""
+    types = np.asarray(allocation.gpu_type)
+    beyond = types[(np.asarray(allocation.gpus) > 0.0) & ~np.isin(types, np.arange(kinds))]
+    return f"gave GPU type {beyond[0]:g}, where there are {kinds}" if len(beyond) else ""
 
 
 def _beyond_gang(policy: Policy, allocation: Allocation, view: View) -> str:
@@ -159,7 +182,7 @@ def _choose_types(view: View, allocation: Allocation) -> Allocation:
     wanted = np.asarray(allocation.gpus, dtype=np.float64)
     order = rank(np.where(view.jobs.running, 0.0, 1.0))
     given = fill(view.jobs.matrix, order, wanted, wanted, view.capacity, view.quota, True, False)
-    return Allocation(given[TARGET], given[TARGET_TYPE], allocation.reason, allocation.order)
+    return allocation._replace(gpus=given[TARGET], gpu_type=given[TARGET_TYPE])
 
 
 def _moved(scheduler: SchedulerState, view: View, nodes: IntColumn) -> BoolColumn:
@@ -210,6 +233,11 @@ def _see_to_guarantees(scheduler: SchedulerState) -> None:
             recalled = admission.recall(view := scheduler.view(), scheduler.ahead)
         overdue = set(view.jobs.number[view.jobs.overdue].tolist())
         for number in recalled:
+            if number not in scheduler.known:
+                wrong, mend = f"gave {number!r}", "give numbers of jobs in the view"
+                raise wrong_answer(
+                    f"admission {admission.name!r}", admission.recall, wrong, mend=mend
+                )
             scheduler.admissions.recall(number, take_out(scheduler, number))
             given = scheduler.promises.get(number)
             if number in overdue and given is not None and given.finish_by is not None:

@@ -9,7 +9,7 @@ from volvelle.core.forecast import LookAhead
 from volvelle.core.forward.jobs import enter as enter_arrival
 from volvelle.core.forward.jobs import join, leave, note_through, part, stop, take_row
 from volvelle.core.forward.log import log_decision, log_event
-from volvelle.core.mistakes import mistakes_of, wrong_answer
+from volvelle.core.mistakes import mistakes_of
 from volvelle.core.parts import Fate, KnownJob, Verdict
 from volvelle.core.scheduler_state import SchedulerState
 from volvelle.core.state import *
@@ -68,11 +68,7 @@ def _judge(scheduler: SchedulerState, event: JobSubmitted, ahead: LookAhead) -> 
     if admission.limit(sum(s.types.capacity)) is None:
         asked = f"it was asked at {scheduler.now:g} s about job {event.spec.id!r}"
         with mistakes_of(f"admission {admission.name!r}", asked):
-            verdict: object = admission.judge(event, scheduler.view(), ahead)
-        if not isinstance(verdict, Verdict):
-            part, judge = f"admission {admission.name!r}", type(admission).judge
-            raise wrong_answer(part, judge, f"gave {verdict}", mend="return Verdict(Fate.ADMIT)")
-        return verdict
+            return admission.judge(event, scheduler.view(), ahead)
     demand = float(s.clock[DEMAND])
     fits = demand + event.spec.gpus <= s.clock[LIMIT] or demand <= SAME_AMOUNT
     return Verdict(Fate.ADMIT if fits else Fate.WAIT)

@@ -12,8 +12,18 @@ from collections.abc import Sequence
 from volvelle.core.demand import Amounts
 from volvelle.core.events import ArrivalsAnnounced
 from volvelle.core.lanes import Lane
+from volvelle.core.mistakes import answered
 from volvelle.core.parts import Belief, Gang, KnownJob
 from volvelle.core.resources import Resources
+from volvelle.core.wrong_answers import (
+    AMOUNTS,
+    BY_SLOT,
+    FOR_EACH_JOB,
+    of_batch,
+    of_claim,
+    of_gpus,
+    of_slots,
+)
 from volvelle.model.arrays import BoolColumn, IntColumn
 from volvelle.model.job import JobSpec
 
@@ -27,6 +37,7 @@ class PlacesBatches(ABC):
         return False
 
     @abstractmethod
+    @answered(of_batch, FOR_EACH_JOB)
     def choose_batch(
         self, gangs: Sequence[Gang], free: IntColumn, resources: Resources
     ) -> Sequence[IntColumn | None]:
@@ -44,6 +55,7 @@ class PlacesAllAnew(ABC):
     """A placement that chooses the GPUs of all jobs, running ones too, whenever some need a place."""
 
     @abstractmethod
+    @answered(of_gpus, FOR_EACH_JOB)
     def choose_gpus(
         self, gangs: Sequence[Gang], free: BoolColumn, resources: Resources
     ) -> Sequence[IntColumn | None]:
@@ -65,6 +77,7 @@ class PlacesByLane(ABC):
         return True
 
     @abstractmethod
+    @answered(of_slots, BY_SLOT)
     def choose_slots(
         self, free: IntColumn, gpus: int, resources: Resources, lane: Lane
     ) -> IntColumn | None:
@@ -79,6 +92,7 @@ class ClaimsAmounts(ABC):
     """A placement that goes by CPUs and memory, and claims them until the policy has divided them."""
 
     @abstractmethod
+    @answered(of_claim, AMOUNTS)
     def claim(self, job: KnownJob, slots: IntColumn, resources: Resources) -> Amounts:
         """CPUs and memory (GB) per GPU that ``job`` is counted on to get on ``slots``, just chosen for it."""
         raise NotImplementedError

@@ -2,17 +2,18 @@
 
 import ast
 import inspect
+import math
 import re
 import sysconfig
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import wraps
+from functools import cache, wraps
 from importlib.util import find_spec
 from pathlib import Path
 from textwrap import dedent
 from traceback import extract_tb
 from types import MappingProxyType, NoneType, UnionType
-from typing import Any, get_args, get_origin, get_type_hints
+from typing import Any, TypeVar, get_args, get_origin, get_type_hints
 
 import numpy as np
 
@@ -29,6 +30,7 @@ _KERNEL_PLACE = re.compile(r'(?:File "|Raised from )(.+?)(?:", line | \()(\d+)')
 """A place as Numba writes it, the innermost first."""
 
 
+M = TypeVar("M", bound=Callable[..., Any])
 _ONE_BY_ONE = ("'JobView' object is not", "truth value of an array")
 """Errors of an order that takes jobs one by one."""
 
@@ -128,17 +130,38 @@ def check_answers(part: str, own: Any) -> None:
     """Let the methods of a user's class raise `Problem` where they answer with what ours do not."""
     if not is_own(own):
         return  # mypy knows
-    for name, method in vars(own).copy().items():
-        bases = (vars(base) for base in own.__mro__[1:])
-        asked: Any = next((each[name] for each in bases if name in each), None)
-        both = isinstance(method, property) and isinstance(asked, property)
-        code, ours = (method.fget, asked.fget) if both else (method, asked)
-        if inspect.isfunction(code) and inspect.isfunction(ours) and (answers := _answers(ours)):
-            checked = _checked(part, code, *answers)
+    ours = [vars(base) for base in own.__mro__ if not is_own(base)]
+    for name in {name for base in own.__mro__ if is_own(base) for name in vars(base)}:
+        method: Any = inspect.getattr_static(own, name)
+        replaced: Any = [each[name] for each in ours if name in each]
+        both = isinstance(method, property) and isinstance((*replaced, None)[0], property)
+        if both:
+            method, replaced = method.fget, [each.fget for each in replaced]
+        replaced = [each for each in replaced if inspect.isfunction(each) and not is_own(each)]
+        if not (replaced and inspect.isfunction(method) and is_own(method)):
+            continue
+        hint = get_type_hints(replaced[0]).get("return", NoneType)
+        said = [vars(each)[_ANSWERED] for each in replaced if _ANSWERED in vars(each)]
+        if said or (hint is not NoneType and _kinds(hint)):
+            checked = _checked(part, method, hint, *(*said, (None, ""))[0])
             setattr(own, name, property(checked) if both else checked)
 
 
-_CHECKED_IN_USE = {"Allocation", "Kernel", "Verdict"}
+def answered(wrong: Callable[..., str], mend: str) -> Callable[[M], M]:
+    """Let answers of users' own methods in the place of this one be checked by their values, too.
+
+    ``wrong`` is called with the answer and what was asked, and says the fault; empty where there is none.
+    """
+
+    def mark(method: M) -> M:
+        vars(method)[_ANSWERED] = (wrong, mend)
+        return method
+
+    return mark
+
+
+_ANSWERED = "_answered"
+_CHECKED_IN_USE = {"Allocation", "Kernel"}
 """Answers of which more is said where they are used."""
 _ALSO: Mapping[Any, tuple[type, ...]] = MappingProxyType(
     {
@@ -151,31 +174,58 @@ _ALSO: Mapping[Any, tuple[type, ...]] = MappingProxyType(
 """Types whose values stand for those of another in an answer."""
 
 
-def _answers(asked: Any) -> tuple[tuple[type, ...], str] | None:
-    """The types that a method of ours answers with, and in words; None where any will do."""
-    if not asked.__module__.startswith(_OURS):
-        return None  # pydantic's, or of the user's own base
-    hint = get_type_hints(asked).get("return", NoneType)
+@cache
+def _kinds(hint: Any) -> tuple[type, ...]:
+    """The types that ``hint`` allows; none where any will do."""
     each = get_args(hint) if isinstance(hint, UnionType) else (hint,)
     kinds = [get_origin(one) or one for one in each]
-    if hint is NoneType or Any in kinds or not all(isinstance(one, type) for one in kinds):
-        return None
-    if any(one.__name__ in _CHECKED_IN_USE for one in kinds):
-        return None
-    words = " or ".join("None" if one is NoneType else one.__name__ for one in kinds)
-    return tuple(kind for one in kinds for kind in (one, *_ALSO.get(one, ()))), words
+    if not all(isinstance(one, type) and one is not Any for one in kinds):
+        return ()
+    return () if any(one.__name__ in _CHECKED_IN_USE for one in kinds) else tuple(kinds)
 
 
-def _checked(part: str, method: Any, kinds: tuple[type, ...], words: str) -> Callable[..., Any]:
-    """The ``method``, whose answer is of these ``kinds``."""
+@cache
+def _fields(kind: Any) -> Mapping[str, Any]:
+    """The fields of a class of ours whose objects are values, with their types."""
+    fields: Iterable[str] = getattr(kind, "_fields", getattr(kind, "__struct_fields__", ()))
+    hints = get_type_hints(kind) if fields and not is_own(kind) else {}
+    return {name: hints[name] for name in fields if name in hints}
+
+
+def misfit(answer: Any, hint: Any) -> str:
+    """The type of an ``answer``, or of a part of it, that ``hint`` does not allow; empty: none."""
+    kinds = _kinds(hint)
+    if kinds and not isinstance(answer, sum((_ALSO.get(one, ()) for one in kinds), kinds)):
+        return type(answer).__name__
+    if isinstance(answer, float) and math.isnan(answer):
+        return "NaN"
+    for name, each in _fields(answer.__class__).items():
+        if wrong := misfit(getattr(answer, name), each):
+            return f"{type(answer).__name__}({name}={wrong})"
+    if get_origin(hint) in (Collection, Sequence, tuple):
+        wrongs = (misfit(each, get_args(hint)[0]) for each in answer)
+        return next((f"{type(answer).__name__} of {wrong}" for wrong in wrongs if wrong), "")
+    return ""
+
+
+def _checked(
+    part: str, method: Any, hint: Any, says_wrong: Callable[..., str] | None, mend: str
+) -> Callable[..., Any]:
+    """The ``method``, whose answer is of the type ``hint`` and not what ``says_wrong`` finds wrong."""
+    words = " or ".join("None" if one is NoneType else one.__name__ for one in _kinds(hint))
 
     @wraps(method)
     def checked(self: Any, *args: Any, **named: Any) -> Any:
+        asked = args
+        if says_wrong:  # a method may write to the arrays that it is given
+            asked = tuple(each.copy() if isinstance(each, np.ndarray) else each for each in args)
         answer = method(self, *args, **named)
-        if isinstance(answer, kinds):
-            return answer
-        wrong = f"answered with {type(answer).__name__}"
-        raise wrong_answer(part, method, wrong, mend=f"let {method.__name__} return {words}")
+        if unfit := misfit(answer, hint):
+            to_do = f"let {method.__name__} return {words}"
+            raise wrong_answer(part, method, f"answered with {unfit}", mend=to_do)
+        if says_wrong and (wrong := says_wrong(answer, *asked)):
+            raise wrong_answer(part, method, f"gave {wrong}", mend=mend)
+        return answer
 
     return checked
 

@@ -10,9 +10,11 @@ from numpy.typing import NDArray
 from volvelle.core.decision import Promise
 from volvelle.core.events import JobSubmitted, ProgressReported
 from volvelle.core.forecast import LookAhead
+from volvelle.core.mistakes import answered
 from volvelle.core.registry import Part, Registry
 from volvelle.core.resources import Resources
 from volvelle.core.view import View
+from volvelle.core.wrong_answers import BY_NODE, BY_SLOT, of_nodes, of_nodes_for, of_picked
 from volvelle.model.arrays import IntColumn
 from volvelle.model.job import JobSpec, Truth
 
@@ -142,6 +144,7 @@ class Placement(JobPart):
         """
         return None
 
+    @answered(of_nodes, BY_NODE)
     def choose(self, free: IntColumn, gpus: int, resources: Resources) -> IntColumn | None:
         """GPUs to take on each node for a gang of ``gpus``, or None to let it wait.
 
@@ -150,12 +153,14 @@ class Placement(JobPart):
         """
         raise NotImplementedError
 
+    @answered(of_nodes_for, BY_NODE)
     def choose_for(
         self, job: KnownJob, free: IntColumn, gpus: int, resources: Resources
     ) -> IntColumn | None:
         """As `choose`, which it is unless overridden, where it matters which job it is."""
         return self.choose(free, gpus, resources)
 
+    @answered(of_picked, BY_SLOT)
     def pick(self, slots: IntColumn, count: int, node: int, resources: Resources) -> IntColumn:
         """Which ``count`` of a node's free ``slots`` to take: the first, unless overridden."""
         return slots[:count]

@@ -11,8 +11,7 @@ from volvelle.core.forward.serving import change
 from volvelle.core.forward.shared_gpus import fullest_with_room
 from volvelle.core.forward.whole_gpus import refuse
 from volvelle.core.lanes import Lane, borrowed
-from volvelle.core.mistakes import is_own, wrong_answer
-from volvelle.core.parts import Gang, Placement, take_in_turn
+from volvelle.core.parts import Gang, take_in_turn
 from volvelle.core.scheduler_state import SchedulerState
 from volvelle.core.state import CHANGED, NODES_NAMED, State
 from volvelle.core.view import rows_by_submission
@@ -61,22 +60,8 @@ def _place_one(scheduler: SchedulerState, row: int, gpus: int) -> bool:
         return _place_in_lane(scheduler, placement, row, gpus, free)
     chosen = placement.choose_for(scheduler.known[int(s.jobs.number[row])], free, gpus, resources)
     if chosen is not None:
-        if is_own(type(placement)):
-            _check(placement, chosen, free, gpus)
         _hold(scheduler, row, chosen)
     return chosen is not None
-
-
-def _check(placement: Placement, chosen: IntColumn, free: IntColumn, gpus: int) -> None:
-    """Raise `Problem` where a user's own ``placement`` has ``chosen`` GPUs that a gang cannot take."""
-    right = chosen.shape == free.shape and (chosen >= 0).all() and (chosen <= free).all()
-    if right and chosen.sum() == gpus:
-        return
-    kind = type(placement)
-    method = kind.choose if kind.choose_for is Placement.choose_for else kind.choose_for
-    wrong = f"gave {chosen.tolist()} for {gpus} GPUs, where {free.tolist()} are free"
-    mend = "return how many GPUs to take on each node, or None to let the job wait"
-    raise wrong_answer(f"placement {placement.name!r}", method, wrong, mend=mend)
 
 
 def _shares(s: State, row: int) -> bool:
@@ -174,7 +159,7 @@ def _place_together(scheduler: SchedulerState, placement: PlacesBatches) -> None
         rows = placed
         gangs = [_gang(scheduler, row, s.jobs.target[row]) for row in rows]
         free = scheduler.resources.free_for(gpu_type)
-        chosen = _chosen(scheduler, placement, gangs, free)
+        chosen = placement.choose_batch(gangs, free.copy(), scheduler.resources)
         if _waiting(chosen) and placement.moves:
             rows, chosen = _moved(scheduler, placement, gpu_type, rows, gangs, free, chosen)
         for row, taken in zip(rows, chosen, strict=True):
@@ -204,22 +189,6 @@ def _gang(scheduler: SchedulerState, row: int, gpus: float) -> Gang:
     return Gang(scheduler.known[int(scheduler.state.jobs.number[row])], int(gpus))
 
 
-def _chosen(
-    scheduler: SchedulerState, placement: PlacesBatches, gangs: Sequence[Gang], free: IntColumn
-) -> Sequence[IntColumn | None]:
-    resources = scheduler.resources
-    chosen = placement.choose_batch(gangs, free.copy(), resources)
-    left = free.copy()
-    for taken in chosen:
-        if taken is not None:
-            left -= taken
-    if (left < 0).any():
-        node = resources.nodes[int(np.argmin(left))].name
-        name = scheduler.composition.placement.name
-        raise RuntimeError(f"placement {name!r} took more of node {node!r} than is free")
-    return chosen
-
-
 def _waiting(chosen: Sequence[IntColumn | None]) -> int:
     """How many jobs find no place."""
     return sum(taken is None for taken in chosen)
@@ -244,7 +213,8 @@ def _moved(
         _gang(scheduler, row, nodes.sum())._replace(nodes=nodes)
         for row, nodes in zip(running, held, strict=True)
     ]
-    anew = _chosen(scheduler, placement, [*movable, *gangs], np.sum([free, *held], axis=0))
+    free = np.sum([free, *held], axis=0)
+    anew = placement.choose_batch([*movable, *gangs], free, scheduler.resources)
     theirs, ours = anew[: len(running)], anew[len(running) :]
     if _waiting(theirs) or _waiting(ours) >= _waiting(chosen):
         return rows, chosen

@@ -25,13 +25,14 @@ from volvelle.core.events import TrainingReported
 from volvelle.core.fill import TARGET, TARGET_REASON, TARGET_TYPE, ClusterNow
 from volvelle.core.groups import over_all
 from volvelle.core.machine_code.kernels import names_in
-from volvelle.core.mistakes import is_own
+from volvelle.core.mistakes import answered, is_own
 from volvelle.core.parts import JobPart
 from volvelle.core.registry import Registry
 from volvelle.core.space import Space
 from volvelle.core.state import CHANGED, INFINITY, Reason
 from volvelle.core.stock import Standing, Stock
 from volvelle.core.view import View
+from volvelle.core.wrong_answers import AMOUNTS, of_division
 from volvelle.model.arrays import FloatColumn, IntColumn
 from volvelle.model.cluster import Cluster
 from volvelle.model.job import Job, JobSpec, Truth
@@ -293,6 +294,7 @@ class Policy(JobPart):
         """
         return None
 
+    @answered(of_division, AMOUNTS)
     def divide(self, declared: Declared, standing: Standing, stock: Stock) -> FloatColumn:
         """CPUs and memory per GPU, (2, jobs), of the jobs that have GPUs, where these stand.
 

@@ -38,7 +38,7 @@ _TYPES = {
     "css": "text/css; charset=utf-8",
     "svg": "image/svg+xml",
 }
-_OF_REPORTS = ("report.css", "report.js", "gantt_marks.js", "gantt.js")
+_OF_REPORTS = ("report.css", "report.js", "gantt_marks.js", "gantt_controls.js", "gantt.js")
 
 
 @dataclass(frozen=True)

@@ -22,9 +22,11 @@ from pydantic import Field, PrivateAttr
 
 from volvelle.core.columns import PINNED, PREEMPTIBLE, TYPE
 from volvelle.core.fill import TARGET, TARGET_REASON, TARGET_TYPE, fill
+from volvelle.core.mistakes import answered
 from volvelle.core.policy import Allocation, Period, Policy
 from volvelle.core.state import Reason
 from volvelle.core.view import View
+from volvelle.core.wrong_answers import KEYS, TURNS, of_keys, of_turns
 from volvelle.model.arrays import BoolColumn, IntColumn
 from volvelle.plan.plan import Plan, Window
 
@@ -60,6 +62,7 @@ class PlanPolicy(Policy):
         numbers, capacity, quota = view.jobs.number, view.capacity, view.quota
         return numbers.tobytes() + b"|" + capacity.tobytes() + b"|" + quota.tobytes()
 
+    @answered(of_keys, KEYS)
     def spare_key(self, view: View) -> ArrayLike:
         """A key for each job, by which GPUs that the plan leaves are given; the smallest first.
 
@@ -89,6 +92,7 @@ class PlanPolicy(Policy):
         given[TARGET_REASON, idles & (given[TARGET] == 0.0)] = Reason.POLICY
         return Allocation(given[TARGET], given[TARGET_TYPE], given[TARGET_REASON], order)
 
+    @answered(of_turns, TURNS)
     def turns(self, view: View, planned: BoolColumn) -> IntColumn:
         """Places of the jobs in the order in which they are served: the ``planned`` ones first."""
         spare = np.asarray(self.spare_key(view), dtype=np.float64)

@@ -121,7 +121,7 @@ def picture(judged: Sequence[Judged], reference: str) -> Drawing:
         [kind for kind in dots if len(kind.x)],
         Axis("speed-up, geometric mean"),
         Axis("harm, all jobs together", "duration", log=log, low=None if log else 0.0),
-        subtitle=f"{said}; on a log scale 0 stands on the edge" if log else said,
+        subtitle=f"{said}; 0 is drawn at the edge of the log scale" if log else said,
     )
 
 

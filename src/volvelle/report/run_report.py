@@ -119,7 +119,7 @@ def write_run_report(
         facts=facts,
         lead=tiles(_headline(summary)),
         sections=sections,
-        scripts=("report.js", "gantt_marks.js", "gantt.js"),
+        scripts=("report.js", "gantt_marks.js", "gantt_controls.js", "gantt.js"),
     )
 
 

@@ -173,7 +173,7 @@ class Needs(NamedTuple):
         if self.resized:
             share = format_cell(100.0 * self.resized, "%")
             said += (
-                f"; {share} of the jobs are elastic: they hold more or fewer GPUs than asked for"
+                f"; {share} of the jobs, which are elastic, hold more or fewer GPUs than asked for"
             )
         if self.known is None:
             return f"{said}."

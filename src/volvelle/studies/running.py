@@ -23,6 +23,7 @@ class Reproduced:
     """A study that was run. seconds: CPU time. cells: compared ones; apart: differing ones by column.
 
     failed, skipped: why it made no table, or nothing to compare it with; "".
+    replaced: the committed results were replaced by those made, once compared.
     """
 
     study: Study
@@ -31,6 +32,7 @@ class Reproduced:
     apart: dict[str, int] | None = None
     failed: str = ""
     skipped: str = ""
+    replaced: bool = False
 
     @property
     def ran(self) -> bool:
@@ -39,8 +41,8 @@ class Reproduced:
 
     @property
     def as_committed(self) -> bool:
-        """Whether every cell is equal."""
-        return self.ran and not self.apart
+        """Whether what is committed now is what was made."""
+        return self.ran and (self.replaced or not self.apart)
 
     def __str__(self) -> str:
         """One line."""
@@ -49,7 +51,7 @@ class Reproduced:
         counts = ", ".join(f"{column} {count}" for column, count in (self.apart or {}).items())
         apart = sum((self.apart or {}).values())
         said = (
-            f"{apart} of {self.cells:,} cells differ ({counts})"
+            f"{apart} of {self.cells:,} cells differ{'ed' * self.replaced} ({counts})"
             if apart
             else f"{self.cells:,} cells, every one equal"
         )
@@ -60,7 +62,7 @@ class Reproduced:
 class Run:
     """How studies are run: inputs, the folder of results, whether at their small sizes.
 
-    replace: the committed results are replaced by those made, before they are compared.
+    replace: the committed results are compared with those made, then replaced by them.
     """
 
     registry: Registry
@@ -119,14 +121,15 @@ class Run:
             return Reproduced(
                 study, seconds, failed=f"failed after {seconds:.0f} s of CPU, see {log}"
             )
-        if self.replace:
-            self._commit(study, seconds)
-        if not committed.is_file():
+        if not self.replace and not committed.is_file():
             return Reproduced(
                 study, seconds, failed=f"no table is committed to compare {made} with"
             )
-        cells, apart = compared(committed, made, study.measured)
-        return Reproduced(study, seconds, cells, apart)
+        before = committed if committed.is_file() else made
+        cells, apart = compared(before, made, study.measured)
+        if self.replace:
+            self._commit(study, seconds)
+        return Reproduced(study, seconds, cells, apart, replaced=self.replace)
 
     def _commit(self, study: Study, seconds: float) -> None:
         """Replace the committed table, and in the whole size page, pictures and time."""

@@ -88,18 +88,18 @@ def drawing(front: Front, x: int, y: int) -> Drawing:
         ),
     ]
     if front.present is not None:
-        words, labels = [front.present.parameters], ["in place"]
+        words, labels = [front.present.parameters], ["used now"]
         means = [front.present.mean]
-        kinds.append(_dots("in place", means, x, y, "series-3", words=words, labels=labels))
+        kinds.append(_dots("used now", means, x, y, "series-3", words=words, labels=labels))
     first, second = front.objectives[x], front.objectives[y]
     across = _axis(first, [kind.x for kind in kinds])
     upright = _axis(second, [kind.y for kind in kinds])
     said = "every square is a configuration, simulated on the same samples"
     if across.log or upright.log:
-        said += "; on a log scale 0 stands on the edge"
+        said += "; 0 is drawn at the edge of a log scale"
     inside = [replace(k, x=_within(k.x, across), y=_within(k.y, upright)) for k in kinds]
     if far := int(((inside[0].x < kinds[0].x) | (inside[0].y < kinds[0].y)).sum()):
-        said += f"; {far} far off stand{'s' if far == 1 else ''} on the edge"
+        said += f"; {far} beyond an axis {'is' if far == 1 else 'are'} drawn at its end"
     return scatter(
         f"{title_of(second)} against {title_of(first)}", inside, across, upright, subtitle=said
     )

@@ -88,8 +88,9 @@ def read_trace(
             )
         if value:
             given[key] = value
-    report = ImportReport(path.name, chosen.name, columns=dict(columns or {}))
+    report = ImportReport(path.name, chosen.name, columns=dict(columns or {}), dates=dates or "")
     ledger = Ledger(report, strict=strict, progress=progress)
+    ledger.headings = dict(chosen.headings)
     with mistakes_of(f"trace format {chosen.name!r}", f"it read {path.name}"):
         jobs = list(chosen.read(path, ledger, chosen.options(given)))
     if not jobs:
@@ -196,7 +197,7 @@ def _guessed(
         dates = suggested_dates(_many_lines(sample.path))
         names = suggested_names(cells)
         line = written_map(names)
-        hints = f"{rivals([*cells])}{line_hint(names)}"
+        hints = f"{rivals(cells)}{line_hint(names)}"
         left = f" (not used below: {', '.join(no)})" if (no := unused(cells, COLUMNS)) else ""
         complete = " ".join(filter(None, (line, dates.partition(", or ")[0])))
         raise Problem(

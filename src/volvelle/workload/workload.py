@@ -29,9 +29,10 @@ class ImportReport:
     ``examples`` holds for each reason the first few places (file, line, column, value). ``assumed``: how
     whole columns were taken, where the trace does not say it. ``node_gpus``: the most GPUs
     that a job had on each of its nodes, by GPU type, where the trace says on how many nodes it ran.
-    ``columns``: our names of columns on the file's, as they were given. ``states``: of jobs kept, "" where
-    the trace tells none. ``contradicted``: jobs whose mapped duration is another than the time from start to
-    end. ``odd``: of rows kept as they are, though they can hardly be true.
+    ``columns``: our names of columns on the file's, as they were given, as was ``dates``, the form of points
+    in time. ``states``: of jobs kept, "" where the trace tells none. ``contradicted``: jobs whose mapped
+    duration is another than the time from start to end. ``odd``: of rows kept as they are, though they can
+    hardly be true.
     """
 
     source: str = ""
@@ -44,6 +45,7 @@ class ImportReport:
     examples: dict[str, list[str]] = field(default_factory=dict)
     node_gpus: dict[str, float] = field(default_factory=dict)
     columns: dict[str, str] = field(default_factory=dict)
+    dates: str = ""
     states: Counter[str] = field(default_factory=Counter)
     contradicted: int = 0
     odd: Counter[str] = field(default_factory=Counter)

@@ -1,6 +1,7 @@
 // The live cluster: jobs and nodes as rows, kept up to date by the server's frames.
 
 import { ApiError, events, get, named } from "./api.js";
+import { now } from "./dom.js";
 
 export class Cluster {
   constructor(unit = "node") {
@@ -94,6 +95,13 @@ export class Cluster {
 
   keep(job, end) {
     if (job?.started && job.grants.length) this.past.push({ number: job.number, name: job.name, array_index: job.array_index, user: job.user, start: job.started, end, grants: job.grants });
+  }
+
+  // All holdings so far, {user, start, end, grants}: those of /v1/holdings, those that ended since, and those of jobs that run.
+  heldSoFar({ time, columns, holdings }) {
+    const running = [...this.jobs.values()].filter((job) => job.started && job.grants.length);
+    return [...named(columns, holdings), ...this.past.filter(({ end }) => end > time),
+      ...running.map(({ user, started, grants }) => ({ user, start: started, end: now(), grants }))];
   }
 
   // `listener` is called at most once a drawn picture.

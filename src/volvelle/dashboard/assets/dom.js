@@ -20,6 +20,14 @@ export function svg(tag, attributes = {}, ...children) {
   return element;
 }
 
+// Other children for `root`; the link that had the focus has it again.
+export function renew(root, ...children) {
+  const at = document.activeElement, links = () => [...root.querySelectorAll("a")].filter((link) => link.getAttribute("href") === at.getAttribute("href"));
+  const place = root.contains(at) ? links().indexOf(at) : -1;
+  root.replaceChildren(...children);
+  if (place >= 0) links()[place]?.focus({ preventScroll: true });
+}
+
 // Of a run: seconds since its first submission, the moment that is shown.
 let shownMoment = null;
 export const setNow = (seconds) => { shownMoment = seconds; };

@@ -39,35 +39,55 @@ export function outlook(jobs, gpus, time) {
   return { p50: summed(held, p50, time, gpus), p90: summed(held, p90, time, gpus), waiting: summed(waiting, starts, time), now: { held, waiting }, unknown, last };
 }
 
+// What users held from `from` on, one on another: [[user, steps of its upper edge], ...], the uppermost first; those that
+// `colors` lacks are "". spans: {user, start, end, grants}. Times are rounded to `step`.
+function stacked(spans, colors, from, step, most) {
+  const users = [...colors.keys(), ""], level = new Map(users.map((user, at) => [user, at])), changes = [];
+  const rounded = (at) => from + Math.round((Math.max(from, at) - from) / step) * step;
+  for (const span of spans) {
+    const gpus = gpusOf(span), at = level.get(span.user) ?? users.length - 1;
+    if (span.end > from) changes.push([rounded(span.start), gpus, at], [rounded(span.end), -gpus, at]);
+  }
+  return users.map((user, at) => [user, summed(0, changes.filter(([, , of]) => of <= at), from, most)]).reverse();
+}
+
+// GPUs of a holding.
+export const gpusOf = ({ grants }) => grants.reduce((sum, [, gpus]) => sum + gpus.length, 0);
+
 const valueAt = (steps, time) => {
   let found = null;
   for (const [at, value] of steps) { if (at > time) break; found = value; }
   return found;
 };
 
-// The chart, and a note on it. past: rows of /v1/load.
-export function loadChart(past, cluster, width, height) {
+// The chart, and a note on it. past: rows of /v1/load. held: {spans, colors}, holdings and the series of users: then whose the
+// GPUs were until now, and nothing that is predicted.
+export function loadChart(past, cluster, width, height, held = null) {
   const time = now(), gpus = [...cluster.nodes.values()].reduce((sum, node) => sum + node.gpus, 0);
   const coming = outlook(cluster.jobs.values(), gpus, time);
-  const from = Math.max(time - DAY, Math.min(past[0]?.time ?? time, time - 300)), to = Math.min(time + DAY, Math.max(coming.last, time + 300));
+  const begun = (held?.spans ?? []).reduce((first, { start }) => Math.min(first, start), past[0]?.time ?? time);
+  const from = Math.max(time - DAY, Math.min(begun, time - 300)), to = held ? time : Math.min(time + DAY, Math.max(coming.last, time + 300));
   const x = (at) => LEFT + (Math.min(to, Math.max(from, at)) - from) / (to - from) * (width - LEFT - RIGHT);
   const upper = Math.round(UPPER * (height - TOP - BETWEEN - FOOT)), second = TOP + upper + BETWEEN, lower = height - FOOT - second;
   const before = (column) => { const rows = past.filter((row) => row.time <= time).map((row) => [row.time, row[column]]); return [...rows.filter(([at]) => at < from).slice(-1), ...rows.filter(([at]) => at >= from)]; };
-  const held = before("held"), waited = before("waiting");
+  const used = before("held"), waited = before("waiting");
+  const users = held ? stacked(held.spans, held.colors, from, (to - from) / width, gpus) : [];
   const most = 2 * Math.ceil(Math.max(1, coming.now.waiting, ...waited.map(([, value]) => value), ...coming.waiting.map(([, value]) => value)) / 2); // its half is a number of jobs
   const chart = svg("svg", { viewBox: `0 0 ${width} ${height}`, class: "chart load", role: "img" });
   const text = (content, at, up, style = "") => svg("text", { x: at, y: up, class: style }, content);
   const path = (d, style) => chart.append(svg("path", { d, class: style }));
   const stepped = (steps, y, end) => steps.map(([at, value], place) => `${place ? "H" : "M"}${x(at).toFixed(1)}${place ? "V" : " "}${y(value).toFixed(1)}`).join("") + `H${x(end).toFixed(1)}`;
   chart.append(svg("rect", { x: x(time), y: TOP, width: Math.max(0, width - RIGHT - x(time)), height: height - TOP - FOOT, class: "future" }));
-  const panel = (top, tall, high, title, was, value, after, band, kind = "") => {
+  const panel = (top, tall, high, title, was, value, after, { band = null, layers = [], kind = "" }) => {
     const y = (value) => top + tall - value / Math.max(1, high) * tall;
     for (const value of high > 1 ? [0, high / 2, high] : [0, high]) {
       path(`M${LEFT} ${y(value)}H${width - RIGHT}`, "grid");
       chart.append(text(number(Math.round(value)), LEFT - 6, y(value) + 4, "end"));
     }
     chart.append(x(time) < width / 2 ? text(title, width - RIGHT, top - 8, "end") : text(title, LEFT, top - 8)); // beside now
-    if (was.length) {
+    if (layers.length) {
+      for (const [user, steps] of layers) path(`${stepped(steps, y, time)}V${y(0)}H${x(from)}Z`, held.colors.get(user) ?? "held");
+    } else if (was.length) {
       path(`${stepped(was, y, time)}V${y(0)}H${x(was[0][0]).toFixed(1)}Z`, `area ${kind}`);
       path(stepped(was, y, time), `was ${kind}`);
     }
@@ -77,8 +97,8 @@ export function loadChart(past, cluster, width, height) {
     chart.append(svg("circle", { cx: x(time), cy: y(value), r: 3.5, class: `dot ${kind}` }),
       text(number(value), x(time) + (x(time) > LEFT + 60 ? -8 : 8), y(value) + (y(value) < top + 20 ? 16 : -7), x(time) > LEFT + 60 ? "end strong" : "strong"));
   };
-  panel(TOP, upper, gpus, "GPUs in use", held, Math.min(gpus, coming.now.held), coming.p50, coming.p90);
-  panel(second, lower, most, "Jobs waiting", waited, coming.now.waiting, coming.waiting, null, "waits");
+  panel(TOP, upper, gpus, "GPUs in use", used, Math.min(gpus, coming.now.held), coming.p50, { band: coming.p90, layers: users });
+  panel(second, lower, most, "Jobs waiting", waited, coming.now.waiting, coming.waiting, { kind: "waits" });
   for (const at of ticks(from, to, (width - LEFT) / 90)) {
     path(`M${x(at)} ${TOP}V${TOP + upper}M${x(at)} ${second}V${second + lower}`, "grid");
     chart.append(text(tickLabel(at), x(at), height - 6, x(at) > width - 30 ? "end" : "middle"));
@@ -87,15 +107,17 @@ export function loadChart(past, cluster, width, height) {
   chart.append(text(`now ${moment(time)}`, x(time), 11, x(time) > width - 60 ? "end strong" : "middle strong"));
   const rule = svg("path", { class: "grid strong" });
   chart.append(rule);
-  const values = (at) => (at <= time ? [valueAt(held, at), valueAt(held, at), valueAt(waited, at)] : [valueAt(coming.p50, at), valueAt(coming.p90, at), valueAt(coming.waiting, at)]);
+  const values = (at) => (at <= time ? [valueAt(used, at), valueAt(used, at), valueAt(waited, at)] : [valueAt(coming.p50, at), valueAt(coming.p90, at), valueAt(coming.waiting, at)]);
   chart.addEventListener("pointermove", (event) => {
     const box = chart.getBoundingClientRect(), at = from + (to - from) * Math.min(1, Math.max(0, ((event.clientX - box.left) / box.width * width - LEFT) / (width - LEFT - RIGHT)));
     const [low, high, waiting] = values(at);
     rule.setAttribute("d", `M${x(at)} ${TOP}V${second + lower}`);
     if (low === null) return hideTip();
-    return showTip(`${moment(at)}${at > time ? ", predicted" : ""}\n${low === high ? number(low) : `${number(Math.min(low, high))} to ${number(Math.max(low, high))}`} of ${number(gpus)} GPUs in use\n${number(waiting)} waiting`, event);
+    const whose = users.map(([user, steps], level) => [user || "others", valueAt(steps, at) - valueAt(users[level + 1]?.[1] ?? [], at)]);
+    const said = whose.filter(([, count]) => count).map(([user, count]) => `\n${number(count)} ${user}`).join("");
+    return showTip(`${moment(at)}${at > time ? ", predicted" : ""}\n${low === high ? number(low) : `${number(Math.min(low, high))} to ${number(Math.max(low, high))}`} of ${number(gpus)} GPUs in use${said}\n${number(waiting)} waiting`, event);
   });
   chart.addEventListener("pointerleave", () => { hideTip(); rule.removeAttribute("d"); });
   chart.setAttribute("aria-label", `GPUs in use and jobs waiting from ${moment(from)} to ${moment(to)}: now ${number(coming.now.held)} of ${number(gpus)} GPUs, ${number(coming.now.waiting)} waiting.`);
-  return [chart, `The jobs that are here, without later ones.${coming.unknown ? ` ${number(coming.unknown)} without a forecast stay as they are.` : ""}`];
+  return [chart, `The jobs that are here, without later ones.${coming.unknown ? ` ${number(coming.unknown)} without a forecast ${coming.unknown === 1 ? "stays as it is" : "stay as they are"}.` : ""}`];
 }

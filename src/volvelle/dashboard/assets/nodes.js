@@ -2,7 +2,7 @@
 
 import { capital, counted, h, jobId, moment, now, number, top } from "./dom.js";
 import { confirmed, say, sayError } from "./dialogs.js";
-import { get, named, post } from "./api.js";
+import { get, post } from "./api.js";
 import { gpuMap, nextFree } from "./gpus.js";
 import { Table } from "./table.js";
 
@@ -18,27 +18,26 @@ const columns = (cluster, used) => [
   { name: "next", title: "Next free", time: true, value: (node) => nextFree(node, cluster)?.at, text: (node) => { const next = nextFree(node, cluster); return next ? `${moment(next.at)} (${number(next.gpus)})` : ""; }, optional: true },
   { name: "used", title: "Used in a day", value: (node) => used.get(node.name), text: (node) => (used.has(node.name) ? `${Math.round(100 * used.get(node.name))} %` : ""), number: true, optional: true },
   { name: "away", title: "Agent", value: (node) => node.away, wide: true, line: true, optional: true, late: () => true },
-  { name: "jobs", title: "Jobs", value: (node) => node.jobs.join(" "), draw: (node) => h("span", {}, node.jobs.flatMap((job) => [h("a", { href: `#/job/${job}`, tabIndex: -1 }, jobId(job)), " "])), wide: true, line: true, gaps: true },
+  { name: "jobs", title: "Jobs", value: (node) => node.jobs.join(" "), draw: (node) => h("span", {}, node.jobs.flatMap((job) => [h("a", { href: `#/job/${job}` }, jobId(job)), " "])), wide: true, line: true, gaps: true },
 ];
 
 const DAY = 86400, COUNT_SECONDS = 10;
 
 // Of each node the share of its GPU time that jobs held, in a day or since the first start that is known, is put into `used`.
-// entries: past holdings.
-function countUse(entries, { past, jobs, nodes }, used) {
-  const time = now(), running = [...jobs.values()].filter((job) => job.started && job.grants.length).map((job) => ({ start: job.started, end: time, grants: job.grants }));
-  const all = [...entries, ...past, ...running], from = Math.max(time - DAY, all.reduce((first, { start }) => Math.min(first, start), time)), held = new Map();
+// holdings: of /v1/holdings.
+function countUse(holdings, cluster, used) {
+  const time = now(), all = cluster.heldSoFar(holdings), from = Math.max(time - DAY, all.reduce((first, { start }) => Math.min(first, start), time)), held = new Map();
   for (const { start, end, grants } of all) {
     const seconds = Math.min(end, time) - Math.max(start, from);
     if (seconds > 0) for (const [node, gpus] of grants) held.set(node, (held.get(node) ?? 0) + seconds * gpus.length);
   }
   used.clear();
-  if (time > from) for (const { name, gpus } of nodes.values()) used.set(name, Math.min(1, (held.get(name) ?? 0) / (gpus * (time - from))));
+  if (time > from) for (const { name, gpus } of cluster.nodes.values()) used.set(name, Math.min(1, (held.get(name) ?? 0) / (gpus * (time - from))));
 }
 
 export function nodes(root, { cluster, session, go }) {
   const used = new Map();
-  let entries = null, countedAt = 0, loads = 0;
+  let holdings = null, countedAt = 0, loads = 0;
   const picture = h("div", { class: "map" });
   const count = h("span", { class: "count" }), operator = session.role === "operator" && !session.reads;
   const actions = (operator ? ["drain", "resume"] : []).map((action) =>
@@ -60,7 +59,7 @@ export function nodes(root, { cluster, session, go }) {
   const readPast = () => {
     loads = cluster.loads;
     get("/v1/holdings").then((found) => {
-      [entries, countedAt] = [named(found.columns, found.holdings), -Infinity];
+      [holdings, countedAt] = [found, -Infinity];
       draw();
     }, sayError);
   };
@@ -68,8 +67,8 @@ export function nodes(root, { cluster, session, go }) {
     const list = [...cluster.nodes.values()];
     map.draw();
     if (loads !== cluster.loads) readPast(); // frames were missed, or it is another moment of a run
-    if (entries && now() - countedAt > COUNT_SECONDS) {
-      countUse(entries, cluster, used);
+    if (holdings && now() - countedAt > COUNT_SECONDS) {
+      countUse(holdings, cluster, used);
       countedAt = now();
     }
     count.textContent = counted(list.length, cluster.unit);

@@ -5,6 +5,7 @@ import { counted, duration, exact, h, jobId, moment, nameOf, now, number, reason
 import { gpuColumns, gpuMap, gpusByType } from "./gpus.js";
 import { loadChart } from "./load.js";
 import { atRisk, expectedText, finishSpan, lateBy, neededBy, neededByText, overrun, overrunText, queueLink } from "./queue.js";
+import { shareBar } from "./shares.js";
 
 const READ_SECONDS = 15, OVERRUN = 1.5, LISTED = 6, AT_RISK = 4, FEW_COLUMNS = 24;
 const link = (href, ...text) => h("a", { href }, text);
@@ -153,10 +154,7 @@ function shareBars(jobs, cluster, pools) {
     : [...users].sort((a, b) => b[1] - a[1]).slice(0, LISTED).map(([user, held]) => [user, held, gpus / users.size, queueLink({ user })]);
   if (!rows.length) return h("p", { class: "note" }, "Nobody has a job here.");
   const most = Math.max(1, ...rows.flatMap((row) => [row[1], row[2]]));
-  const bar = (held, mark) => svg("svg", { viewBox: "0 0 200 14", preserveAspectRatio: "none", class: "bar", "aria-hidden": "true" },
-    svg("rect", { width: 200, height: 14, class: "track" }), svg("rect", { width: 200 * Math.min(held, mark) / most, height: 14, class: "held" }),
-    svg("rect", { x: 200 * mark / most, width: 200 * Math.max(0, held - mark) / most, height: 14, class: "borrowed" }), svg("rect", { x: Math.min(198, 200 * mark / most - 1), width: 2, height: 14, class: "mark" }));
-  return h("div", {}, h("ul", { class: "jobs" }, rows.map(([name, held, mark, href]) => h("li", {}, h("span", { class: "name" }, link(href, name || "nobody")), bar(held, mark), h("b", {}, number(held))))),
+  return h("div", {}, h("ul", { class: "jobs" }, rows.map(([name, held, mark, href]) => h("li", {}, h("span", { class: "name" }, link(href, name || "nobody")), shareBar(held, mark, most), h("b", {}, number(held))))),
     h("p", { class: "note" }, pools.length ? "Mark: the quota; beyond it borrowed." : "Mark: an even share."));
 }
 

@@ -78,7 +78,7 @@ export function submit(root, { cluster, go }) {
   const note = "Nothing is submitted before the button is pressed. The job runs in the server's default place, without files of yours; volvelle submit sends them along.";
   const holders = card("Who holds the GPUs", free);
   holders.classList.add("desk");
-  root.append(...asking("Submit", [card("The job", part, h("p", { class: "note" }, note)), holders], [when, would, h("section", { class: "card ask" }, typed.parts)]));
+  root.append(...asking("Submit", [card("The job", part, h("p", { class: "note" }, note)), h("section", { class: "card ask last" }, typed.parts)], [when, would, holders]));
   const map = gpuMap(free, cluster, go);
   ask();
   return { update: map.draw, close: () => { closed = true; clearTimeout(timer); map.close(); } };
@@ -96,7 +96,7 @@ function requestOf({ command, name, gpus, estimate, types, within, soft }) {
 function foretelling(found, told) {
   const facts = [
     ["Before it", counted(found.ahead, "job")],
-    ...(found.deadline_share === null ? [] : [["Deadline", `kept in ${Math.round(100 * found.deadline_share)} % of forecasts`]]),
+    ...(found.deadline_share === null ? [] : [["Deadline", `${Math.round(100 * found.deadline_share)} % of jobs like it would be in time`]]),
     ...(found.guarantee ? [["Guarantee", guaranteeText(found.guarantee)]] : []),
     ...(found.reason ? [["Because", found.reason]] : []),
     ...(found.notices.length ? [["Note", found.notices.join("; ")]] : []),
@@ -107,18 +107,18 @@ function foretelling(found, told) {
 
 const guaranteeText = (guarantee) => (guarantee.finish_by ? `by ${moment(guarantee.finish_by)}. ${UNDERTAKEN}` : `none: ${guarantee.reason}`);
 
-// Deadlines to try, in seconds: about the median, the P90, and twice that, on whole five minutes where they are long.
+// Deadlines to try, in seconds: about the P90 and twice that, on whole five minutes where they are long. Each costs the server a forecast.
 function candidates({ p50, p90 }) {
   if (!p50) return [];
   const rounded = (seconds) => { const step = seconds > 3600 ? 300 : 60; return Math.ceil(seconds / step) * step; };
-  const [median, late] = [p50, p90 ?? p50].map((at) => Math.max(60, at - now()));
-  return [...new Set([median, (median + late) / 2, late, 2 * late].map(rounded))];
+  const late = Math.max(60, (p90 ?? p50) - now());
+  return [...new Set([late, 2 * late].map(rounded))];
 }
 
 const length = (seconds) => duration(seconds).replace(/ 00[sm]$/, "");
 
 const deadlineTable = (rows, use) => h("div", { class: "table", tabIndex: 0, role: "region", "aria-label": "What a deadline would get" }, h("table", {},
-  h("thead", {}, h("tr", {}, ["Deadline in", "At", "Kept in forecasts", "Guarantee"].map((name) => h("th", { scope: "col" }, name)), h("td"))),
+  h("thead", {}, h("tr", {}, ["Deadline in", "At", "Jobs like it in time", "Guarantee"].map((name) => h("th", { scope: "col" }, name)), h("td"))),
   h("tbody", {}, rows.map(([within, { deadline_share: share, guarantee }]) => h("tr", {}, h("th", { scope: "row" }, length(within)), h("td", {}, moment(now() + within)),
     h("td", {}, share === null ? "" : `${Math.round(100 * share)} %`), h("td", {}, guarantee?.finish_by ? `by ${moment(guarantee.finish_by)}` : "none"),
     h("td", {}, h("button", { type: "button", class: "small", "aria-label": `A deadline in ${length(within)}`, onclick: () => use(within) }, "Use it")))))));

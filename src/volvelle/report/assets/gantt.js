@@ -15,7 +15,8 @@ function ganttChart(root, data, { open = null, laneName = null, userColors = () 
   const margin = { left: 84, top: 8, right: 10, bottom: 42 };
 
   const nowHeight = 18, labelEdge = 26, clockBottom = 24; // times of the clock need no title
-  let jobs, bars, count, start, submit, cut, reach, views, view, longest, picked = -1, pointed = -1; // a job in hand, and one under the pointer
+  let jobs, bars, count, start, submit, cut, reach, views, view, longest;
+  const hand = { picked: -1, pointed: -1 }; // rows of a job in hand, and of one under the pointer; -1: none
   const summed = (differences) => { let at = 0; return Float64Array.from(differences, (step) => (at += step)); };
   const named = (column, row) => column.names[column.of.length ? column.of[row] : 0] ?? "";
 
@@ -40,7 +41,7 @@ function ganttChart(root, data, { open = null, laneName = null, userColors = () 
       reach[bars.job[i]] = Math.max(reach[bars.job[i]], start[i] + bars.length[i]);
     }
     cut = Uint8Array.from({ length: count }, (_, i) => bars.cut?.[i] || latest[bars.job[i]] > start[i] + bars.length[i]);
-    if (picked >= jobs.id.length) picked = -1;
+    if (hand.picked >= jobs.id.length) hand.picked = -1;
     longest = "";
     for (let at = 0; laneName && at < data.lanes; at++) if (laneName(at, true).length > longest.length) longest = laneName(at, true);
   }
@@ -74,7 +75,7 @@ function ganttChart(root, data, { open = null, laneName = null, userColors = () 
 
   // The window on time (in ticks) and on rows.
   const shown = { left: 0, right: 1, top: 0, bottom: 1 };
-  let plot = { x: margin.left, y: margin.top, width: 1, height: 1 };
+  const plot = { x: margin.left, y: margin.top, width: 1, height: 1 };
   const toX = (time) => plot.x + (time - shown.left) / (shown.right - shown.left) * plot.width;
   const toY = (row) => plot.y + (row - shown.top) / (shown.bottom - shown.top) * plot.height;
   const toTime = (x) => shown.left + (x - plot.x) / plot.width * (shown.right - shown.left);
@@ -128,7 +129,7 @@ function ganttChart(root, data, { open = null, laneName = null, userColors = () 
     }
     pen.font = `12px ${getComputedStyle(document.body).fontFamily}`;
     const top = data.now === undefined ? margin.top : nowHeight, left = leftMargin(width);
-    plot = { x: left, y: top, width: width - left - margin.right, height: height - top - (data.epoch === undefined ? margin.bottom : clockBottom) };
+    Object.assign(plot, { x: left, y: top, width: width - left - margin.right, height: height - top - (data.epoch === undefined ? margin.bottom : clockBottom) });
     const style = getComputedStyle(document.documentElement), color = (name) => style.getPropertyValue(`--${name}`);
     pen.setTransform(ratio, 0, 0, ratio, 0, 0);
     pen.fillStyle = color("paper");
@@ -146,7 +147,7 @@ function ganttChart(root, data, { open = null, laneName = null, userColors = () 
     drawLabels(color("paper"), color("ink"));
     drawCuts(color("ink"));
     drawBeyond(color("ink"));
-    for (const row of new Set([picked, pointed])) if (row >= 0) drawPicked(row, color("ink"));
+    for (const row of new Set(Object.values(hand))) if (row >= 0) drawPicked(row, color("ink"));
     pen.restore();
     if (data.now !== undefined) drawNow(color("ink"), color("paper"));
   }
@@ -287,8 +288,6 @@ function ganttChart(root, data, { open = null, laneName = null, userColors = () 
     }
   }
 
-  // Pointing, dragging, pinching ---------------------------------------------------------------------
-
   function jobAt(x, y) {
     const time = toTime(x), row = toRow(y), slack = (shown.right - shown.left) / plot.width * 2;
     if (view === views.jobs) return row >= 0 && row < view.rows ? Math.floor(row) : -1;
@@ -315,102 +314,21 @@ function ganttChart(root, data, { open = null, laneName = null, userColors = () 
     ].filter(Boolean).join("\n");
   }
 
-  function point(row, place) {
-    if (row >= 0) showTip(describe(row), place); else hideTip();
-    if (row === pointed) return;
-    pointed = row;
-    redraw();
-  }
-
-  // Take the next job in hand, by the first bars in sight.
-  function pick(step) {
+  // The row of the job `step` behind the one in hand, by the first bars in sight; -1 where there is none.
+  function neighbour(step) {
     const seen = new Map(), inSight = (i) => start[i] < shown.right && start[i] + bars.length[i] > shown.left;
     for (let i = 0; i < count; i++) if (inSight(i) && !seen.has(bars.job[i])) seen.set(bars.job[i], [start[i], bars.lane[i]]);
     const order = [...seen.keys()].sort((a, b) => seen.get(a)[0] - seen.get(b)[0] || seen.get(a)[1] - seen.get(b)[1]);
-    if (!order.length) return;
-    picked = order[(order.indexOf(picked) + step + order.length) % order.length];
-    const { left, top } = canvas.getBoundingClientRect();
-    showTip(describe(picked), { clientX: left + plot.x, clientY: top + plot.y });
+    return order[(order.indexOf(hand.picked) + step + order.length) % order.length] ?? -1;
+  }
+
+  function toNow() {
+    if (data.now === undefined) return;
+    pan(data.now - (shown.right - shown.left) / 3 - shown.left, 0);
     redraw();
   }
 
-  const pointers = new Map();
-  const inside = (x, y) => x >= plot.x && x <= plot.x + plot.width && y >= plot.y && y <= plot.y + plot.height;
-  const spot = (event) => { const box = canvas.getBoundingClientRect(); return [event.clientX - box.left, event.clientY - box.top]; };
-  const spread = () => { const [a, b] = [...pointers.values()]; return [Math.hypot(a[0] - b[0], a[1] - b[1]), (a[0] + b[0]) / 2, (a[1] + b[1]) / 2]; };
-
-  canvas.addEventListener("pointerdown", (event) => {
-    canvas.setPointerCapture(event.pointerId);
-    pointers.set(event.pointerId, spot(event));
-    hideTip();
-  });
-  canvas.addEventListener("pointermove", (event) => {
-    const [x, y] = spot(event), last = pointers.get(event.pointerId);
-    if (!last) {
-      point(inside(x, y) ? jobAt(x, y) : -1, event);
-      return;
-    }
-    const before = pointers.size === 2 ? spread() : null;
-    pointers.set(event.pointerId, [x, y]);
-    if (before) {
-      const [apart, middleX, middleY] = spread(), factor = before[0] / Math.max(1, apart);
-      zoom("time", factor, toTime(middleX));
-      zoom("rows", factor, toRow(middleY));
-      settle();
-    } else {
-      pan((last[0] - x) / plot.width * (shown.right - shown.left), (last[1] - y) / plot.height * (shown.bottom - shown.top));
-      redraw();
-    }
-  });
-  for (const name of ["pointerup", "pointercancel"]) canvas.addEventListener(name, (event) => pointers.delete(event.pointerId));
-  canvas.addEventListener("pointerleave", () => point(-1));
-  canvas.addEventListener("dblclick", everything);
-  let downAt = null;
-  canvas.addEventListener("pointerdown", (event) => { downAt = [event.clientX, event.clientY]; });
-  canvas.addEventListener("click", (event) => {
-    if (!downAt || Math.hypot(event.clientX - downAt[0], event.clientY - downAt[1]) > 4) return;
-    const row = jobAt(...spot(event));
-    if (row >= 0 && open && !event.shiftKey && (event.pointerType !== "touch" || row === picked)) return open(row);
-    picked = row === picked ? -1 : row;
-    if (event.pointerType === "touch" && picked >= 0) showTip(describe(picked), event); // a finger does not hover: the next tap opens
-    return redraw();
-  });
-  canvas.addEventListener("wheel", (event) => {
-    event.preventDefault();
-    const [x, y] = spot(event), turned = event.deltaY || event.deltaX;
-    const factor = Math.exp(Math.max(-1, Math.min(1, turned / 300)));
-    if (event.shiftKey) zoom("rows", factor, toRow(y)); else zoom("time", factor, toTime(x));
-    hideTip();
-    settle();
-  }, { passive: false });
-
-  // Buttons and keys ---------------------------------------------------------------------------------
-
-  const middle = () => [(shown.left + shown.right) / 2, (shown.top + shown.bottom) / 2];
-  const actions = {
-    in: () => { zoom("time", 0.6, middle()[0]); settle(); },
-    out: () => { zoom("time", 1 / 0.6, middle()[0]); settle(); },
-    taller: () => { zoom("rows", 0.6, middle()[1]); settle(); },
-    flatter: () => { zoom("rows", 1 / 0.6, middle()[1]); settle(); },
-    all: everything,
-    left: () => { pan(-(shown.right - shown.left) / 5, 0); redraw(); },
-    right: () => { pan((shown.right - shown.left) / 5, 0); redraw(); },
-    up: () => { pan(0, -(shown.bottom - shown.top) / 5); redraw(); },
-    down: () => { pan(0, (shown.bottom - shown.top) / 5); redraw(); },
-    next: () => pick(1),
-    previous: () => pick(-1),
-    open: () => { if (picked >= 0) open?.(picked); },
-    drop: () => { picked = -1; hideTip(); redraw(); },
-    now: () => { if (data.now !== undefined) { const width = shown.right - shown.left; pan(data.now - width / 3 - shown.left, 0); redraw(); } },
-  };
-  const keys = { "+": "in", "=": "in", "-": "out", "[": "flatter", "]": "taller", "0": "all", ArrowLeft: "left", ArrowRight: "right", ArrowUp: "up", ArrowDown: "down", j: "next", k: "previous", Enter: "open", Escape: "drop", n: "now" };
-  for (const button of root.querySelectorAll("button[data-do]")) button.addEventListener("click", () => actions[button.dataset.do]());
-  canvas.addEventListener("keydown", (event) => {
-    const action = keys[event.key];
-    if (!action || event.ctrlKey || event.metaKey || event.altKey) return;
-    event.preventDefault();
-    actions[action]();
-  });
+  ganttControls(root, { shown, plot, hand, toTime, toRow, zoom, pan, settle, redraw, everything, toNow, jobAt, neighbour, describe, open });
   rowsChoice.addEventListener("change", () => { view = views[rowsChoice.value]; everything(); });
   colorChoice.addEventListener("change", () => { recolor(); redraw(); });
   const closed = new AbortController(), listening = { signal: closed.signal };

@@ -35,6 +35,7 @@ class ChronusTrace(ColumnFormat):
         "expect_value_list",
         "job_type",
     )
+    headings = (("id", "job_id"), ("gpus", "num_gpu"))
 
     def jobs(self, columns: Columns) -> list[Job | None]:
         """Rigid jobs of ``duration`` minutes."""

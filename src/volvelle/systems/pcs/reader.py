@@ -36,6 +36,7 @@ class PcsTrace(RowFormat):
     title = "PCS simulator CSV: elastic jobs (Faisal et al., OSDI'24)"
     options_type = PcsOptions
     required = ("app_id", "submit_time", "service", "num_jobs")
+    headings = (("id", "app_id"),)
 
     def read(self, path: Path, ledger: Ledger, options: Any) -> Iterator[Job]:
         """A job for each row, with the speed-up table of its model."""

@@ -15,6 +15,7 @@ class TiresiasTrace(RowFormat):
     name = "tiresias"
     title = "Tiresias simulator CSV (Gu et al., NSDI'19)"
     required = ("job_id", "num_gpu", "submit_time", "duration", "model_name", "interval")
+    headings = (("id", "job_id"), ("gpus", "num_gpu"))
 
     def job(self, row: Row, ledger: Ledger, options: Any) -> Job:
         """A rigid job of ``duration`` seconds."""

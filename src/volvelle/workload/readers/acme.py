@@ -31,6 +31,7 @@ class Acme(ColumnFormat):
         "gpu_time",
     )
     main_table = ("trace_seren.csv*", "trace_kalos.csv*")
+    headings = (("id", "job_id"),)
 
     def jobs(self, columns: Columns) -> Sequence[Job | None]:
         """Rigid jobs of ``duration`` seconds."""

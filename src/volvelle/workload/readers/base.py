@@ -39,13 +39,15 @@ class TraceFormat(ABC):
     """One format of traces.
 
     ``title`` says what it is and whose; ``main_table`` are patterns of the file to read where a
-    directory is given.
+    directory is given. ``headings``: id, gpus and duration, as notes call them,
+    and the file's names of these columns, in pairs.
     """
 
     name: ClassVar[str]
     title: ClassVar[str]
     options_type: ClassVar[type[ReaderOptions]] = ReaderOptions
     main_table: ClassVar[tuple[str, ...]] = ()
+    headings: ClassVar[tuple[tuple[str, str], ...]] = ()
 
     @abstractmethod
     def matches(self, sample: Sample) -> float:

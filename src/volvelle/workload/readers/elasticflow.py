@@ -33,6 +33,7 @@ class ElasticFlow(RowFormat):
     title = "ElasticFlow's tables of Microsoft ITP (Gu et al., ASPLOS'23)"
     options_type = ElasticFlowOptions
     required = ("job_id", "submission_time", "duration", "num_gpu")
+    headings = (("id", "job_id"), ("gpus", "num_gpu"))
 
     def job(self, row: Row, ledger: Ledger, options: Any) -> Job:
         """A job, strict where it has a deadline."""

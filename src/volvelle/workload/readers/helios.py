@@ -19,6 +19,7 @@ class Helios(RowFormat):
     name = "helios"
     title = "SenseTime Helios cluster_log.csv (Hu et al., SC'21)"
     required = ("job_id", "user", "vc", "gpu_num", "cpu_num", "state", "submit_time", "duration")
+    headings = (("id", "job_id"),)
     main_table = ("cluster_log.csv*",)
 
     def job(self, row: Row, ledger: Ledger, options: Any) -> Job:

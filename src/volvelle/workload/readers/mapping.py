@@ -40,7 +40,7 @@ DATED = (*TIMES, "deadline")
 _PROFILES = Path(__file__).parent.parent / "profiles"
 _NUMBER = re.compile(r"\d+(\.\d+)?")
 
-TWO_PARTS = re.compile(r"\s*(\d+):(\d{1,2})\s*")
+TWO_PARTS = re.compile(r"\s*(\d+):([0-5]?\d)\s*")
 """A cell like ``1:30``: minutes and seconds, or by the unit ``h`` hours and minutes."""
 
 

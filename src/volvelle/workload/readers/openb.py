@@ -24,6 +24,7 @@ class Openb(RowFormat):
     title = "Alibaba openb 2023 pods with fractional GPUs (Weng et al., ATC'23)"
     required = ("name", "cpu_milli", "num_gpu", "gpu_milli", "creation_time", "deletion_time")
     main_table = ("openb_pod_list*.csv*",)
+    headings = (("id", "name"), ("duration", "deletion_time"))
 
     def job(self, row: Row, ledger: Ledger, options: Any) -> Job:
         """A rigid job on a whole or fractional number of GPUs."""

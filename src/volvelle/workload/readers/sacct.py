@@ -79,7 +79,9 @@ class Sacct(ColumnFormat):
 
     def read(self, path: Path, ledger: Ledger, options: Any) -> Iterator[Job]:
         """A job for each row that is no step."""
-        mark = Sample.of(path).delimiter
+        sample = Sample.of(path)
+        mark = sample.delimiter
+        ledger.headings["id"] = _IDS["jobidraw" not in sample.header]
         blocks = csv_columns(
             path, ledger, required=self.required, delimiter=mark, quoted=mark != "|"
         )
@@ -117,9 +119,9 @@ def _numbers(columns: Columns) -> list[str]:
     numbers = [next(filter(None, texts), "") for texts in given]
     for row, number in enumerate(numbers):
         if not number:
-            columns.note(row, Broken("missing JobID", "JobID"))
+            columns.note(row, Broken("missing JobID", "id"))
         elif "." in number:
-            columns.note(row, Unfit("job step", "JobID", number))
+            columns.note(row, Unfit("job step", "id", number))
     return numbers
 
 

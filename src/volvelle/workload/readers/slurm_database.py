@@ -49,6 +49,7 @@ class SlurmDatabase(RowFormat):
     options_type = SlurmDatabaseOptions
     required = ("id_job", "time_submit", "time_start", "time_end", "tres_alloc")
     main_table = ("slurm-log.csv*",)
+    headings = (("id", "id_job"), ("duration", "time_end"))
 
     def job(self, row: Row, ledger: Ledger, options: Any) -> Job:
         """A job from its start to its end."""

@@ -23,6 +23,7 @@ class SpotGpu(RowFormat):
     title = "Alibaba spot-GPU 2026 job_info_df.csv"
     required = ("job_name", "organization", "gpu_model", "gpu_request", "worker_num", "job_type")
     main_table = ("job_info_df.csv*",)
+    headings = (("id", "job_name"), ("gpus", "gpu_request"))
 
     def job(self, row: Row, ledger: Ledger, options: Any) -> Job:
         """A rigid job, preemptible where it is a spot job."""

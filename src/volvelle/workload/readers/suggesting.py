@@ -41,6 +41,7 @@ _WORDY = re.compile(
     r"(?:(?P<apart>,? |T)\d{1,2}:\d\d(?P<seconds>:\d\d)?(?P<half> ?[AaPp][Mm])?)?\b"
 )
 """Dates with the year first, or the name of a month."""
+_MONTHS, _DAYS = 12, 31
 _ISO = re.compile(r"\d{4}-\d{2}-\d{2}\b")
 _OF_DAY = re.compile(r"'\d{1,2}:\d\d(?::\d\d)?(?: ?[AaPp][Mm])?'")
 _TYPED = re.compile(
@@ -53,7 +54,7 @@ _MODEL = re.compile(
     re.IGNORECASE,
 )
 """A model of GPUs."""
-_GPU = frozenset(("gpu", "gpus"))
+_GPU = frozenset(("gpu", "gpus", "accelerator", "accelerators"))
 _COUNTING = _GPU | {
     "req", "reqs", "request", "requests", "requested", "num", "number", "n", "no", "of", "count", "total",
     "tot", "alloc", "allocated", "asked", "needed", "wanted", "reserved", "used",
@@ -70,7 +71,7 @@ def suggested_names(cells: Mapping[str, Sequence[str]]) -> dict[str, str]:
     A column of GPUs in whose cells count and type stand together, as in ``2x A100``, is the number of GPUs.
     The only column of dates that has no name of ours is the submission; without any, the start stands for it.
     """
-    found = _paired([name for name in cells if not _names_types(name, cells[name])])
+    found = _paired({name: cells[name] for name in cells if not _names_types(name, cells[name])})
     others = [name for name in cells if name not in found.values() and not _ends(name)]
     dated = [name for name in others if _has_dates(cells[name])]
     for name in cells:
@@ -93,6 +94,7 @@ def suggested_names(cells: Mapping[str, Sequence[str]]) -> dict[str, str]:
         ]
         of_both = [name for name in of_gpus if any(map(count_and_type, cells[name]))]
         of_both += [name for name in cells if _counts_models(cells[name])]
+        of_gpus = [name for name in of_gpus if name != found.get("gpu_type")]
         counts = [name for name in of_gpus if _COUNTING.issuperset(words_of(name))]
         gpus = of_both[0] if of_both else counts[0] if len(counts) == 1 else "?"
         found = {ours: name for ours, name in found.items() if name != gpus or name == "?"}
@@ -130,12 +132,14 @@ def count_and_type(cell: str) -> tuple[str, str] | None:
     return "" if name.lower() in ("gpu", "gpus") else name, found["count"] or found["last"]
 
 
-def rivals(names: Sequence[str]) -> str:
+def rivals(cells: Mapping[str, Sequence[str]]) -> str:
     """A hint where several columns fit a required one of ours; empty where none does."""
-    found = _paired(names)
+    found = _paired(cells)
     others = {
         ours: [
-            name for name in names if name not in found.values() and _likeness(name, ours) >= _SURE
+            name
+            for name, column in cells.items()
+            if name not in found.values() and _likeness(name, ours, column) >= _SURE
         ]
         for ours in found
     }
@@ -145,13 +149,13 @@ def rivals(names: Sequence[str]) -> str:
     return f" ({'; '.join(said)})" if said else ""
 
 
-def _paired(names: Sequence[str]) -> dict[str, str]:
+def _paired(cells: Mapping[str, Sequence[str]]) -> dict[str, str]:
     """Our columns and the names nearest to them, the surest pair first, each name once."""
     pairs = sorted(
         (
-            (_likeness(name, ours), -place, ours, name)
+            (_likeness(name, ours, column), -place, ours, name)
             for place, ours in enumerate(COLUMN_NAMES)
-            for name in names
+            for name, column in cells.items()
         ),
         reverse=True,
     )
@@ -166,8 +170,13 @@ def _names_types(name: str, cells: Sequence[str]) -> bool:
     """Whether a column of GPUs has names like ``A100`` in its cells, and no counts."""
     filled = [cell for cell in map(str.strip, cells) if cell]
     of_gpus = _GPU & {*words_of(name)} and _likeness(name, "gpus") >= _NEAR
-    counts = (cell.replace(".", "", 1).isdecimal() or count_and_type(cell) for cell in filled)
-    return bool(filled and of_gpus) and not any(counts)
+    return bool(filled and of_gpus) and not any(
+        _is_count(cell) or count_and_type(cell) for cell in filled
+    )
+
+
+def _is_count(cell: str) -> bool:
+    return cell.strip().replace(".", "", 1).isdecimal()
 
 
 def _counts_models(cells: Sequence[str]) -> bool:
@@ -199,8 +208,13 @@ def _ends(name: str) -> bool:
     return not _ENDS.isdisjoint(words_of(name))
 
 
-def _likeness(name: str, ours: str) -> float:
-    """From 0 to 1, a unit that ``ours`` may have left aside; earlier synonyms win where two are as near."""
+def _likeness(name: str, ours: str, cells: Sequence[str] = ()) -> float:
+    """From 0 to 1, a unit that ``ours`` may have left aside; earlier synonyms win where two are as near.
+
+    A column whose ``cells`` are numbers is no type of GPUs.
+    """
+    if ours == "gpu_type" and any(map(_is_count, cells)):
+        return 0.0
     if ours in TIMES and _WAITS & {*words_of(name)}:
         return 0.0  # Queue Wait is no moment
     if ours == "submit_time" and _ends(name):
@@ -248,24 +262,32 @@ def line_hint(found: Mapping[str, str]) -> str:
 def suggested_dates(texts: Iterable[str]) -> str:
     """A ``--dates`` option for times like 11/24/2026 14:05 in ``texts``; empty where none is among them.
 
-    The month comes first, unless a number is too large for one or points stand between the numbers.
+    Points between the numbers mean the day first; else the order of most dates with a number above 12 counts,
+    and where none has one the month comes first.
     """
     texts = list(texts)
-    found = [match for text in texts for match in _DATE.finditer(text)]
+    found = [match for text in texts for match in _DATE.finditer(text) if _in_some_order(match)]
     if not found:
         wordy = next(filter(None, map(_WORDY.search, texts)), None)
         return "" if wordy is None else f"--dates {shlex.quote(_wordy_form(wordy))}"
     one = found[0]
     mark, half = one["mark"], one["half"] or ""
-    day_first = mark == "." or any(int(match["first"]) > 12 for match in found)
+    first, second = (sum(int(match[at]) > _MONTHS for match in found) for at in ("first", "second"))
+    day_first = mark == "." or first > second
     parts = ["%d", "%m"] if day_first else ["%m", "%d"]
     form = mark.join([*parts, "%Y" if len(one["year"]) == 4 else "%y"])
     if one["hour"]:
         form += f"{one['gap']}{'%I' if half else '%H'}:%M" + (":%S" if one["seconds"] else "")
         form += half[:-2] + ("%p" if half else "")
-    sure = day_first or any(int(match["second"]) > 12 for match in found)
+    sure = day_first or second > first
     other = "" if sure else ", or with %d before %m where the day comes first"
     return f"--dates {shlex.quote(form)}{other}"
+
+
+def _in_some_order(date: re.Match[str]) -> bool:
+    """Whether a date that `_DATE` found has a day and a month, whichever comes first."""
+    smaller, larger = sorted((int(date["first"]), int(date["second"])))
+    return 1 <= smaller <= _MONTHS and larger <= _DAYS
 
 
 def _wordy_form(date: re.Match[str]) -> str:
@@ -296,7 +318,7 @@ def import_hint(report: ImportReport) -> str:
     times = [place for reason in unread for place in report.examples.get(reason, ())]
     dates = suggested_dates(times)
     few = sum(report.dropped[reason] for reason in unread) < report.kept
-    if not times or (few and not dates):
+    if not times or (few and (report.dates or not dates)):
         return ""  # a few are mistakes, not another form
     if all(map(_OF_DAY.search, times)):
         return "put the date and the time of day into one column"
