@@ -186,3 +186,17 @@ def test_a_guarantee_is_said_in_place_of_the_share_of_forecasts(
     said = capsys.readouterr().out
     assert "guaranteed by " in said
     assert "of forecasts" not in said
+
+
+def test_a_job_that_waits_for_a_reason_is_not_said_to_start_now(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    now = datetime.now(UTC).timestamp()
+    forecast: dict[str, Any] = {"start": now, "p50": now + 60.0, "p90": now + 60.0, "ahead": 0}
+    forecast |= {"guessed": False, "deadline_share": None, "rejected": 0, "guaranteed": 0}
+    reason = "waits for 2 GPUs: 0 free"
+    request = JobRequest(command=("train",), estimate=60.0)
+    print_forecast(forecast | {"reason": reason, "guarantee": None}, request, Form.TABLE)
+    first, second = capsys.readouterr().out.splitlines()
+    assert first.startswith("starts at any moment, ")
+    assert second == reason
