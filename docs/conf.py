@@ -44,6 +44,10 @@ html_title = "Volvelle"
 html_search_scorer = str(Path(__file__).with_name("search_scorer.js"))
 
 _HOME = "README"
+_INDEXES = (
+    root_doc,
+    *(f"docs/{folder}/README" for folder in ("how-to", "reference", "background")),
+)
 _DEVELOPERS = "**For those who change Volvelle**"
 _FIRST_SCREEN_ENDS = "## A tour in five minutes"
 _PEOPLE = """
@@ -115,12 +119,17 @@ def _with_home(app: Any, error: Exception | None) -> None:
 
 
 def _with_contents(app: Any, page: str, source: list[str]) -> None:
-    """Give the index a table of contents for the side of all pages: its links, but those for developers."""
-    if page != root_doc:
+    """Give an index a table of contents for the side of all pages: its links, but those for developers.
+
+    On the first page a link to another index stands for all of its part.
+    """
+    if page not in _INDEXES:
         return
     for_users = source[0].partition(_DEVELOPERS)[0]
     for part in re.split(r"^\*\*", for_users, flags=re.MULTILINE)[1:]:
         pages = re.findall(r"\[([^\]]+)\]\(([^)#:]+)\.(?:md|ipynb)\)", part)
+        if page == root_doc:
+            pages = [one for one in pages if one[1].endswith("/README")] or pages
         entries = "\n".join(f"{title} <{path}>" for title, path in dict.fromkeys(pages))
         caption = part.partition("**")[0].strip(":, ")
         source[0] += f"\n\n```{{toctree}}\n:hidden:\n:caption: {caption}\n\n{entries}\n```\n"

@@ -40,7 +40,7 @@ def test_every_page_is_in_the_index() -> None:
     folder = shown.ROOT / "docs"
     indexed = {
         (index.parent / target).resolve()
-        for index in (folder / "README.md", folder / "decisions" / "README.md")
+        for index in (folder / "README.md", *folder.glob("*/README.md"))
         for target in LINK.findall(index.read_text(encoding="utf-8"))
     }
     pages = {page for page in PAGES if folder in page.parents and page.name != "README.md"}

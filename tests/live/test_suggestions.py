@@ -147,6 +147,18 @@ def test_a_reason_says_that_no_node_takes_jobs(second: NodeState, text: str) -> 
     assert waiting_reasons(scheduler)[0].text == text
 
 
+@pytest.mark.parametrize("policy", ["las", "fifo", "srsf"])
+def test_a_job_whose_nodes_came_back_between_two_rounds_waits_for_the_next(policy: str) -> None:
+    scheduler = scheduler_of(parse_cluster("2x2"), f"{policy}:round=20s")
+    nodes = [node.name for node in scheduler.cluster.nodes]
+    scheduler.handle(0.0, [NodeChanged(0.0, name, NodeState.DOWN) for name in nodes])
+    scheduler.handle(1.0, [JobSubmitted(1.0, 0, wanted(2).spec(0, "ada", 1.0))])
+    scheduler.handle(20.0, [])
+    scheduler.handle(25.0, [NodeChanged(25.0, name, NodeState.UP) for name in nodes])
+    said = waiting_reasons(scheduler)[0].text
+    assert said == f"the next round of policy '{policy}:round=20' decides"
+
+
 def test_a_reason_names_the_types_that_a_job_may_have_where_there_are_others() -> None:
     typed, any_type = wanted(4, gpu_types=["h100"]), wanted(4)
     scheduler = scheduler_of(parse_cluster("1x4:h100,1x4:a100"), "fifo", typed, typed, any_type)

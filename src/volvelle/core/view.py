@@ -90,6 +90,11 @@ class JobView:
     def __len__(self) -> int:
         return len(self.rows)
 
+    def __dir__(self) -> list[str]:
+        """The columns, as the how-to of policies lists them."""
+        columns = (name for name, of in vars(JobView).items() if isinstance(of, Stored | property))
+        return sorted({*columns} - {"matrix", "row_of", "interpreted", "overdue", "_specs"})
+
     @property
     def matrix(self) -> FloatColumn:
         """All columns one after the other (`volvelle.core.columns`), then the policy's own."""

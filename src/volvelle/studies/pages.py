@@ -1,6 +1,7 @@
 """Pages on papers: idea, what is built where, and every figure with its command, time, picture and claims."""
 
 import re
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -140,11 +141,16 @@ def _section(study: Study, results: Results, stem: str, drawn: dict[str, Drawing
             yield f"![{curve.title}]({stem}-{study.stem}-{number}.png)"
     for name, file in _PICTURE.findall(source):
         yield f"![{name}]({results.link(study)}/{file})"
+    found = results.claims(study)
+    counts = Counter(one.why for one in found if one.why)
+    shared = [why for why, count in counts.items() if count > 1]
+    notes = {why: f"note {number}" for number, why in enumerate(shared, start=1)}
     rows = [
-        (one.paper, one.seen, "yes" if one.holds else "**no**", one.why)
-        for one in results.claims(study)
+        (one.paper, one.seen, "yes" if one.holds else "**no**", notes.get(one.why, one.why))
+        for one in found
     ]
     yield table(("the paper", "here", "holds", "why not"), rows)
+    yield from (f"Note {number}: {why}." for number, why in enumerate(shared, start=1))
 
 
 def _code(where: str, results: Results) -> str:
