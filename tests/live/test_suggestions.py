@@ -212,6 +212,20 @@ def test_a_node_that_is_drained_is_named() -> None:
     assert (found.changes[0].what, found.changes[0].request) == ("node node-1 resumed", {})
 
 
+def test_start_and_finish_are_of_one_forecast_also_behind_a_job_that_overran() -> None:
+    """The first was believed to take an hour and has run for three, the second takes one."""
+    request = wanted(1)
+    scheduler = scheduler_of(parse_cluster("1x1"), "fifo", request, request)
+    calibration, now = ForecastCalibration(), 3 * HOUR
+    told = forecast_jobs(scheduler.fork(), now, calibration, EPOCH).times[1]
+    found = suggest(scheduler.fork(), calibration, view_of(1, request), now, EPOCH, 0.0)
+    assert told.start == 2 * now
+    assert told.p50 is not None
+    assert (found.start, found.p50) == (EPOCH + told.start, EPOCH + told.p50)
+    assert told.p50 == told.start + HOUR
+    assert found.after == (0,)
+
+
 def test_for_a_held_job_its_release_is_suggested() -> None:
     request = wanted(4)
     scheduler = scheduler_of(parse_cluster("1x4"), "fifo", request)

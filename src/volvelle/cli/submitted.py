@@ -62,7 +62,8 @@ def print_forecast(forecast: dict[str, Any], request: JobRequest, output: Form) 
         print(json.dumps(forecast, indent=2, ensure_ascii=False))
         return
     now = local_now()
-    text = formatting.format_forecast(forecast, now, estimated=request.estimate is not None)
+    waits = forecast | {"waits": bool(forecast["reason"])}
+    text = formatting.format_forecast(waits, now, estimated=request.estimate is not None)
     if request.array > 1:
         text = f"an array of {request.array}, from its first start to its last finish: {text}"
     share, guarantee = forecast["deadline_share"], forecast["guarantee"]

@@ -264,9 +264,14 @@ class JobView:
         return left
 
     @property
+    def present_rate(self) -> FloatColumn:
+        """Units per second: on the GPUs that a job holds, or else on those that it requests at most."""
+        return np.where(self.running, self.column("rate"), self.column("full_rate"))
+
+    @property
     def overdue(self) -> BoolColumn:
         """Which jobs took longer than is believed of them, and are not through."""
-        rate = np.where(self.running, self.column("rate"), self.column("full_rate"))
+        rate = self.present_rate
         late: BoolColumn = (rate > 0.0) & (self.work_done > self.column("total") + SAME_END * rate)
         return late
 
