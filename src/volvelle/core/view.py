@@ -271,9 +271,8 @@ class JobView:
     @property
     def overdue(self) -> BoolColumn:
         """Which jobs took longer than is believed of them, and are not through."""
-        rate = self.present_rate
-        late: BoolColumn = (rate > 0.0) & (self.work_done > self.column("total") + SAME_END * rate)
-        return late
+        late: BoolColumn = self.work_done > self.column("total") + SAME_END * self.present_rate
+        return late & (self.present_rate > 0.0)
 
     @property
     def remaining_seconds(self) -> FloatColumn:
@@ -297,8 +296,7 @@ class JobView:
     def total_seconds(self) -> FloatColumn:
         """Seconds the whole job is believed to take on the GPUs it requests, uninterrupted."""
         work = self.column("total") * self.column("scale")
-        seconds: FloatColumn = work / self.column("full_rate")
-        return seconds
+        return work / self.column("full_rate")
 
 
 class View(NamedTuple):
