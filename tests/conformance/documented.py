@@ -15,7 +15,7 @@ BLOCK = re.compile(r"```python file=(\S+)\n(.*?)```", re.DOTALL)
 
 @cache
 def documented_policies() -> dict[str, str]:
-    """Paths of files with the policies of pages on how to write and compile one, by their names there.
+    """Paths of files with the policies of pages on how to write, compile and plan, by their names there.
 
     Without the ideal that shares out fractions of one GPU type and promises nothing else, and without those
     that build on a system that is not here.
@@ -23,7 +23,10 @@ def documented_policies() -> dict[str, str]:
     folder = Path(tempfile.mkdtemp(prefix="volvelle-documented-"))
     atexit.register(shutil.rmtree, folder)
     found = {}
-    pages = [HOW_TO / f"{verb}-a-policy.md" for verb in ("write", "compile")]
+    pages = [
+        HOW_TO / f"{name}.md"
+        for name in ("write-a-policy", "compile-a-policy", "plan-rounds-ahead")
+    ]
     for name, text in BLOCK.findall("".join(page.read_text(encoding="utf-8") for page in pages)):
         if name == "sharing.py" or ("volvelle.systems" in text and not SYSTEMS.is_dir()):
             continue
