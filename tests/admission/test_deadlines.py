@@ -204,10 +204,10 @@ def test_what_is_offered_later_can_be_accepted_and_best_effort_refused() -> None
     assert taken.finish_by == pytest.approx(157.5)
     [(_, wider)] = promises(told(due_in(late, 60.0, accept_later=True), "deadlines:margin=0.1"))
     assert wider.finish_by == pytest.approx(165.0)
-    [(_, near)] = promises(told(due_in(late, 160.0), "deadlines:margin=0.1"))
-    assert near.reason == (
-        "its deadline is kept as forecast, but not if jobs take 10% longer, the margin of guarantees here"
-    )
+    for margin, due in ((0.1, 160.0), (1.0, 200.0)):
+        [(_, near)] = promises(told(due_in(late, due), f"deadlines:margin={margin}"))
+        longer = f"{margin:.0%} longer, the margin of guarantees here"
+        assert near.reason == f"its deadline is kept as forecast, but not if jobs take {longer}"
     run = told(late, "deadlines:otherwise=reject")
     [rejection] = [one for entry in run.journal.entries for one in entry.decision.rejected]
     assert (rejection.number, rejection.reason) == (1, "it would finish 1m 30s after its deadline")

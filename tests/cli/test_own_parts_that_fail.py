@@ -111,6 +111,31 @@ def test_a_placement_whose_facet_lacks_its_method_is_named(
     assert "lacks choose_batch. Define choose_batch(self, gangs, free, resources)" in ran.err
 
 
+LATE = """
+from volvelle import policy
+
+@policy.order("late", time_varying={time_varying})
+def late(jobs, now):
+    if now > 86400:
+        {body}
+    return jobs.submit_time
+"""
+
+
+@pytest.mark.parametrize("time_varying", [False, True])
+@pytest.mark.parametrize("body", [RAISES, "1 // 0"])
+def test_an_order_by_each_job_alone_that_fails_later_is_named_with_its_file_and_line(
+    volvelle: Volvelle, tmp_path: Path, body: str, time_varying: bool
+) -> None:
+    file = tmp_path / "late.py"
+    file.write_text(LATE.format(body=body, time_varying=time_varying))
+    jobs = ("--generate", "demo:jobs=100", "--cluster", "2x8")
+    ran = volvelle("simulate", *jobs, "--policy", file)
+    assert ran.status == 1
+    assert f"policy 'late' failed in {file}, line 7, in late: " in ran.err
+    assert "Traceback" not in ran.err
+
+
 def refuses(folder: Path) -> Path:
     """A policy that fails when it is asked whether it can serve a cluster and its jobs."""
     file = own_part(folder, "policy", "return None")

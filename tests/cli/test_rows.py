@@ -71,6 +71,9 @@ def test_an_end_says_its_state_once_and_a_start_to_come_is_not_past() -> None:
     assert formatting.format_finish(over, now) == "02:00:00, longer than expected"
     late = formatting.format_finish(over | {"predicted_p90": 7500.0}, now)
     assert late == "02:00:00-02:05:00, longer than expected"
+    overrun = over | {"started": 7000.0, "believed_end": 7050.0, "predicted_p50": 7400.0}
+    said = formatting.format_finish(overrun | {"predicted_p90": 9000.0}, now)
+    assert said == "02:03:20-02:30:00, has run 4.0 times what was believed"
     waits = over | waiting | {"predicted_p50": 3610.0, "predicted_p90": 3670.0}
     assert formatting.format_finish(waits, now) == "02:00:10-02:01:10", "as much later as its start"
     needed = formatting.format_deadline(waits | {"due": 7205.0}, now)
@@ -172,3 +175,31 @@ def test_a_deadline_that_does_not_hold_says_by_how_much_and_which_would(
         second
         == "a deadline of 1h 00m is kept by half of the forecasts, one of 2h 00m by nine of ten"
     )
+
+
+def test_a_guarantee_is_said_in_place_of_the_share_of_forecasts(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    request = JobRequest(command=("train",), estimate=3600.0, deadline=7200.0)
+    now = datetime.now(UTC).timestamp()
+    forecast: dict[str, Any] = {"start": now, "p50": now + 3600.0, "p90": now + 9000.0}
+    forecast |= {"guessed": False, "deadline_share": 0.77, "rejected": 0, "guaranteed": 1}
+    guarantee = {"finish_by": now + 7200.0, "earliest": None, "reason": ""}
+    print_forecast(forecast | {"reason": "", "guarantee": guarantee}, request, Form.TABLE)
+    said = capsys.readouterr().out
+    assert "guaranteed by " in said
+    assert "of forecasts" not in said
+
+
+def test_a_job_that_waits_for_a_reason_is_not_said_to_start_now(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    now = datetime.now(UTC).timestamp()
+    forecast: dict[str, Any] = {"start": now, "p50": now + 60.0, "p90": now + 60.0, "ahead": 0}
+    forecast |= {"guessed": False, "deadline_share": None, "rejected": 0, "guaranteed": 0}
+    reason = "waits for 2 GPUs: 0 free"
+    request = JobRequest(command=("train",), estimate=60.0)
+    print_forecast(forecast | {"reason": reason, "guarantee": None}, request, Form.TABLE)
+    first, second = capsys.readouterr().out.splitlines()
+    assert first.startswith("starts at any moment, ")
+    assert second == reason

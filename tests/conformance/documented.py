@@ -15,7 +15,7 @@ BLOCK = re.compile(r"```python file=(\S+)\n(.*?)```", re.DOTALL)
 
 @cache
 def documented_policies() -> dict[str, str]:
-    """Paths of files with the policies of pages on how to write, compile and plan, by their names there.
+    """Paths of files with the policies of the pages on how to write one, by their names there.
 
     Without the ideal that shares out fractions of one GPU type and promises nothing else, and without those
     that build on a system that is not here.
@@ -23,11 +23,9 @@ def documented_policies() -> dict[str, str]:
     folder = Path(tempfile.mkdtemp(prefix="volvelle-documented-"))
     atexit.register(shutil.rmtree, folder)
     found = {}
-    pages = [
-        HOW_TO / f"{name}.md"
-        for name in ("write-a-policy", "compile-a-policy", "plan-rounds-ahead")
-    ]
-    for name, text in BLOCK.findall("".join(page.read_text(encoding="utf-8") for page in pages)):
+    pages = ("write-a-policy", "compile-a-policy", "plan-rounds-ahead")
+    shown = "".join((HOW_TO / f"{page}.md").read_text(encoding="utf-8") for page in pages)
+    for name, text in BLOCK.findall(shown):
         if name == "sharing.py" or ("volvelle.systems" in text and not SYSTEMS.is_dir()):
             continue
         (folder / name).write_text(text, encoding="utf-8")

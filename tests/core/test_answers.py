@@ -126,7 +126,10 @@ def test_an_admission_that_takes_other_arguments_is_told_when_it_is_registered()
 def test_a_name_that_is_not_there_is_not_likened_to_a_private_one() -> None:
     with pytest.raises(Problem, match="'estimate' \\(it has ") as raised:
         decide(answering(lambda view: view.jobs.estimate))  # type: ignore[attr-defined]
-    assert "__" not in str(raised.value)
+    offered = str(raised.value).partition("(it has ")[2].partition(")")[0].split(", ")
+    assert {"gpus", "remaining_seconds", "user", "own"} <= {*offered}
+    guide = (Path(__file__).parents[2] / "docs/how-to/write-a-policy.md").read_text()
+    assert [name for name in offered if not re.search(rf"`(jobs\.)?{name}`", guide)] == []
 
 
 def test_a_mistake_of_our_own_keeps_its_traceback(monkeypatch: pytest.MonkeyPatch) -> None:

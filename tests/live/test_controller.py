@@ -244,6 +244,25 @@ def test_the_exported_journal_is_an_ordinary_journal(
     assert (outcomes.finish - outcomes.first_start).tolist() == [5.0, 3.0, 4.0]
 
 
+def test_a_finish_that_was_told_and_has_passed_is_told_anew(tmp_path: Path) -> None:
+    """Nothing happens then: the job runs on for a minute though it was to take two seconds."""
+    controller = started_controller(tmp_path)
+    try:
+        controller.request(Submit("ada", sleeping(60, 2, estimate=2.0))).result(10.0)
+        controller.request(Submit("ada", sleeping(20, 2))).result(10.0)
+
+        def told_anew() -> bool:
+            runs, waits = (controller.status.jobs[number] for number in (0, 1))
+            end, finish, start = runs.believed_end, runs.predicted_p50, waits.predicted_start
+            if end is None or finish is None or start is None:
+                return False
+            return min(finish, start) > end + 2.0
+
+        until(told_anew, patience_seconds=30.0)
+    finally:
+        controller.stop()
+
+
 def test_a_controller_in_its_threads_answers_forecasts_and_stops(tmp_path: Path) -> None:
     controller = started_controller(tmp_path)
     try:

@@ -196,6 +196,34 @@ def test_both_ends_of_a_span_are_shown_to_the_same_precision(site: Site) -> None
     assert begins.count(":") == ends.count(":")
 
 
+def test_a_job_that_overran_needs_a_look_and_nobody_says_what_share_of_it_is_over(
+    site: Site,
+) -> None:
+    page = site.page("root", **DESK)
+    said = page.evaluate(
+        """async () => {
+  const { answer, progressOf } = await import("/dashboard/answer.js");
+  const { needingALook } = await import("/dashboard/overview.js");
+  const { now } = await import("/dashboard/dom.js"), at = now();
+  const told = { started: at - 100, predicted_p50: at + 100, predicted_p90: at + 900 };
+  const job = { state: "running", grants: [["a", [0]]], ...told };
+  const of = (end) => {
+    const one = { ...job, believed_end: end };
+    return [answer(one).join(" "), progressOf(one), needingALook([one], [])];
+  };
+  return [of(at - 80), of(at - 20), of(at + 10), of(null)];
+}"""
+    )
+    far, little, *others = said
+    assert "has run 5.0 times what was believed" in far[0]
+    assert "of its time" not in far[0]
+    assert far[1:] == [None, 1]
+    assert little[1:] == [None, 0]
+    assert all("About 50 % of its time is over." in text for text, *_ in others)
+    assert [look for *_, look in others] == [0, 0]
+    assert not site.errors
+
+
 def test_the_field_of_the_token_fits_a_phone(site: Site) -> None:
     page = site.browser.new_context(**PHONE).new_page()
     page.goto(site.server.url)

@@ -21,10 +21,11 @@ from volvelle.live.forecasts.calibration import (
 )
 from volvelle.live.forecasts.forecast_update import ForecastUpdate, forecast_jobs
 from volvelle.live.forecasts.forecaster import Forecaster
+from volvelle.live.forecasts.overruns import foresee, late_finishes
 from volvelle.live.forecasts.what_if import forecast_cluster, forecast_request, new_nodes
 from volvelle.live.job_request import JobRequest
 from volvelle.live.measured_rates import MeasuredRates
-from volvelle.live.scheduler_queries import attempt_number
+from volvelle.live.scheduler_queries import attempt_number, believed_end
 from volvelle.model.cluster import parse_cluster
 from volvelle.model.job import JobSpec
 
@@ -198,7 +199,7 @@ def test_told_times_of_a_queue_are_its_forecast_stretched_by_one_factor(
         )
         scheduler.handle(now, [JobSubmitted(now, now, spec)])
         told = forecast_jobs(scheduler.fork(), now, calibration, 0.0).times
-    forecast, factors = Fork(scheduler).until(), set[float]()
+    forecast, factors = foresee(scheduler), set[float]()
     for number, each in told.items():
         assert each.start is not None and each.p50 is not None and each.p90 is not None
         pairs = ((each.p50, forecast.finish[number]), (each.start, forecast.upcoming[number]))
@@ -249,6 +250,43 @@ def test_seconds_that_all_jobs_lose_do_not_stretch_a_long_one() -> None:
     calibration.replay(PastForecast(n, -100.0, -99.0, 1.0, 1.0, ended=-98.4) for n in range(1, 30))
     p50 = calibration.ask(scheduler, 0, None, 600.0).p50
     assert p50 is not None and 600.0 < p50 < 700.0
+
+
+def test_a_job_that_overran_is_told_to_go_on_and_jobs_behind_it_as_much_later() -> None:
+    """It was believed to take 100 s and has run for 300 s."""
+    scheduler, calibration, now = scheduler_of(None, None), ForecastCalibration(), 300.0
+    update = forecast_jobs(scheduler.fork(), now, calibration, 0.0)
+    runs, waits = update.times[0], update.times[1]
+    assert (runs.p50, runs.p90) == (600.0, 3_000.0), "as long again; one in ten nine times as long"
+    assert (waits.start, waits.p50) == (600.0, 700.0)
+    assert waits.p90 == 3_100.0
+    assert update.until == 330.0, "the rest grows as time passes"
+    request = JobRequest(command="train", gpus=1, estimate="100s")
+    scheduler.now = now
+    found = forecast_request(
+        scheduler.fork(), calibration, MeasuredRates(), request, "ada", now, 1_000.0
+    )
+    assert (found.start, found.p50, found.p90) == (1_700.0, 1_800.0, 4_200.0)
+    assert Fork(scheduler).until().finish == {0: 300.0, 1: 400.0}, "parts decide as before"
+
+
+def test_a_job_that_is_hardly_late_is_told_little_more_and_none_more_than_its_limit() -> None:
+    for now, rest in ((104.0, 10.4), (110.0, 20.0), (150.0, 100.0), (200.0, 200.0)):
+        scheduler = scheduler_of(None)
+        scheduler.now = now
+        assert foresee(scheduler).finish[0] == pytest.approx(now + rest)
+        assert late_finishes(scheduler)[0] == pytest.approx(now + 9.0 * rest)
+    limited = scheduler_of(350.0)
+    assert not late_finishes(limited), "no job is late"
+    limited.now = 300.0
+    assert foresee(limited).finish == late_finishes(limited) == {0: 350.0}
+
+
+def test_an_end_that_is_believed_stays_though_it_has_passed() -> None:
+    scheduler = scheduler_of(None, None)
+    scheduler.now = 300.0
+    assert believed_end(scheduler, 0) == 100.0
+    assert believed_end(scheduler, 1) is None, "it waits"
 
 
 def test_a_forecaster_that_is_hurried_takes_the_next_scheduler_without_a_pause() -> None:

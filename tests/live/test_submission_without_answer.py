@@ -11,6 +11,7 @@ from volvelle.cli.main import app
 from volvelle.live.http import client as api
 from volvelle.live.http.client import ApiClient, NotAnswered
 from volvelle.model.problems import Problem
+from volvelle.notebook.server import Server as NotebookServer
 
 GONE = b""
 ACCEPTED = b'HTTP/1.1 201 Created\r\nContent-Length: 28\r\n\r\n{"numbers":[7],"notices":[]}'
@@ -78,3 +79,12 @@ def test_no_answer_passes_between_processes_with_all_that_it_says() -> None:
     failure = NotAnswered("no answer", "look at the server", 2.0, lost=True, passes=False)
     passed = pickle.loads(pickle.dumps(failure))
     assert (str(passed), vars(passed)) == (str(failure), vars(failure))
+
+
+def test_python_names_a_job_that_was_accepted_where_its_forecast_cannot_be_had() -> None:
+    server = Server(ACCEPTED)
+    client = ApiClient(server.url, "token")
+    said = r"job 7 accepted, but its forecast .* nobody listens at .*\. Do not submit it again"
+    with pytest.raises(Problem, match=said):
+        NotebookServer(client).submit(["true"])
+    server.join()

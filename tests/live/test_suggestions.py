@@ -147,6 +147,18 @@ def test_a_reason_says_that_no_node_takes_jobs(second: NodeState, text: str) -> 
     assert waiting_reasons(scheduler)[0].text == text
 
 
+@pytest.mark.parametrize("policy", ["las", "fifo", "srsf"])
+def test_a_job_whose_nodes_came_back_between_two_rounds_waits_for_the_next(policy: str) -> None:
+    scheduler = scheduler_of(parse_cluster("2x2"), f"{policy}:round=20s")
+    nodes = [node.name for node in scheduler.cluster.nodes]
+    scheduler.handle(0.0, [NodeChanged(0.0, name, NodeState.DOWN) for name in nodes])
+    scheduler.handle(1.0, [JobSubmitted(1.0, 0, wanted(2).spec(0, "ada", 1.0))])
+    scheduler.handle(20.0, [])
+    scheduler.handle(25.0, [NodeChanged(25.0, name, NodeState.UP) for name in nodes])
+    said = waiting_reasons(scheduler)[0].text
+    assert said == f"the next round of policy '{policy}:round=20' decides"
+
+
 def test_a_reason_names_the_types_that_a_job_may_have_where_there_are_others() -> None:
     typed, any_type = wanted(4, gpu_types=["h100"]), wanted(4)
     scheduler = scheduler_of(parse_cluster("1x4:h100,1x4:a100"), "fifo", typed, typed, any_type)
@@ -198,6 +210,20 @@ def test_a_node_that_is_drained_is_named() -> None:
     scheduler.handle(2.0, [JobSubmitted(2.0, 1, request.spec(1, "ada", 2.0))])
     found = suggestions_for(scheduler, 1, request)
     assert (found.changes[0].what, found.changes[0].request) == ("node node-1 resumed", {})
+
+
+def test_start_and_finish_are_of_one_forecast_also_behind_a_job_that_overran() -> None:
+    """The first was believed to take an hour and has run for three, the second takes one."""
+    request = wanted(1)
+    scheduler = scheduler_of(parse_cluster("1x1"), "fifo", request, request)
+    calibration, now = ForecastCalibration(), 3 * HOUR
+    told = forecast_jobs(scheduler.fork(), now, calibration, EPOCH).times[1]
+    found = suggest(scheduler.fork(), calibration, view_of(1, request), now, EPOCH, 0.0)
+    assert told.start == 2 * now
+    assert told.p50 is not None
+    assert (found.start, found.p50) == (EPOCH + told.start, EPOCH + told.p50)
+    assert told.p50 == told.start + HOUR
+    assert found.after == (0,)
 
 
 def test_for_a_held_job_its_release_is_suggested() -> None:

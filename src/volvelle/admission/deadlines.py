@@ -185,7 +185,7 @@ class Deadlines(Admission):
         due = job.spec.submit_time + job.spec.rewards[-1].deadline_seconds
         last = "last deadline" if job.spec.rewards[1:] else "deadline"
         if keeps(now + takes, due):
-            longer = f"{100.0 * self._margin:.2g}% longer, the margin of guarantees here"
+            longer = f"{100.0 * self._margin:.4g}% longer, the margin of guarantees here"
             if not self._margin:
                 longer = f"{format_duration(LATENESS)} longer"
             reason = f"its {last} is kept as forecast, but not if jobs take {longer}"

@@ -14,40 +14,47 @@ from typer.core import TyperCommand, TyperGroup
 from volvelle.cli.options import AnyCommand, complete
 from volvelle.model.problems import Problem
 
-_MODULES: dict[str, str] = {
-    "simulate": "simulate:simulate",
-    "compare": "compare:compare",
-    "tune": "tune:tune",
-    "report": "report:report",
-    "reproduce": "reproduce:reproduce",
-    "dashboard": "dashboard:dashboard",
-    "serve": "serve:serve",
-    "agent": "agent:agent",
-    "submit": "submit:submit",
-    "queue": "jobs:queue",
-    "why": "jobs:why",
-    "cancel": "jobs:cancel",
-    "hold": "jobs:hold",
-    "release": "jobs:release",
-    "change": "jobs:change",
-    "requeue": "jobs:requeue",
-    "logs": "jobs:logs",
-    "history": "jobs:history",
-    "journal": "journal:journal",
-    "snapshot": "journal:snapshot",
-    "backup": "backup:backup",
-    "restore": "backup:restore",
-    "list": "listing:list_parts",
-    "nodes": "nodes:app",
-    "policy": "policy:app",
-    "token": "tokens:app",
-    "trace": "trace:app",
-    "site": "site:app",
+_PANELS: Mapping[str, Mapping[str, str]] = {
+    "Simulate and compare": {
+        "compare": "compare:compare",
+        "simulate": "simulate:simulate",
+        "report": "report:report",
+        "dashboard": "dashboard:dashboard",
+        "trace": "trace:app",
+        "list": "listing:list_parts",
+    },
+    "Tune": {"tune": "tune:tune"},
+    "Jobs on a cluster": {
+        "submit": "submit:submit",
+        "queue": "jobs:queue",
+        "why": "jobs:why",
+        "logs": "jobs:logs",
+        "history": "jobs:history",
+        "change": "jobs:change",
+        "hold": "jobs:hold",
+        "release": "jobs:release",
+        "requeue": "jobs:requeue",
+        "cancel": "jobs:cancel",
+    },
+    "Run a cluster": {
+        "serve": "serve:serve",
+        "agent": "agent:agent",
+        "nodes": "nodes:app",
+        "policy": "policy:app",
+        "token": "tokens:app",
+        "journal": "journal:journal",
+        "snapshot": "journal:snapshot",
+        "backup": "backup:backup",
+        "restore": "backup:restore",
+    },
+    "Beside Slurm or Kueue": {"site": "site:app"},
+    "Reproduce papers": {"reproduce": "reproduce:reproduce"},
 }
-"""By name, in the order of the help: the module of this package, and the function or the group in it.
+"""By panel and name, in the order of the help: the module of this package, and the function or group in it.
 
-Commands that published systems bring come after these.
+Commands that published systems bring come after these, in the panel that their module names (``PANEL``).
 """
+_MODULES = {name: where for panel in _PANELS.values() for name, where in panel.items()}
 
 _CALLED_ELSEWHERE: Mapping[str, str] = {
     name: ours
@@ -130,8 +137,9 @@ class Commands(TyperGroup):
 class _Lazy(TyperCommand):
     """A command whose options are made when they are asked for: the list of commands does without."""
 
-    def __init__(self, name: str, function: AnyCommand) -> None:
-        super().__init__(name, help=inspect.getdoc(function), rich_markup_mode="rich")
+    def __init__(self, name: str, function: AnyCommand, panel: str = "") -> None:
+        described = inspect.getdoc(function)
+        super().__init__(name, help=described, rich_markup_mode="rich", rich_help_panel=panel)
         self._function = function
         del self.params  # made by `__getattr__`
 
@@ -173,9 +181,12 @@ def _made(name: str, where: str) -> Any:
     place, _, attribute = where.partition(":")
     module = import_module(place)
     found = getattr(module, attribute)
+    panel = next((panel for panel, names in _PANELS.items() if name in names), "")
+    panel = panel or getattr(module, "PANEL", "")
     if not isinstance(found, typer.Typer):
-        return _Lazy(name, found)
+        return _Lazy(name, found, panel)
     group = typer.main.get_group(found)
+    group.rich_help_panel = panel
     group.name = name
     for one in getattr(module, "COMMANDS", ()):
         group.add_command(_Lazy(one.__name__, one))

@@ -37,8 +37,10 @@ def explained(
         yield f"It runs on {formatting.format_grants(job['grants'])}."
     if job["first_started"] is not None:
         yield f"It {_first_start(job, now)}{_stops(job)}."
-    forecast = {key: job[f"predicted_{key}"] for key in ("start", "p50", "p90")}
+    expected = formatting.still_to_start(job, now)
+    forecast = {key: expected[f"predicted_{key}"] for key in ("start", "p50", "p90")}
     forecast |= {"guessed": job["guessed"], "waits": waits}
+    forecast["overrun"] = formatting.format_overrun(job, now)
     if job["started"] is not None:
         forecast["start"] = None
     if forecast["start"] or forecast["p50"]:

@@ -83,12 +83,14 @@ def format_attached(attached: Job, titles: Mapping[str, str], now: datetime) -> 
 def format_finish(job: Job, now: datetime) -> str:
     """When it ended, or the predicted P50 and P90, with what is guaranteed and whether that is at risk.
 
-    Predictions that have passed are now: the job takes longer than expected.
+    Predictions that have passed are now: the job takes longer than expected, as it is said to do where it has
+    run longer than was believed of it.
     """
     if job["ended"] is not None:
         return format_moment(job["ended"], now)
-    job = _still_to_start(job, now)
+    job = still_to_start(job, now)
     p50, p90, late = _to_come(job["predicted_p50"], job["predicted_p90"], now)
+    late = format_overrun(job, now) or late
     finish = format_interval(p50, p90, now) + (" (a guess)" if job["guessed"] else "") + late
     guarantee = job["guarantee"]
     if guarantee is None and job.get("due") is None:
@@ -100,7 +102,15 @@ def format_finish(job: Job, now: datetime) -> str:
     return finish + format_risk(job)
 
 
-def _still_to_start(job: Job, now: datetime) -> Job:
+def format_overrun(job: Job, now: datetime) -> str:
+    """``, has run 3.2 times what was believed``, of a job that runs longer; else empty."""
+    if (end := job.get("believed_end")) is None or not job["started"] < end < seconds_of(now):
+        return ""
+    times = (seconds_of(now) - job["started"]) / (end - job["started"])
+    return f", has run {times:.1f} times what was believed"
+
+
+def still_to_start(job: Job, now: datetime) -> Job:
     """The job; if it waits though its predicted start has passed, with P50 and P90 as much later."""
     start = job["predicted_start"] if job["state"] == "waiting" else None
     later = 0.0 if start is None else seconds_of(now) - start
@@ -147,6 +157,7 @@ def format_forecast(forecast: dict[str, Any], now: datetime, *, estimated: bool 
     """
     start = forecast["start"]
     p50, p90, late = _to_come(forecast["p50"], forecast["p90"], now)
+    late = forecast.get("overrun") or late
     if start is None and p50 is None:
         return "it is not known when it starts"
     parts = []
@@ -225,7 +236,7 @@ def format_deadline(job: Job, now: datetime) -> str:
     if job.get("due") is None:
         return ""
     if job["state"] not in OVER:
-        return f"deadline {format_moment(job['due'], now)}{format_risk(_still_to_start(job, now))}"
+        return f"deadline {format_moment(job['due'], now)}{format_risk(still_to_start(job, now))}"
     return ": ".join(
         filter(None, (f"deadline {format_moment(job['due'], now)}", format_missed(job)))
     )

@@ -24,13 +24,13 @@ if TYPE_CHECKING:
 
 _KEYS = (
     "number", "name", "user", "state", "gpus", "submitted", "started", "ended", "predicted_start",
-    "predicted_p50", "predicted_p90", "guessed", "first_p50", "iterations", "total_iterations",
-    "preemptions", "failures", "array_index", "reason",
+    "predicted_p50", "predicted_p90", "guessed", "believed_end", "first_p50", "iterations",
+    "total_iterations", "preemptions", "failures", "array_index", "reason",
 )  # fmt: skip
 _SHOWN_KEYS = (
     "number", "name", "user", "state", "gpus", "started", "ended", "predicted_start", "predicted_p50",
-    "predicted_p90", "guessed", "iterations", "total_iterations", "array_index", "reason", "guarantee",
-    "due", "attached",
+    "predicted_p90", "guessed", "believed_end", "iterations", "total_iterations", "array_index", "reason",
+    "guarantee", "due", "attached",
 )  # fmt: skip
 """Read of each job for the table: a queue has thousands."""
 

@@ -49,7 +49,10 @@ def print_submitted(
         estimated = request.estimate is not None
         text = formatting.format_forecast(forecast, local_now(), estimated=estimated)
         first = "the first " if others else ""
-        print(first + text + _format_deadline(share, request, forecast, job["submitted"]))
+        guarantee = job["guarantee"]
+        print(
+            first + text + _format_deadline(share, guarantee, request, forecast, job["submitted"])
+        )
     _print_guarantee(job["guarantee"])
 
 
@@ -59,10 +62,12 @@ def print_forecast(forecast: dict[str, Any], request: JobRequest, output: Form) 
         print(json.dumps(forecast, indent=2, ensure_ascii=False))
         return
     now = local_now()
-    text = formatting.format_forecast(forecast, now, estimated=request.estimate is not None)
+    waits = forecast | {"waits": bool(forecast["reason"])}
+    text = formatting.format_forecast(waits, now, estimated=request.estimate is not None)
     if request.array > 1:
         text = f"an array of {request.array}, from its first start to its last finish: {text}"
-    print(text + _format_deadline(forecast["deadline_share"], request, forecast, now.timestamp()))
+    share, guarantee = forecast["deadline_share"], forecast["guarantee"]
+    print(text + _format_deadline(share, guarantee, request, forecast, now.timestamp()))
     if 0 < forecast["rejected"] < request.array:
         print(f"{forecast['rejected']} of its {request.array} would be rejected")
     if 0 < forecast["guaranteed"] < request.array:
@@ -76,9 +81,16 @@ def print_forecast(forecast: dict[str, Any], request: JobRequest, output: Form) 
 
 
 def _format_deadline(
-    share: float | None, request: JobRequest, forecast: dict[str, Any], submitted: float
+    share: float | None,
+    guarantee: dict[str, Any] | None,
+    request: JobRequest,
+    forecast: dict[str, Any],
+    submitted: float,
 ) -> str:
-    """Whether its last deadline holds by its forecast; if not, by how much, and which ones would."""
+    """Whether its last deadline holds by its forecast; if not, by how much, and which ones would.
+
+    A guarantee is said in place of a share of forecasts.
+    """
     if request.deadline is None:
         return ""
     due, p50, p90 = (
@@ -87,7 +99,8 @@ def _format_deadline(
         forecast["p90"],
     )
     text = f"; deadline {format_moment(due, local_now())}"
-    kept = "" if share is None else f"kept in {share:.0%} of forecasts"
+    guaranteed = guarantee is not None and guarantee["finish_by"] is not None
+    kept = "" if share is None or guaranteed else f"kept in {share:.0%} of forecasts"
     if p50 is None or p50 <= due:
         return f"{text}: {kept}" if kept else text
     late, half, most = (

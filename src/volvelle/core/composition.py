@@ -131,15 +131,21 @@ class WrittenComposition(msgspec.Struct, frozen=True):
 
 
 def own_parts_in(error: BaseException) -> list[tuple[str, Part]]:
-    """Users' own parts that were being asked when ``error`` was raised, by kind, the innermost first."""
+    """Users' own parts that were being asked when ``error`` was raised, by kind, the innermost first.
+
+    Where the frames are of functions, as those of a key are, these are the scheduler's own parts.
+    """
     frames = [frame for frame, _ in walk_tb((error.__cause__ or error).__traceback__)]
     selves = [frame.f_locals.get("self") for frame in reversed(frames)]
-    return [
+    asked = [
         (kind, part)
         for part in selves
         for kind, base in Composition.__annotations__.items()
         if isinstance(part, base) and is_own(type(part))
     ]
+    compositions = [getattr(each, "composition", None) for each in selves]
+    composed = next((each for each in compositions if isinstance(each, Composition)), None)
+    return asked or (list(composed.own.items()) if composed else [])
 
 
 @contextmanager

@@ -48,15 +48,15 @@ class Fork:
     """A question about a scheduler's future. Each method returns a fork of which one thing more is asked.
 
     admitted: jobs that enter now. stopped: numbers of jobs that leave now. queue: whether jobs in the
-    admission queue and jobs blocked on others come. guarantees: whether jobs that took longer than was
-    believed of them go on until it would be too late to stop them, and do not end at once.
+    admission queue and jobs blocked on others come. overrun: the seconds for which each job goes on that took
+    longer than was believed of it; None: it ends at once.
     """
 
     scheduler: SchedulerState
     admitted: tuple[JobSubmitted, ...] = ()
     stopped: tuple[int, ...] = ()
     queue: bool = True
-    guarantees: bool = False
+    overrun: Callable[[JobView], FloatColumn] | None = None
 
     def under(self, *events: Event) -> "Fork":
         """These events happen first, all at this moment: another policy, other nodes, jobs that leave."""
@@ -159,8 +159,8 @@ class Fork:
         ahead.make_room()
         clock = ahead.state.clock
         foreseen = float(clock[PROMISED]), float(clock[ELIGIBLE])
-        if self.guarantees:
-            _overrun(ahead)
+        if self.overrun is not None:
+            _overrun(ahead, self.overrun)
         fall_silent(ahead.state)
         ahead.believe()
         jobs = self._go_on(ahead)
@@ -246,18 +246,24 @@ class Fork:
         return jobs
 
 
-def _overrun(ahead: SchedulerState) -> None:
-    """Let jobs that took longer than was believed go on for as long as stopping one takes, seen to late.
+def seconds_to_stop(jobs: JobView) -> FloatColumn:
+    """Seconds that stopping each job takes, seen to late: the `Fork.overrun` of guarantees.
 
-    A guarantee that this breaks is one for which they would have to be stopped now.
+    A guarantee that this breaks is one for which overdue jobs would have to be stopped now.
     """
+    seconds: FloatColumn = LATENESS + jobs.column("checkpoint")
+    return seconds
+
+
+def _overrun(ahead: SchedulerState, seconds_of: Callable[[JobView], FloatColumn]) -> None:
+    """Let jobs that took longer than was believed go on for that many seconds."""
     jobs, s = JobView(ahead.state, ahead.now), ahead.state
-    done = jobs.work_done
-    rate = np.where(jobs.running, jobs.column("rate"), jobs.column("full_rate"))
-    for place in np.flatnonzero(jobs.overdue).tolist():
+    if not (overdue := jobs.overdue).any():
+        return
+    done, more = jobs.work_done, jobs.present_rate * seconds_of(jobs)
+    for place in np.flatnonzero(overdue).tolist():
         row = int(jobs.rows[place])
-        seconds = LATENESS + float(s.jobs.checkpoint[row])
-        s.jobs.total[row] = float(done[place] + rate[place] * seconds / s.jobs.scale[row])
+        s.jobs.total[row] = float(done[place] + more[place] / s.jobs.scale[row])
         order_again(s, ahead.rules, row, ahead.now)
 
 

@@ -12,7 +12,8 @@ def reasons_to_wait(scheduler: Scheduler) -> dict[int, Reason]:
     """The dominant cause for each job in the system that holds no GPUs, by number.
 
     Under an order that is kept, that is what serving all jobs in this order would say of them now; a job that
-    would be served is in for the next round, or has no place. Other policies said so at their last decision.
+    would be served waits for the next round where something changed since the last, and has no place else.
+    Other policies said so at their last decision.
     """
     s, view = scheduler.state, scheduler.view()
     jobs, policy = view.jobs, scheduler.composition.policy
@@ -38,8 +39,8 @@ def reasons_to_wait(scheduler: Scheduler) -> dict[int, Reason]:
             policy.preemptive,
             policy.strict,
         )
-        placed = np.where(undecided, float(Reason.ROUND), float(Reason.PLACEMENT))
-        reasons = np.where(given[TARGET] > 0.0, placed, given[TARGET_REASON])
+        placed = Reason.ROUND if s.count[DIRTY] else Reason.PLACEMENT
+        reasons = np.where(given[TARGET] > 0.0, float(placed), given[TARGET_REASON])
         reasons = np.where(undecided, float(Reason.ROUND), reasons)
     numbers = jobs.number[waits].astype(np.int64).tolist()
     return {

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from volvelle.core.answers import ANSWERS
 from volvelle.core.decision import Decision
 from volvelle.core.events import Event, JobSubmitted
-from volvelle.core.fork import Fork
+from volvelle.core.fork import Fork, seconds_to_stop
 from volvelle.core.forward.moments import begin_moment
 from volvelle.core.handlers import fold, follow
 from volvelle.core.scheduler_state import SchedulerState
@@ -67,4 +67,4 @@ class Scheduler(SchedulerState):
     @property
     def ahead(self) -> Fork:
         """A look-ahead with the jobs that are admitted, and no others, for guarantees."""
-        return Fork(self, guarantees=True).without_queue()
+        return Fork(self, overrun=seconds_to_stop).without_queue()

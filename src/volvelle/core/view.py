@@ -90,6 +90,11 @@ class JobView:
     def __len__(self) -> int:
         return len(self.rows)
 
+    def __dir__(self) -> list[str]:
+        """The columns, as the how-to of policies lists them."""
+        columns = (name for name, of in vars(JobView).items() if isinstance(of, Stored | property))
+        return sorted({*columns} - {"matrix", "row_of", "interpreted", "overdue", "_specs"})
+
     @property
     def matrix(self) -> FloatColumn:
         """All columns one after the other (`volvelle.core.columns`), then the policy's own."""
@@ -259,9 +264,14 @@ class JobView:
         return left
 
     @property
+    def present_rate(self) -> FloatColumn:
+        """Units per second: on the GPUs that a job holds, or else on those that it requests at most."""
+        return np.where(self.running, self.column("rate"), self.column("full_rate"))
+
+    @property
     def overdue(self) -> BoolColumn:
         """Which jobs took longer than is believed of them, and are not through."""
-        rate = np.where(self.running, self.column("rate"), self.column("full_rate"))
+        rate = self.present_rate
         late: BoolColumn = (rate > 0.0) & (self.work_done > self.column("total") + SAME_END * rate)
         return late
 

@@ -30,6 +30,7 @@ JOB_TABLE = (
     JobColumn("predicted_p50", moment=True),
     JobColumn("predicted_p90", moment=True),
     JobColumn("guessed"),
+    JobColumn("believed_end", moment=True),
     JobColumn("reason"),
     JobColumn("reason_free"),
     JobColumn("first_p50", moment=True),

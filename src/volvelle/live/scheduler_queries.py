@@ -97,6 +97,18 @@ def estimated_work(scheduler: SchedulerState, number: int, now: float) -> float:
     return done + max(now - float(jobs.progress_from[row]), 0.0) * float(jobs.rate[row])
 
 
+def believed_end(scheduler: SchedulerState, number: int) -> float | None:
+    """When a job is through if what is believed of it is true, also if that has passed; None without GPUs."""
+    if not holds_gpus(scheduler, number):
+        return None
+    jobs, row = scheduler.state.jobs, scheduler.row_of(number)
+    rate = float(jobs.rate[row])
+    if rate <= 0.0:
+        return None
+    left = float(jobs.total[row] - jobs.done[row]) * float(jobs.scale[row])
+    return float(jobs.progress_from[row]) + left / rate
+
+
 def starts_over(scheduler: SchedulerState, number: int) -> bool:
     """Whether the scheduler holds that a stop loses all that a job has done; not of one that is not there."""
     if isinstance(held := scheduler.admissions.held.get(number), HeldJob):

@@ -10,7 +10,7 @@ from typing import Any
 from volvelle.live.forecasts.explanation import JobExplanation
 from volvelle.live.forecasts.job_forecast import JobForecast
 from volvelle.live.http import submission
-from volvelle.live.http.client import ApiClient
+from volvelle.live.http.client import ApiClient, NotAnswered
 from volvelle.live.http.named_jobs import number_of
 from volvelle.live.job_request import JobRequest
 from volvelle.live.status.view import JobStatusView, NodeStatusView
@@ -53,8 +53,13 @@ class Server:
         for each job; the first one's has its forecast.
         """
         first, *others = submission.submit(self.client, _request(job, keys))["numbers"]
-        rows = [submission.with_forecast(self.client, first)]
-        rows += (self.client.get(f"/v1/jobs/{number}") for number in others)
+        try:
+            rows = [submission.with_forecast(self.client, first)]
+            rows += (self.client.get(f"/v1/jobs/{number}") for number in others)
+        except NotAnswered as problem:
+            last = f" to {others[-1]}" if others else ""
+            message = f"job {first}{last} accepted, but its forecast is not known: {problem}"
+            raise Problem(message.removesuffix("."), mend="do not submit it again") from None
         return Rows.of(JobStatusView, rows)
 
     def forecast(self, job: Path | str | Sequence[str], **keys: Any) -> Record:

@@ -1,7 +1,7 @@
 // What is to be said of a job first: a sentence, and the picture of its plan.
 
 import { counted, duration, h, jobId, linked, moment, now, reasonOf, svg, tickLabel, ticks } from "./dom.js";
-import { atRisk, finishText, guaranteeOf, neededBy, neededByText } from "./queue.js";
+import { atRisk, finishText, guaranteeOf, neededBy, neededByText, overrun } from "./queue.js";
 import { NO_NODE, NOT_ALL_TRIED } from "./sentences.js";
 
 const WAITS = ["waiting", "held"];
@@ -24,10 +24,10 @@ export function answer(job) {
   return [job.predicted_start ? `Starts about ${moment(job.predicted_start)}.` : "Its start is not known yet.", `${finish}${needed}`];
 }
 
-// By its iterations, else by the time of its forecast.
+// By its iterations, else by the time of its forecast; nobody knows the share of a job that has run longer than was believed.
 export function progressOf(job) {
   if (job.progress !== null && job.progress !== undefined) return { share: job.progress, said: true };
-  if (!job.started || !job.predicted_p50 || !job.grants?.length) return null;
+  if (!job.started || !job.predicted_p50 || !job.grants?.length || overrun(job)) return null;
   return { share: Math.min(0.99, Math.max(0, (now() - job.started) / Math.max(1, job.predicted_p50 - job.started))), said: false };
 }
 

@@ -4,10 +4,10 @@ import { get, named } from "./api.js";
 import { counted, duration, exact, h, jobId, moment, nameOf, now, number, reasonOf, sentence, svg } from "./dom.js";
 import { gpuColumns, gpuMap, gpusByType } from "./gpus.js";
 import { loadChart } from "./load.js";
-import { atRisk, expectedText, finishSpan, lateBy, neededBy, neededByText, queueLink } from "./queue.js";
+import { atRisk, expectedText, finishSpan, lateBy, neededBy, neededByText, overrun, overrunText, queueLink } from "./queue.js";
 import { shareBar } from "./shares.js";
 
-const READ_SECONDS = 15, LISTED = 6, AT_RISK = 4, FEW_COLUMNS = 24;
+const READ_SECONDS = 15, OVERRUN = 1.5, LISTED = 6, AT_RISK = 4, FEW_COLUMNS = 24;
 const link = (href, ...text) => h("a", { href }, text);
 const jobLink = (job) => link(`#/job/${job.number}`, h("span", { class: "quiet" }, jobId(job.number)), ` ${nameOf(job)}`);
 
@@ -115,7 +115,9 @@ const list = (jobs, said, none) => (jobs.length
     h("li", {}, h("b", {}, time), h("span", { class: "name" }, jobLink(job)), h("span", { class: "quiet" }, rest))))
   : h("p", { class: "note" }, none));
 
-const runsLate = (job) => job.grants.length && job.predicted_p90 && job.predicted_p90 < now() - 60;
+// Of a run, which has no beliefs, by the P90 that was told.
+const pastP90 = (job) => job.predicted_p90 && job.predicted_p90 < now() - 60;
+const runsLate = (job) => job.grants.length && (overrun(job) >= OVERRUN || pastP90(job));
 const isOut = (node) => node.state === "down" || node.state === "drained" || node.away;
 
 // How many jobs and nodes need a look; jobs that failed are not among the rows.
@@ -126,14 +128,14 @@ export function needingALook(jobs, nodes) {
   return found;
 }
 
-// What is wrong with the server, guarantees and deadlines at risk, jobs past their P90, jobs that failed of late, nodes out of use.
+// What is wrong with the server, guarantees and deadlines at risk, jobs that run far longer than was believed or past their P90, jobs that failed of late, nodes out of use.
 function needsALook(jobs, cluster, { failed, health }) {
   const time = now(), late = (by) => `${duration(by)} late`;
   const out = [...cluster.nodes.values()].filter(isOut);
   const found = [
     ...[health.problems, health.warnings].filter(Boolean).map((said) => ["server", "The server", "", sentence(said)]),
     ...first(jobs.filter(atRisk), (job) => neededBy(job)).slice(0, AT_RISK).map((job) => ["risk", jobLink(job), late(lateBy(job)), `${neededByText(job)}, ${expectedText(job)}.`]),
-    ...first(jobs.filter((job) => runsLate(job) && !atRisk(job)), (job) => job.predicted_p90).slice(0, 2).map((job) => ["late", jobLink(job), late(time - job.predicted_p90), "It runs past its P90."]),
+    ...first(jobs.filter((job) => runsLate(job) && !atRisk(job)), (job) => job.believed_end ?? job.predicted_p90).slice(0, 2).map((job) => ["late", jobLink(job), late(time - (overrun(job) ? job.believed_end : job.predicted_p90)), overrun(job) ? `It ${overrunText(job)}.` : "It runs past its P90."]),
     ...failed.filter((job) => job.ended > time - 86400).slice(0, 3).map((job) => ["failed", jobLink(job), moment(job.ended), sentence(reasonOf(job))]),
     ...(out.length ? [["out", link("#/nodes", `${counted(out.length, "node")} out of use or reach`), "", out.slice(0, 4).map((node) => `${node.name} is ${node.away || node.state}`).join(", ")]] : []),
   ];

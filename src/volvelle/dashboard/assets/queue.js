@@ -19,10 +19,14 @@ export function finishSpan(job) {
   return span(from, to);
 }
 
+// How many times as long as was believed of it a job has run; 0 where it has not run longer.
+export const overrun = ({ started, believed_end: end }) => (started && end > started && now() > end ? (now() - started) / (end - started) : 0);
+export const overrunText = (job) => `has run ${overrun(job).toFixed(1)} times what was believed`;
+
 // "16:30–16:50", "not known yet".
 export function finishText(job) {
   if (!job.predicted_p50) return "not known yet";
-  const [p50, p90] = finishSpan(job), late = job.predicted_p50 + overdue(job) < now() ? ", longer than expected" : "";
+  const [p50, p90] = finishSpan(job), late = overrun(job) ? `, ${overrunText(job)}` : job.predicted_p50 + overdue(job) < now() ? ", longer than expected" : "";
   return `${p50}${!job.predicted_p90 ? " (P50)" : p90 && `–${p90}`}${late}`;
 }
 

@@ -96,7 +96,7 @@ function requestOf({ command, name, gpus, estimate, types, within, soft }) {
 function foretelling(found, told) {
   const facts = [
     ["Before it", counted(found.ahead, "job")],
-    ...(found.deadline_share === null ? [] : [["Deadline", `${Math.round(100 * found.deadline_share)} % of jobs like it would be in time`]]),
+    ...(found.deadline_share === null || found.guarantee?.finish_by ? [] : [["Deadline", `${Math.round(100 * found.deadline_share)} % of jobs like it would be in time`]]),
     ...(found.guarantee ? [["Guarantee", guaranteeText(found.guarantee)]] : []),
     ...(found.reason ? [["Because", found.reason]] : []),
     ...(found.notices.length ? [["Note", found.notices.join("; ")]] : []),

@@ -10,6 +10,7 @@ from volvelle.cli.options import Form
 from volvelle.core.systems import brought, modules_of
 from volvelle.incumbents.attach.any_command import User, show
 
+PANEL = "Beside Slurm or Kueue"
 app = typer.Typer(no_args_is_help=True)
 
 Folder = Annotated[Path, typer.Argument(metavar="DIR", help="A folder that attach wrote.")]

@@ -90,7 +90,8 @@ class CycleLoop:
         self._unanswered: list[Future[Any]] = []
         self._forecast_is_stale = True
         """Whether anything happened since the last forecast."""
-        self._last_forecast_at = 0.0
+        self._forecast_until = 0.0
+        """When the last forecast is out of date though nothing happened: a told finish has passed."""
 
     def start(self) -> None:
         """Begin to run cycles."""
@@ -201,7 +202,7 @@ class CycleLoop:
 
     def _seconds_to_sleep(self) -> float:
         """Seconds to wait for inputs at most."""
-        seconds = _MAX_SLEEP_SECONDS
+        seconds = min(_MAX_SLEEP_SECONDS, max(self._forecast_until - self._clock.now(), 0.0))
         if (wake := self._cycle.state.scheduler.wake_at()) is not None:
             seconds = min(max(wake - self._clock.now(), 0.0), seconds)
         if (partition := self._cycle.state.partition) is not None:
@@ -280,6 +281,7 @@ class CycleLoop:
     def _store_promises(self, inputs: Sequence[Input]) -> None:
         for update in inputs:
             if isinstance(update, ForecastUpdate):
+                self._forecast_until = min(self._forecast_until, update.until)
                 if update.seconds is not None:
                     self._cycle.metrics.forecast.observe(update.seconds)
                 if update.first:
@@ -292,14 +294,16 @@ class CycleLoop:
             finished = job.state is JobState.FINISHED
             ended = now if job.ended is None else job.ended - self._cycle.state.epoch
             self.forecaster.job_ended(job.number, ended, finished=finished)
-        outdated = now > self._last_forecast_at + _MAX_SLEEP_SECONDS
+        outdated = now > self._forecast_until
+        if outdated:
+            self._forecast_until = now + _MAX_SLEEP_SECONDS
         changed = self._forecast_is_stale or prepared.batch is not None or outdated
         self._forecast_is_stale = changed and bool(self._cycle.state.jobs)
         ready = self.forecaster.seconds_until_ready() == 0.0
         if self._forecast_is_stale and ready:
             state = self._cycle.state
             self.forecaster.submit(state.scheduler.fork(), now, state.epoch)
-            self._forecast_is_stale, self._last_forecast_at = False, now
+            self._forecast_is_stale, self._forecast_until = False, now + _MAX_SLEEP_SECONDS
 
 
 def _answers(inputs: Sequence[Input]) -> list[Future[Any]]:

@@ -11,7 +11,7 @@ from volvelle.live.control.cycle_effects import EndedJob
 from volvelle.live.control.gpu_ledger import PARTITION, AttemptPhase
 from volvelle.live.control.live_jobs import LiveJob
 from volvelle.live.control.state import ControllerState
-from volvelle.live.scheduler_queries import preemptions
+from volvelle.live.scheduler_queries import believed_end, preemptions
 from volvelle.live.status.publisher import StatusUpdate
 from volvelle.live.status.reasons import BORROWS
 from volvelle.live.status.view import (
@@ -132,6 +132,7 @@ class ViewBuilder:
             predicted_p50=None if job.held else job.predicted_p50,
             predicted_p90=None if job.held else job.predicted_p90,
             guessed=job.guessed and not job.held,
+            believed_end=None if attempt is None else self._believed_end(job.number),
             array_index=job.position if job.request.array > 1 else None,
             first_p50=job.first_p50,
             due=job.due,
@@ -140,6 +141,10 @@ class ViewBuilder:
             profile=job.profile,
             changed=job.changed,
         )
+
+    def _believed_end(self, number: int) -> float | None:
+        end = believed_end(self._state.scheduler, number)
+        return None if end is None else self._state.dates.date(end)
 
     def _guarantee(self, job: LiveJob) -> Guarantee | None:
         """The guarantee to a job. One with a deadline that came in without a word has no guarantee."""

@@ -76,6 +76,7 @@ class CalibratedTimes(NamedTuple):
 SECONDS_BESIDE = 3.0
 """Added to predicted and actual times that are compared. Starts, reports and the pauses between forecasts
 take some seconds of any job: no factor by which a job of hours takes longer."""
+_NO_TIMES: Mapping[int, float] = {}
 UNKNOWN = CalibratedTimes(None, None, prior=False)
 """Times of a job that is not forecast to finish."""
 
@@ -136,11 +137,15 @@ class ForecastCalibration:
         self._running.pop(number, None)
 
     def tell(
-        self, scheduler: SchedulerState, submitted: Mapping[int, float], forecast: Forecast
+        self,
+        scheduler: SchedulerState,
+        submitted: Mapping[int, float],
+        forecast: Forecast,
+        late: Mapping[int, float] = _NO_TIMES,
     ) -> tuple[dict[int, CalibratedTimes], list[int]]:
         """P50 and P90 of forecast finishes, P50 of starts, and the jobs that had no forecast before.
 
-        submitted: when jobs were submitted that are not held.
+        submitted: when jobs were submitted that are not held. late: finishes that P90 is no earlier than.
         """
         now, finishes = scheduler.now, forecast.finish
         with self._lock:
@@ -158,22 +163,35 @@ class ForecastCalibration:
                 self._running[number] = running
                 ends.append(_asked(scheduler, number, finishes[number], crowd))
             self._told.tell_all(now, ends)
-        return self.told(scheduler, forecast), first
+        return self.told(scheduler, forecast, late), first
 
-    def told(self, scheduler: SchedulerState, forecast: Forecast) -> dict[int, CalibratedTimes]:
+    def told(
+        self,
+        scheduler: SchedulerState,
+        forecast: Forecast,
+        late: Mapping[int, float] = _NO_TIMES,
+    ) -> dict[int, CalibratedTimes]:
         """Times of the jobs that were told before if their forecasts were these, by the scores of then."""
         finishes, starts, promises = forecast.finish, forecast.upcoming, scheduler.promises
         with self._lock:
             numbers = [n for n in finishes if n in self._told]
-            found = self._again(scheduler.now, numbers, starts, finishes)
+            found = self._again(scheduler.now, numbers, starts, finishes, late)
         return {
             n: each.under(promises.get(n), starts.get(n), finishes[n]) for n, each in found.items()
         }
 
     def ask(
-        self, scheduler: SchedulerState, number: int, start: float | None, finish: float | None
+        self,
+        scheduler: SchedulerState,
+        number: int,
+        start: float | None,
+        finish: float | None,
+        late: float | None = None,
     ) -> CalibratedTimes:
-        """Times of a job that is forecast to start and to finish so, and is not noted."""
+        """Times of a job that is forecast to start and to finish so, and is not noted.
+
+        late: a finish that P90 is no earlier than.
+        """
         if finish is None:
             return UNKNOWN._replace(start=start)
         now = scheduler.now
@@ -182,7 +200,8 @@ class ForecastCalibration:
             told = self._told.ask(now, *one[1:])
             stretch = (told.p50 + SECONDS_BESIDE) / (one.predicted_seconds + SECONDS_BESIDE)
             drift = self._drift(stretch, waits=start is not None and start > now)
-        return _drifted(now, drift, start, finish, now + told.p90, prior=told.prior)
+        p90 = max(now + told.p90, late or 0.0)
+        return _drifted(now, drift, start, finish, p90, prior=told.prior)
 
     def again(
         self, number: int, now: float, start: float, finish: float | None
@@ -201,13 +220,16 @@ class ForecastCalibration:
         numbers: Sequence[int],
         starts: Mapping[int, float],
         finishes: Mapping[int, float],
+        late: Mapping[int, float],
     ) -> dict[int, CalibratedTimes]:
         """Times of jobs that were told before, by the scores of then."""
         finish = np.array([finishes[n] for n in numbers])
         latest = now + self._told.again(numbers, finish - now)[1]
         drift, prior = self._drift(), self._told.prior
         return {
-            n: _drifted(now, drift, starts.get(n), finishes[n], p90, prior=prior)
+            n: _drifted(
+                now, drift, starts.get(n), finishes[n], max(p90, late.get(n, p90)), prior=prior
+            )
             for n, p90 in zip(numbers, latest.tolist(), strict=True)
         }
 

@@ -6,15 +6,18 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from volvelle.core.forecast import Forecast
-from volvelle.core.fork import Fork
 from volvelle.core.paying import compile_where_it_pays
 from volvelle.core.scheduler import Scheduler
 from volvelle.live.forecasts.calibration import UNKNOWN, ForecastCalibration
+from volvelle.live.forecasts.overruns import foresee, late_finishes
 from volvelle.live.scheduler_queries import guessed_jobs, submit_times, unheld_job_numbers
 from volvelle.live.status.reasons import WaitingReason, waiting_reasons
 from volvelle.live.store.rows import FirstForecast
 
 _JOBS_PER_PART = 250
+_FRESH = 0.1
+"""The share of the time to the first told finish for which a forecast holds where the rest of an overdue job
+grows as time passes; elsewhere all of it."""
 
 
 @dataclass(frozen=True)
@@ -40,6 +43,8 @@ class ForecastUpdate:
     reasons: dict[int, WaitingReason]
     first: tuple[FirstForecast, ...]
     seconds: float | None
+    until: float = math.inf
+    """When it is out of date though nothing happens, on the journal's clock."""
 
     def parts(self) -> Iterable["ForecastUpdate"]:
         """The same in parts of a few hundred jobs, so that the controller is never busy for long."""
@@ -52,6 +57,7 @@ class ForecastUpdate:
                 {number: self.reasons[number] for number in these if number in self.reasons},
                 tuple(each for each in self.first if each.number in wanted),
                 self.seconds if first == 0 else None,
+                self.until,
             )
 
 
@@ -65,8 +71,8 @@ def forecast_jobs(
     began = time.perf_counter()
     compile_where_it_pays(scheduler, repeatedly=True)
     scheduler.now = max(scheduler.now, now)
-    result = Fork(scheduler).until()
-    calibrated, first = calibration.tell(scheduler, dict(submit_times(scheduler)), result)
+    result, late = foresee(scheduler), late_finishes(scheduler)
+    calibrated, first = calibration.tell(scheduler, dict(submit_times(scheduler)), result, late)
     guessed = guessed_jobs(scheduler)
     times = {
         number: ForecastTimes(start, p50, p90, prior or number in guessed)
@@ -77,7 +83,9 @@ def forecast_jobs(
     }
     forecasts = [_first_forecast(number, result, times[number], now, epoch) for number in first]
     reasons = waiting_reasons(scheduler)
-    return ForecastUpdate(times, reasons, tuple(forecasts), time.perf_counter() - began)
+    until = min((each.p50 for each in times.values() if each.p50 is not None), default=math.inf)
+    until = now + _FRESH * (until - now) if late else until
+    return ForecastUpdate(times, reasons, tuple(forecasts), time.perf_counter() - began, until)
 
 
 def _first_forecast(

@@ -16,7 +16,8 @@ import msgspec
 from volvelle.core.events import Event, JobCancelled, JobReleased, JobSubmitted, NodeChanged, WakeUp
 from volvelle.core.fork import Fork
 from volvelle.core.scheduler_state import SchedulerState
-from volvelle.live.forecasts.calibration import ForecastCalibration
+from volvelle.live.forecasts.calibration import UNKNOWN, ForecastCalibration
+from volvelle.live.forecasts.overruns import foresee
 from volvelle.live.job_request import JobRequest
 from volvelle.live.scheduler_queries import (
     holds_gpus,
@@ -66,14 +67,15 @@ class Suggestion:
 class Suggestions:
     """The best suggestions for a job. after: the jobs at whose ends it starts, as far as that is known.
 
-    complete: whether all candidates were tried. start: when it starts, by a forecast made just now, and the
-    jobs that start ``ahead`` of it; None if none was made.
+    complete: whether all candidates were tried. start, p50: when it starts and finishes, by a forecast made
+    just now, and the jobs that start ``ahead`` of it; None if none was made.
     """
 
     changes: tuple[Suggestion, ...]
     after: tuple[int, ...]
     complete: bool
     start: float | None = None
+    p50: float | None = None
     ahead: tuple[int, ...] | None = None
 
 
@@ -124,15 +126,18 @@ def suggest(
     with_forecasts = not slow and len(fork.known) <= _MANY_JOBS
     allowed = _LEAST_TRIED if slow else max(_LEAST_TRIED, _TRIED_JOBS // max(1, len(fork.known)))
     fork.now = now = max(fork.now, now)
-    start, p50, ahead = float("inf"), None, None
+    start, p50, ahead, told = float("inf"), None, None, UNKNOWN
     after: tuple[int, ...] = ()
     if with_forecasts:
-        result = Fork(fork).until(number)
+        result = foresee(fork, number)
         start = result.upcoming.get(number, start)
         after = _awaited(fork, number, start, result.finish)
         before = sorted((at, other) for other, at in result.upcoming.items())
         ahead = tuple(other for at, other in before if (at, other) < (start, number))
-        start, p50 = calibration.again(number, now, start, result.finish.get(number))
+        finish = result.finish.get(number)
+        start, p50 = calibration.again(number, now, start, finish)
+        told = UNKNOWN._replace(p50=p50, start=start if start < float("inf") else None)
+        told = told.under(fork.promises.get(number), result.upcoming.get(number), finish)
     found: list[tuple[float, _Result]] = []
     candidates = _candidates(fork, job, now)
     for base, candidate in islice(candidates, allowed):
@@ -144,8 +149,8 @@ def suggest(
     )  # stable: the first tried of equals
     best = _one_of_each_kind([tried for _, tried in found])
     changes = tuple(_suggestion(tried, p50, epoch) for tried in islice(best, MAX_SUGGESTIONS))
-    known = epoch + start if start < float("inf") else None
-    return Suggestions(changes, after, next(candidates, None) is None, known, ahead)
+    begins, ends = (None if time is None else epoch + time for time in (told.start, told.p50))
+    return Suggestions(changes, after, next(candidates, None) is None, begins, ends, ahead)
 
 
 def _awaited(
@@ -209,7 +214,7 @@ def _try(
     fork.handle(now, candidate.events)
     runs = holds_gpus(fork, candidate.number)
     if calibration is not None:
-        result = Fork(fork).until(candidate.number)
+        result = foresee(fork, candidate.number)
         start = now if runs else result.upcoming.get(candidate.number)
         if start is None:
             return None

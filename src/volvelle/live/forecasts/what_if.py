@@ -8,11 +8,11 @@ import msgspec
 
 from volvelle.core.decision import Promise
 from volvelle.core.events import Event, JobSubmitted, NodeChanged, Recomposed, WakeUp
-from volvelle.core.fork import Fork
 from volvelle.core.paying import compile_where_it_pays
 from volvelle.core.scheduler import Scheduler
 from volvelle.live.forecasts.calibration import ForecastCalibration
 from volvelle.live.forecasts.job_forecast import JobForecast
+from volvelle.live.forecasts.overruns import foresee, late_finishes
 from volvelle.live.job_request import JobRequest
 from volvelle.live.measured_rates import MeasuredRates
 from volvelle.live.scheduler_queries import (
@@ -71,13 +71,15 @@ def forecast_request(
         return JobForecast(reason=rejected[first], rejected=len(rejected))
     promised = [one for n in accepted if (one := fork.promises.get(n)) is not None]
     guarantee = max(promised, key=_weakness, default=None)
-    result = Fork(fork).until(None if request.array > 1 else first)
+    until = None if request.array > 1 else first
+    result, late = foresee(fork, until), late_finishes(fork, until)
     starts = [result.start[n] for n in accepted if n in result.start]
     finishes = [result.finish[n] for n in accepted if n in result.finish]
     finish = max(finishes) if len(finishes) == len(accepted) else None
     begins = min(starts, default=None)
     first = accepted[0]
-    asked = calibration.ask(fork, first, begins, finish)
+    latest = max((late[n] for n in accepted if n in late), default=None)
+    asked = calibration.ask(fork, first, begins, finish, latest)
     p50, p90, prior, start = asked.under(guarantee, begins, finish)
     waits = not holds_gpus(fork, first)
     return JobForecast(
@@ -272,7 +274,7 @@ class _Times:
     @classmethod
     def of(cls, scheduler: Scheduler, calibration: ForecastCalibration) -> Self:
         """The times of all jobs that are in ``scheduler``."""
-        found = Fork(scheduler).until()
+        found = foresee(scheduler)
         told = calibration.told(scheduler, found)
         starts = {n: each.start for n, each in told.items() if each.start is not None}
         finishes = {n: each.p50 for n, each in told.items() if each.p50 is not None}

@@ -80,7 +80,9 @@ async def why(
     found = await threads.run(principal, partial(cluster.forks.suggest, job))
     ahead = _jobs_ahead(cluster.status, job)
     if found.ahead is not None:  # the last forecast may be of before something ended
-        job = replace(job, predicted_start=found.start)
+        p90, moved = job.predicted_p90, (found.p50 or 0.0) - (job.predicted_p50 or 0.0)
+        p90 = None if p90 is None or found.p50 is None else p90 + moved
+        job = replace(job, predicted_start=found.start, predicted_p50=found.p50, predicted_p90=p90)
         jobs = cluster.status.jobs
         ahead = tuple(n for n in found.ahead if n in jobs and jobs[n].state is JobState.WAITING)
     return json_response(

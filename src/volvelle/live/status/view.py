@@ -149,6 +149,8 @@ class JobStatusView:
     predicted_p90: Moment | None = None
     guessed: bool = False
     """Whether these go by a guess: nothing is known of how long such a job takes."""
+    believed_end: Moment | None = None
+    """When it is through if what is believed of it is true, also if that has passed; None without GPUs."""
     array_index: int | None = None
     """Its place in its array, from 0 on; None where it is of none."""
     first_p50: Moment | None = None

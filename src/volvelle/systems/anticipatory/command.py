@@ -8,6 +8,8 @@ import typer
 from volvelle.cli import options
 from volvelle.cli.trace import TraceFile
 
+PANEL = "Tune"
+
 
 @options.reading
 def train_arrivals(
