@@ -23,7 +23,7 @@ def json_cells(sample: Sample) -> dict[str, list[str]]:
         raise Problem(
             f"{sample.path.name}: no known trace format looks like this JSON: {sample.lines[0][:60]!r}",
             mend="write a flat object with submit_time, gpus and duration on one line for each job, "
-            "or a reader of a few lines, as docs/how-to/bring-your-own-trace.md shows",
+            "or a reader of a few lines, as docs/how-to/write-a-trace-reader.md shows",
         )
     found = [one for one in map(flat_object, sample.lines) if one]
     return {
