@@ -204,6 +204,9 @@ def test_runs_in_which_nothing_finished_or_started(tmp_path: Path) -> None:
         write_compare_report({"stuck": stuck, "ok": run}, tmp_path / "b", title="x", facts={})
     )
     assert "stuck: 200 waiting" in text
+    alike = {"stuck": stuck, "as stuck": stuck}
+    text = read(write_compare_report(alike, tmp_path / "c", title="x", facts={}))
+    assert text.count("200 waiting") == 1 and "all runs: 200 waiting" in text
 
 
 def test_only_tracked_jobs_are_measured_but_all_are_shown(tmp_path: Path) -> None:

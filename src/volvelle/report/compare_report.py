@@ -214,14 +214,17 @@ def _side_by_side(
 
 def _unfinished_note(summaries: Mapping[str, Summary]) -> str:
     """Numbers of jobs by status, for the runs that did not finish them all."""
-    parts = [
-        f"{name}: "
-        + ", ".join(f"{count:,} {status}" for status, count in total.statuses.items() if count)
-        for name, total in ((name, summary.total) for name, summary in summaries.items())
-        if total.statuses["finished"] < total.jobs
-    ]
-    if not parts:
+    alike: dict[str, list[str]] = {}
+    for name, total in ((name, summary.total) for name, summary in summaries.items()):
+        if total.statuses["finished"] < total.jobs:
+            counts = (f"{count:,} {status}" for status, count in total.statuses.items() if count)
+            alike.setdefault(", ".join(counts), []).append(name)
+    if not alike:
         return ""
+    parts = [
+        f"{'all runs' if len(names) == len(summaries) > 1 else ', '.join(names)}: {counts}"
+        for counts, names in alike.items()
+    ]
     return note(
         "Completion times are of finished jobs only, so a run that leaves slow jobs unfinished looks "
         f"better than it is. {'; '.join(parts)}."
