@@ -115,7 +115,9 @@ def test_flat_json_lines_are_a_table_of_ours(tmp_path: Path) -> None:
     assert mapped.durations.tolist() == [10800.0]
     path.write_text('{"jobs": [{"submit_time": 0, "gpus": 2, "duration": 30}]}')
     for format in (None, "volvelle"):
-        with pytest.raises(Problem, match=r"a reader of a few lines, as docs/how-to/bring-your"):
+        with pytest.raises(
+            Problem, match=r"a reader of a few lines, as docs/how-to/write-a-trace-reader"
+        ):
             read_trace(path, format)
 
 

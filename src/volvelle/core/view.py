@@ -93,7 +93,8 @@ class JobView:
     def __dir__(self) -> list[str]:
         """The columns, as the how-to of policies lists them."""
         columns = (name for name, of in vars(JobView).items() if isinstance(of, Stored | property))
-        return sorted({*columns} - {"matrix", "row_of", "interpreted", "overdue", "_specs"})
+        inner = {"matrix", "row_of", "interpreted", "overdue", "present_rate", "_specs"}
+        return sorted({*columns} - inner)
 
     @property
     def matrix(self) -> FloatColumn:

@@ -90,7 +90,7 @@ class CycleLoop:
         self._unanswered: list[Future[Any]] = []
         self._forecast_is_stale = True
         """Whether anything happened since the last forecast."""
-        self._forecast_until = 0.0
+        self._forecast_until = math.inf
         """When the last forecast is out of date though nothing happened: a told finish has passed."""
 
     def start(self) -> None:
