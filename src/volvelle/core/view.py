@@ -82,8 +82,7 @@ class JobView:
         self.rows = rows_by_submission(state) if rows is None else rows
         """Where the jobs stand in the state."""
         self._columns: FloatColumn | None = None
-        self._whole = False
-        """Whether all known columns stand in them."""
+        self._whole = False  # whether all known columns stand in them
         self._row_of: dict[int, int] | None = None
         self._spec: Callable[[int], JobSpec] | None = None
 
@@ -92,9 +91,9 @@ class JobView:
 
     def __dir__(self) -> list[str]:
         """The columns, as the how-to of policies lists them."""
-        columns = (name for name, of in vars(JobView).items() if isinstance(of, Stored | property))
+        columns = {name for name, of in vars(JobView).items() if isinstance(of, Stored | property)}
         inner = {"matrix", "row_of", "interpreted", "overdue", "present_rate", "_specs"}
-        return sorted({*columns} - inner)
+        return sorted(columns - inner)
 
     @property
     def matrix(self) -> FloatColumn:
