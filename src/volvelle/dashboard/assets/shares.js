@@ -29,7 +29,7 @@ function seriesOf(jobs, spans) {
   return colors;
 }
 
-export function shares(root, { cluster, go }) {
+export function shares(root, { cluster, session, go }) {
   const users = new Table({
     name: "users", label: "Users", empty: () => "Nobody has a job here.", key: (row) => row.user, sort: "-held", open: (row) => go(queueLink({ user: row.user })),
     columns: [
@@ -59,7 +59,9 @@ export function shares(root, { cluster, go }) {
   const poolPart = h("section", { hidden: true }, h("h2", {}, "Pools"), pools.element);
   const chart = h("div"), legend = h("ul", { class: "legend" });
   root.append(top("Shares", users.tools), users.element, poolPart,
-    h("p", { class: "note" }, "A mark in a bar is the even share, or the quota. GPU-hours of others, and who held GPUs before, are for operators. Held jobs do not count as waiting."),
+    h("p", { class: "note" }, "A mark in a bar is the even share, or the quota. ",
+      session.role === "operator" || session.run ? "" : "GPU-hours of others, and who held GPUs before, are for operators. ",
+      "Held jobs do not count as waiting."),
     h("div", { class: "cards" }, h("section", { class: "card whole" }, h("h2", {}, "Who held the GPUs, and how many jobs waited", h("small", {}, "in the last day")), chart, legend)));
   let read = 0, closed = false, load = [], holdings = null, loads = -1;
   const drawChart = () => {
