@@ -167,7 +167,7 @@ class Deadlines(Admission):
                 return stopped
         for job in ahead.recalled:
             back, free = ahead.admitting(job), _may_be_stopped(view) - ahead.promises.keys()
-            if stopped := _fewest(sorted(free), partial(_all_kept, back)):
+            if stopped := _fewest([sorted(free)], partial(_all_kept, back)):
                 return stopped
         return ()
 
@@ -225,7 +225,9 @@ def _in_the_way(number: int, by: float, view: View, ahead: LookAhead) -> list[in
         return keeps(ahead.without(*stopped).until({number}).completed.get(number, math.inf), by)
 
     running = set(view.jobs.number[view.jobs.running].tolist())
-    return _fewest(others, kept) or _fewest([one for one in others if one in running], kept)
+    if len(runs := [one for one in others if one in running]) < len(others):
+        return _fewest([others, runs], kept)
+    return _fewest([others], kept)
 
 
 def _may_be_stopped(view: View) -> set[int]:
@@ -243,12 +245,15 @@ def _all_kept(world: LookAhead, stopped: list[int]) -> bool:
     )
 
 
-def _fewest(others: list[int], kept: Callable[[list[int]], bool]) -> list[int]:
-    """The fewest of ``others``, or nearly so, that are to be stopped to keep a guarantee, the last first.
+def _fewest(choices: list[list[int]], kept: Callable[[list[int]], bool]) -> list[int]:
+    """The fewest jobs, or nearly so, that are to be stopped to keep a guarantee, the last first.
 
-    None where it is kept anyway, or where nothing helps.
+    They are of the first of the ``choices`` that keeps it if all of it is stopped. None where the guarantee
+    is kept anyway, or where nothing helps.
     """
-    if not others or kept([]) or not kept(others):
+    if not any(choices) or kept([]):
+        return []
+    if not (others := next((each for each in choices if each and kept(each)), [])):
         return []
     many = 1 + bisect_left(range(1, len(others)), True, key=lambda many: kept(others[-many:]))
     stopped = others[-many:]

@@ -228,20 +228,26 @@ def _see_to_guarantees(scheduler: SchedulerState) -> None:
     if scheduler.state.clock[PROMISED] <= scheduler.now:
         _revoke_overdue(scheduler)
     if scheduler.rules.watches:
-        admission = scheduler.composition.admission
-        with mistakes_of(f"admission {admission.name!r}", f"it was asked at {scheduler.now:g} s"):
-            recalled = admission.recall(view := scheduler.view(), scheduler.ahead)
-        overdue = set(view.jobs.number[view.jobs.overdue].tolist())
-        for number in recalled:
-            if number not in scheduler.known:
-                wrong, mend = f"gave {number!r}", "give numbers of jobs in the view"
-                raise wrong_answer(
-                    f"admission {admission.name!r}", admission.recall, wrong, mend=mend
-                )
-            scheduler.admissions.recall(number, take_out(scheduler, number))
-            given = scheduler.promises.get(number)
-            if number in overdue and given is not None and given.finish_by is not None:
-                _revoke(scheduler, given, OVERRAN)
+        _recall(scheduler)
+
+
+def _recall(scheduler: SchedulerState) -> None:
+    """Stop the jobs that the admission recalls; an overdue one loses its guarantee (decision 119)."""
+    admission = scheduler.composition.admission
+    part = f"admission {admission.name!r}"
+    with mistakes_of(part, f"it was asked at {scheduler.now:g} s"):
+        recalled = admission.recall(view := scheduler.view(), scheduler.ahead)
+    if not recalled:
+        return
+    overdue = set(view.jobs.number[view.jobs.overdue].tolist())
+    for number in recalled:
+        if number not in scheduler.known:
+            mend = "give numbers of jobs in the view"
+            raise wrong_answer(part, admission.recall, f"gave {number!r}", mend=mend)
+        scheduler.admissions.recall(number, take_out(scheduler, number))
+        given = scheduler.promises.get(number)
+        if number in overdue and given is not None and given.finish_by is not None:
+            _revoke(scheduler, given, OVERRAN)
 
 
 def _revoke_overdue(scheduler: SchedulerState) -> None:
