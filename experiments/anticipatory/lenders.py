@@ -283,7 +283,9 @@ def measure(
                 seconds = time.process_time() - began
                 print(f"{one.seed} {name}: {seconds:.1f} CPU s", file=sys.stderr, flush=True)
                 file.parent.mkdir(parents=True, exist_ok=True)
-                np.savez(file, **ran._asdict())
+                unfinished = file.with_suffix(".part.npz")
+                np.savez(unfinished, **ran._asdict())
+                unfinished.replace(file)
     return found
 
 

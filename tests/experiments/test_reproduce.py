@@ -135,6 +135,49 @@ def test_replaced_results_are_those_made_with_their_time(tmp_path: Path) -> None
     assert 0.0 < Registry(tmp_path).seconds["pcs/toy"] < 60.0
 
 
+STUDY_THAT_KEEPS = """
+import argparse, pathlib, sys
+
+parser = argparse.ArgumentParser()
+parser.add_argument("--out", type=pathlib.Path)
+parser.add_argument("--keep", type=pathlib.Path)
+given = parser.parse_args()
+steps = len(list(given.keep.glob("*"))) if given.keep.is_dir() else 0
+given.keep.mkdir(parents=True, exist_ok=True)
+(given.keep / f"step {steps}").touch()
+if steps == 0:
+    sys.exit("interrupted")
+(given.out / "long.csv").write_text(f"steps\\n{steps}\\n")
+"""
+
+
+def test_a_study_that_keeps_goes_on_by_the_same_code_alone(tmp_path: Path) -> None:
+    folder = tmp_path / "experiments" / "own"
+    (folder / "results").mkdir(parents=True)
+    (folder / "results" / "long.csv").write_text("steps\n1\n")
+    (folder.parent / "seconds.csv").write_text("own/long,7200\n")
+    program = folder / "long.py"
+    program.write_text(STUDY_THAT_KEEPS)
+    paper = 'title = "Own"\nreference = ""\nidea = ""\nbuilt = []\n'
+    study_written = '[[studies]]\nname = "own/long"\nwhere = "1"\nkeeps = true\n'
+    (folder / "paper.toml").write_text(paper + study_written)
+    registry = Registry(tmp_path)
+    (study,) = registry.chosen("own", None, None)
+    run = Run(registry, tmp_path, tmp_path / "out", replace=True)
+    assert "failed" in run.one(study).failed
+    program.write_text(f"{STUDY_THAT_KEEPS}# changed")
+    assert "failed" in run.one(study).failed, "by other code nothing was kept"
+    program.write_text(STUDY_THAT_KEEPS)
+    assert run.one(study).as_committed
+    assert Registry(tmp_path).seconds == {"own/long": 7200.0}, (
+        "the time of a part is not the study's"
+    )
+    assert "failed" in run.one(study).failed, "what is complete is made anew"
+
+    _, said = reproduce("own", "--studies", str(tmp_path), "--out", str(tmp_path / "out"))
+    assert "own/long took 120 min of CPU when its table was made; an interrupted run goes" in said
+
+
 def test_a_study_whose_inputs_lack_is_skipped_and_says_what_to_put_where(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -2,6 +2,7 @@
 
 import os
 import sys
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
 
 EXACTNESS = "exactness"
 GOLDEN = ("tests/golden", "tests/systems/elasticflow")
+_LONG = 60.0
+"""Seconds of a study whose time is said before."""
 
 
 def reproduce(
@@ -83,7 +86,7 @@ def reproduce(
         return
     run = Run(registry, inputs, out.resolve(), small, replace)
     _fetch(run, chosen)
-    results = run.all(chosen, lambda one: print(one, flush=True))
+    results = run.all(chosen, partial(_announce, run), lambda one: print(one, flush=True))
     if not small:  # whose claims would say nothing
         _write_pages(run, [one for one in results if one.ran])
     same = sum(one.as_committed for one in results)
@@ -91,6 +94,18 @@ def reproduce(
     print(f"{same} of {len(results)} as committed, {skipped} skipped; pages in {out}")
     if same + skipped < len(results):
         raise typer.Exit(1)
+
+
+def _announce(run: "Run", study: "Study") -> None:
+    """A remark before what takes long."""
+    from volvelle.cli.output import remark
+    from volvelle.studies.pages import took
+
+    seconds = run.registry.seconds.get(study.name, 0.0)
+    if seconds < _LONG or run.small:
+        return
+    kept = "; an interrupted run goes on where it was" if study.keeps else ""
+    remark(f"{study.name} took {took(seconds)} of CPU when its table was made{kept}")
 
 
 def _listed(registry: "Registry", chosen: "Sequence[Study]") -> "Table":

@@ -41,7 +41,8 @@ class Study(_Entry):
     name: of the page, ``FOLDER/NAME``. where: section and figure. program: below ``experiments``, "" for the
     name. arguments: always given. small: arguments of the small size, None where there is none. traces: files
     of the inputs that it is given, in the small size the first. needs: artifacts by name, or paths below the
-    inputs. measured: columns of the table that hold times of the machine. why: by the beginning of a claim,
+    inputs. measured: columns of the table that hold times of the machine. keeps: whether its program has
+    ``--keep FOLDER``, from which an interrupted run goes on. why: by the beginning of a claim,
     the reason why it does not hold; words, which may link to other pages of the folder.
     """
 
@@ -53,6 +54,7 @@ class Study(_Entry):
     traces: str = ""
     needs: tuple[str, ...] = ()
     measured: tuple[str, ...] = ()
+    keeps: bool = False
     why: dict[str, str] = {}
     curves: tuple[Curve, ...] = ()
 

@@ -1,6 +1,7 @@
 """Studies run anew, their tables held against the committed ones cell by cell."""
 
 import csv
+import hashlib
 import math
 import os
 import shutil
@@ -11,6 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
+import volvelle
 from volvelle.studies import inputs as reads
 from volvelle.studies.registry import Registry, Study
 
@@ -83,10 +85,24 @@ class Run:
         given = [*(traces[:1] if self.small else traces), *study.arguments.split(), *size]
         return [sys.executable, program, *given, "--out", str(self.folder(study))]
 
-    def all(self, studies: Sequence[Study], done: Callable[[Reproduced], None]) -> list[Reproduced]:
-        """Run the studies, small ones at once on all processors; ``done`` is called after each."""
+    def kept(self, study: Study, command: Sequence[str]) -> Path:
+        """The folder of what an interrupted run of this command measured, by code that is the same."""
+        sources = [Path(volvelle.__file__).parent, self.registry.experiments / study.folder]
+        digest = hashlib.sha256(repr(command).encode())
+        for file in sorted(file for folder in sources for file in folder.rglob("*.py")):
+            digest.update(file.read_bytes())
+        return self.folder(study) / f"kept-{digest.hexdigest()[:12]}"
+
+    def all(
+        self,
+        studies: Sequence[Study],
+        begins: Callable[[Study], None],
+        done: Callable[[Reproduced], None],
+    ) -> list[Reproduced]:
+        """Run the studies, small ones at once on all processors, with a call before and after each."""
 
         def one(study: Study) -> Reproduced:
+            begins(study)
             result = self.one(study)
             done(result)
             return result
@@ -104,10 +120,12 @@ class Run:
             return Reproduced(study, skipped=f"skipped, {self.inputs} lacks {what}")
         folder = self.folder(study)
         folder.mkdir(parents=True, exist_ok=True)
-        log = folder / "printed.txt"
+        log, command = folder / "printed.txt", self.command(study)
+        kept = self.kept(study, command) if study.keeps and not self.small else None
+        goes_on = kept is not None and kept.is_dir()
         with log.open("w") as printed:
             process = subprocess.Popen(
-                self.command(study),
+                [*command, "--keep", str(kept)] if kept else command,
                 cwd=self.registry.root,
                 env={**os.environ, reads.VARIABLE: str(self.inputs)},
                 stdout=printed,
@@ -128,12 +146,14 @@ class Run:
         before = committed if committed.is_file() else made
         cells, apart = compared(before, made, study.measured)
         if self.replace:
-            self._commit(study, seconds)
+            self._commit(study, None if goes_on else seconds)
+        if kept:
+            shutil.rmtree(kept)
         return Reproduced(study, seconds, cells, apart, replaced=self.replace)
 
-    def _commit(self, study: Study, seconds: float) -> None:
-        """Replace the committed table, and in the whole size page, pictures and time."""
-        if not self.small:
+    def _commit(self, study: Study, seconds: float | None) -> None:
+        """Replace the committed table, and in the whole size page, pictures and time, where it is known."""
+        if not self.small and seconds is not None:
             self.registry.took(study, seconds)
         results = self.registry.table(study, small=self.small).parent
         results.mkdir(exist_ok=True)
