@@ -105,8 +105,7 @@ class Registry:
         self.root = root
         self.experiments = root / EXPERIMENTS
         self.papers = tuple(_paper(path) for path in sorted(self.experiments.glob(f"*/{REGISTRY}")))
-        with (self.experiments / SECONDS).open(encoding="utf-8", newline="") as file:
-            self.seconds = {name: float(seconds) for name, seconds in csv.reader(file)}
+        self.seconds = self._seconds()
 
     @classmethod
     def find(cls, given: Path | None = None) -> "Registry":
@@ -137,9 +136,13 @@ class Registry:
 
     def took(self, study: Study, seconds: float) -> None:
         """Keep how long the whole size of a study took."""
-        self.seconds = dict(sorted({**self.seconds, study.name: round(seconds, 1)}.items()))
+        self.seconds = dict(sorted({**self._seconds(), study.name: round(seconds, 1)}.items()))
         with (self.experiments / SECONDS).open("w", encoding="utf-8", newline="") as file:
             csv.writer(file, lineterminator="\n").writerows(self.seconds.items())
+
+    def _seconds(self) -> dict[str, float]:
+        with (self.experiments / SECONDS).open(encoding="utf-8", newline="") as file:
+            return {name: float(seconds) for name, seconds in csv.reader(file)}
 
     def paper(self, name: str) -> Paper:
         """The paper of that folder, or with that word in its title. Raises `Problem`."""
