@@ -51,6 +51,25 @@ class Own(Admission):
         return Verdict(Fate.ADMIT)
 """
 
+PLACE = """
+import numpy as np
+from typing import ClassVar
+from volvelle.core.parts import Placement, placements
+from volvelle.policy import kernel
+
+@kernel
+def following(state, gpu_type, wanted):
+    return -1
+
+@placements.register
+class Own(Placement):
+    name: ClassVar[str] = "own"
+    kernel = property(lambda self: following)
+
+    def choose(self, free, gpus, resources):
+        return np.minimum(free, np.maximum(gpus - (np.cumsum(free) - free), 0))
+"""
+
 ORDER = """
 from typing import ClassVar
 from volvelle import policy
@@ -106,6 +125,24 @@ def test_a_kernel_s_mistake_is_a_sentence(
     own.write_text(DECIDE.replace(old, new))
     with pytest.raises(Problem, match=said):
         run(compiled, policy=str(own))
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ("@kernel\n", "", "own.py, line 7 is no kernel. Write @kernel above following"),
+        (": following", ": abs", "is no kernel. Write @kernel above abs"),
+        ("gpu_type, ", "", r"line 7 has following\(state, wanted\)\. Define following\(state, g"),
+    ],
+)
+def test_a_mistake_of_a_placements_kernel_is_a_sentence(
+    own: Path, old: str, new: str, said: str, compiled: bool
+) -> None:
+    assert old in PLACE
+    own.write_text(PLACE.replace(old, new))
+    with pytest.raises(Problem, match=said):
+        run(compiled, placement=str(own), policy="srsf")
 
 
 @pytest.mark.parametrize(

@@ -266,20 +266,25 @@ def check_decision(
         wrong = f"gave {type(kernel.memory).__name__} as its memory"
         raise wrong_answer(part, method, wrong, mend="give np.array([...], dtype=float)")
     decide = kernel.decide
-    if not is_own(decide):
-        return
-    if decide not in mark:
-        mend = f"write @kernel above {decide.__name__}"
-        raise wrong_answer(part, decide, "is no kernel", mend=mend)
-    try:
-        inspect.signature(decide).bind(*range(4))
-    except TypeError:
-        mend = f"define {decide.__name__}(jobs, cluster, memory, out)"
-        wrong = f"has {decide.__name__}{_parameters(decide)}"
-        raise wrong_answer(part, decide, wrong, mend=mend) from None
-    if "return" not in decide.__annotations__ and _returns_nothing(decide):
+    check_kernel(part, decide, "jobs, cluster, memory, out", mark)
+    if is_own(decide) and "return" not in decide.__annotations__ and _returns_nothing(decide):
         mend = f"let {decide.__name__} return when it is to be asked again: INFINITY for never"
         raise wrong_answer(part, decide, "returns nothing", mend=mend)
+
+
+def check_kernel(part: str, code: Any, parameters: str, mark: Any) -> None:
+    """Raise `Problem` where ``code``, one's own, is no kernel that takes these ``parameters``."""
+    if not is_own(code):
+        return
+    if not inspect.isfunction(code) or code not in mark:
+        mend = f"write @kernel above {getattr(code, '__name__', code)}"
+        raise wrong_answer(part, code, "is no kernel", mend=mend)
+    try:
+        inspect.signature(code).bind(*parameters.split(", "))
+    except TypeError:
+        mend = f"define {code.__name__}({parameters})"
+        wrong = f"has {code.__name__}{_parameters(code)}"
+        raise wrong_answer(part, code, wrong, mend=mend) from None
 
 
 def _returns_nothing(code: Any) -> bool:

@@ -6,6 +6,8 @@ from volvelle.core.composition import Composition
 from volvelle.core.facets import PlacesAnew
 from volvelle.core.forward.groups import by_groups
 from volvelle.core.key_facts import goes_by_time, never_rises
+from volvelle.core.machine_code.kernels import marked
+from volvelle.core.mistakes import check_kernel
 from volvelle.core.order_policy import kept_order
 from volvelle.core.orders import Key, compilable_keys, interpreted_keys
 from volvelle.core.policy import Kernel, Policy
@@ -33,8 +35,9 @@ def rules_of(
     places = COUNTED
     if placement.names_gpus:
         places = ASKED if placement.kernel is None else KERNEL
-    if placement.kernel is not None:
-        s.place = placement.kernel
+    if (place := placement.kernel) is not None:
+        check_kernel(f"placement {placement.name!r}", place, "state, gpu_type, wanted", marked)
+        s.place = place
     return before._replace(
         decides=decides,
         grouped=decides == KERNEL and kernel is not None and kernel.group is not None,
