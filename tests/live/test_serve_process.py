@@ -13,8 +13,10 @@ from server_process import ServerProcess, server_process, volvelle
 from test_serving import CONFIG
 from waiting import until
 
+from volvelle.live.config import ServeConfig
 from volvelle.live.http.client import ApiClient
 from volvelle.live.serve_folder import ServeFolder, ServerAddress
+from volvelle.model.cluster import Pool
 from volvelle.model.problems import Problem
 
 
@@ -166,6 +168,14 @@ def test_an_idle_server_ends_when_its_store_is_removed_or_its_folder_is_made_ane
         ("[listen]\ncertificate = 'a'", "certificate and key belong together"),
         ("policy = 'fif'\ncluster = '1x1'", "unknown policy 'fif' (did you mean 'fifo'?)"),
         ("policy = 'fifo'", "no cluster is given"),
+        (
+            "cluster = '1x1'\n[[nodes]]\nname = 'a'\ngpus = 1",
+            "cluster and [[nodes]] describe one each",
+        ),
+        (
+            "cluster = '1x1'\n[[pools]]\nname = 'a'\nquota = 2",
+            "quotas add up to 2 GPUs, the cluster",
+        ),
         ("cluster = '1x1'\nexecutor = 'locl'", "unknown executor 'locl' (did you mean 'local'?)"),
     ],
 )
@@ -177,3 +187,10 @@ def test_an_error_in_the_server_file_names_the_nearest_key(
     assert ran.returncode in (1, 2)
     assert error in ran.stderr
     assert "Traceback" not in ran.stderr
+
+
+def test_a_server_s_pools_divide_a_cluster_that_is_written_in_short(tmp_path: Path) -> None:
+    file = tmp_path / "cluster.toml"
+    file.write_text("cluster = '1x4'\n[[pools]]\nname = 'vision'\nquota = 3\nlends = true\n")
+    for options in ({}, {"cluster": "2x2"}):
+        assert ServeConfig.load(file, options).read_cluster().pools == (Pool("vision", 3.0, True),)

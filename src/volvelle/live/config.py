@@ -19,7 +19,7 @@ from volvelle.live.plain_connections import stays_on_machine
 from volvelle.live.serve_folder import DEFAULT_FOLDER
 from volvelle.live.strict_model import StrictModel
 from volvelle.model.cluster import Cluster, check_cluster, cluster_from, parse_cluster
-from volvelle.model.cluster_file import ProfilingEntry
+from volvelle.model.cluster_file import PoolEntry, ProfilingEntry
 from volvelle.model.overheads import Overheads
 from volvelle.model.problems import Problem
 from volvelle.model.toml import line_of, read_toml
@@ -84,7 +84,9 @@ class ServeConfig(StrictModel):
 
     cluster: str | None = Field(None, description="2x8:a100, or a cluster file")
     nodes: list[dict[str, Any]] = Field([], description="the nodes, as in a cluster file")
-    pools: list[dict[str, Any]] = Field([], description="the pools, as in a cluster file")
+    pools: list[PoolEntry] = Field(
+        [], description="the pools, as in a cluster file, and instead of those of one"
+    )
     profiling: ProfilingEntry | None = Field(
         None, description="nodes on which jobs run first, as in a cluster file"
     )
@@ -126,6 +128,12 @@ class ServeConfig(StrictModel):
         NotificationSettings(), description="webhooks and mail: to whom, of what"
     )
 
+    @model_validator(mode="after")
+    def _check_cluster(self) -> "ServeConfig":
+        if self.cluster is not None and self.nodes:
+            raise ValueError("cluster and [[nodes]] describe one each: leave one of them out")
+        return self
+
     @classmethod
     def load(cls, file: Path | None, options: Mapping[str, Any]) -> "ServeConfig":
         """The configuration in ``file``, overridden by the ``options`` that are not None.
@@ -147,14 +155,17 @@ class ServeConfig(StrictModel):
     def read_cluster(self) -> Cluster:
         """The cluster. Raises `Problem`."""
         cluster = self._read_nodes()
+        if self.pools:
+            pools = tuple(pool.read() for pool in self.pools)
+            cluster = msgspec.structs.replace(cluster, pools=pools)
         if self.profiling is not None:
             cluster = msgspec.structs.replace(cluster, profiling=self.profiling.read())
-            check_cluster(cluster, "serve")
+        check_cluster(cluster, "serve")
         return cluster
 
     def _read_nodes(self) -> Cluster:
         if self.nodes:
-            return cluster_from({"nodes": self.nodes, "pools": self.pools}, "serve")
+            return cluster_from({"nodes": self.nodes}, "serve")
         if self.cluster is None:
             if (discovered := self.make_executor().discover_cluster()) is not None:
                 return discovered

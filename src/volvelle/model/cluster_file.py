@@ -45,11 +45,19 @@ class _NodeGroup(_Strict):
     slowdowns: dict[str, tuple[Annotated[float, Field(gt=0)], ...]] = {}
 
 
-class _PoolEntry(_Strict):
-    name: str
-    quota: Annotated[float, Field(ge=0)]
-    lends: bool = False
-    weight: Annotated[float, Field(gt=0)] | None = None
+class PoolEntry(_Strict):
+    """A ``[[pools]]`` table: a pool, as in a cluster file."""
+
+    name: str = Field(description="by which jobs name it")
+    quota: Annotated[float, Field(ge=0)] = Field(description="its GPUs")
+    lends: bool = Field(False, description="whether its idle GPUs may serve jobs of other pools")
+    weight: Annotated[float, Field(gt=0)] | None = Field(
+        None, description="its budget under `shockwave`; default: each of its jobs has its own"
+    )
+
+    def read(self) -> Pool:
+        """The pool that the file describes."""
+        return Pool(**self.model_dump())
 
 
 class _ChangeEntry(_Strict):
@@ -125,7 +133,7 @@ class ProfilingEntry(_Strict):
 
 class _ClusterFile(_Strict):
     nodes: Annotated[list[_NodeGroup], Field(min_length=1)]
-    pools: list[_PoolEntry] = []
+    pools: list[PoolEntry] = []
     changes: list[_ChangeEntry] = []
     failures: _FailureEntry | None = None
     profiling: ProfilingEntry | None = None
@@ -156,7 +164,7 @@ def described(document: dict[str, Any], place: str) -> Described:
         raise Problem(f"{place}: {describe_validation(error, _ClusterFile)}") from None
     return Described(
         tuple(_nodes(file, place)),
-        tuple(Pool(**pool.model_dump()) for pool in file.pools),
+        tuple(pool.read() for pool in file.pools),
         tuple(
             sorted(
                 [NodeChange(change.at, change.node, change.state) for change in file.changes]
