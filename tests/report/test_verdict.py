@@ -161,6 +161,7 @@ def holds(sentence: Sentence, runs: dict[str, Outcomes]) -> None:
             for name, mean, share in groups:
                 rows = rows_of(name, runs[run])
                 assert mean == pytest.approx(runs[run].queueing_delay[rows].mean())
+                assert mean >= 1.1 * runs[run].queueing_delay[~rows].mean()
                 assert share == pytest.approx(rows.mean())
         case WaitingCost(run, days, mean, _, _):
             assert days == pytest.approx(runs[run].queueing_delay.sum() / 86400.0)

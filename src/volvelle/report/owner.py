@@ -18,6 +18,7 @@ from volvelle.workload.proposing import TYPICAL_LOAD
 _DAY = 86400.0
 _FEW = 10  # smaller groups are not named
 _WAITED = 1.0  # seconds a job on average, below which nothing is said of who waited
+_LONGER = 1.1  # times the mean wait of all others, which a group that waited most waited at least
 
 _GROUPINGS: tuple[tuple[str, Callable[[Outcomes], Labels]], ...] = (
     ("pool {}", labels.pools),
@@ -57,8 +58,8 @@ def _told(
     beside_waits = now.mean(_idle_beside_waits) / _DAY
     yield Idle(now.label, now.mean(_present) / _DAY, now.mean(_idle) / _DAY, beside_waits)
     mean = now.mean(_mean_wait)
-    if mean >= _WAITED and (groups := _longest_waits(now)):
-        yield WaitedMost(now.label, groups)
+    if mean >= _WAITED:
+        yield WaitedMost(now.label, _longest_waits(now))
     yield WaitingCost(now.label, now.mean(_waited) / _DAY, mean, beside_waits, price)
     if len(judged) < 2:
         return
@@ -144,6 +145,9 @@ def _longest_waits(now: Composition) -> tuple[tuple[str, float, float], ...]:
             continue
         means = np.where(jobs >= min(_FEW, jobs.max()), waits / np.maximum(jobs, 1), -1.0)
         most = int(means.argmax())
+        others = (waits.sum() - waits[most]) / max(jobs.sum() - jobs[most], 1.0)
+        if means[most] < _LONGER * others:
+            continue
         named = words.format(labelled.names[most]).replace("of 1 GPUs", "of 1 GPU")
         if not labelled.names[most]:
             named = f"jobs without a {words.partition(' ')[0]}"

@@ -76,12 +76,17 @@ class Idle(NamedTuple):
 
 
 class WaitedMost(NamedTuple):
-    """Groups that waited longest under ``run``: by name, seconds a job, and share of all jobs, 0 to 1."""
+    """Groups that waited longest under ``run``: by name, seconds a job, and share of all jobs, 0 to 1.
+
+    There are none where no group waited clearly longer than all others.
+    """
 
     run: str
     groups: tuple[tuple[str, float, float], ...]
 
     def __str__(self) -> str:
+        if not self.groups:
+            return "All waited about alike: no pool, user or size of job clearly longer than the others."
         each = [
             f"{name} ({format_cell(mean, 's')} a job, {format_cell(round(100.0 * share), '%')} of the jobs)"
             for name, mean, share in self.groups
