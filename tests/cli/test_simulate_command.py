@@ -19,8 +19,10 @@ pytest_plugins = ["command_fixtures"]
 
 
 def read_jobs(path: Path) -> Any:
-    """The columns of a jobs.csv."""
-    table = np.genfromtxt(path, delimiter=",", names=True, dtype=None, encoding="utf-8")
+    """The columns of a jobs.csv but the reason, in which there may be a comma."""
+    table = np.genfromtxt(
+        path, delimiter=",", names=True, dtype=None, encoding="utf-8", usecols=range(16)
+    )
     return table.view(np.recarray)
 
 
@@ -131,6 +133,15 @@ def test_a_job_wider_than_the_cluster_is_rejected_with_its_reason(
         "rejected, 2 others simulated." in ran.err
     )
     assert (read_jobs(tmp_path / "run" / "jobs.csv").status == "rejected").sum() == 2
+
+
+def test_jobs_that_end_by_their_time_limits_are_said_to(volvelle: Volvelle, tmp_path: Path) -> None:
+    (tmp_path / "limits.csv").write_text(
+        "id,submit_time,gpus,duration,time_limit\na,0,1,100,50\nb,0,1,100,\nc,9,1,100,60\n"
+    )
+    ran = volvelle("simulate", "limits.csv", "-c", "1x8", "--out", "run")
+    assert "job 'a' failed: its time limit of 50s is over (1 more like it)." in ran.err
+    assert "failed,,,,its time limit of 1m 00s is over" in (tmp_path / "run/jobs.csv").read_text()
 
 
 def test_jobs_that_are_all_rejected_are_an_error(volvelle: Volvelle) -> None:

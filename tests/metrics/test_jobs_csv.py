@@ -28,13 +28,14 @@ def test_the_lines_of_jobs_csv(tmp_path: Path) -> None:
             Ran(1.5, gpus=0.5, status=JobStatus.REJECTED, id="c"),
         ]
     )
+    outcomes.reason[1] = "wants 2, but 1"
     write_jobs(outcomes, tmp_path / "jobs.csv")
     assert (tmp_path / "jobs.csv").read_bytes().decode() == (
         "job_id,pool,user,gpus,submit_time,first_start_time,finish_time,jct,queueing_delay,"
         "gpu_seconds,preemptions,restarts,status,predicted_finish_time,"
-        "p50_finish_time,p90_finish_time\n"
-        '"a,b","the ""big"" one",dana,8,0.0,0.1,2.0,2.0,0.7,10.4,1,1,finished,2.5,,\n'
-        "c,,,0.5,1.5,,,,,0.0,0,0,rejected,,,\n"
+        "p50_finish_time,p90_finish_time,reason\n"
+        '"a,b","the ""big"" one",dana,8,0.0,0.1,2.0,2.0,0.7,10.4,1,1,finished,2.5,,,\n'
+        'c,,,0.5,1.5,,,,,0.0,0,0,rejected,,,,"wants 2, but 1"\n'
     )
 
 

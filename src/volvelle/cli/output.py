@@ -172,23 +172,32 @@ def refuse_all_rejected(workload: str, runs: "Sequence[Outcomes]") -> None:
 
 def remark_on_rejections(name: str, outcomes: "Outcomes") -> None:
     """Say how many jobs were turned away, and why, with an example of each reason."""
-    by_reason: dict[str, list[int]] = {}
-    rejected = rejections(outcomes)
-    for row, reason in rejected:
-        by_reason.setdefault(_kind_of(reason), []).append(row)
-    left = len(outcomes) - len(rejected)
+    left = len(outcomes) - len(rejections(outcomes))
     others = f"{left:,} {'other' if left == 1 else 'others'} simulated" if left else "none is left"
     prefix = f"{name}: " if name else ""
+    for job, reason, more in _examples(outcomes, "rejected"):
+        remark(f"note: {prefix}{job} {reason}{more}: rejected, {others}.")
+
+
+def remark_on_failures(outcomes: "Outcomes") -> None:
+    """Say how many jobs failed, as by their time limits, and why, with an example of each reason."""
+    for job, reason, more in _examples(outcomes, "failed"):
+        remark(f"note: {job} failed: {reason}{more}.")
+
+
+def _examples(outcomes: "Outcomes", status: str) -> Iterator[tuple[str, str, str]]:
+    """The first job of a status for each reason, the reason, and how many more are like it."""
+    by_reason: dict[str, list[int]] = {}
+    for row in (outcomes.status == status).nonzero()[0].tolist():
+        by_reason.setdefault(_kind_of(outcomes.reason[row]), []).append(row)
     for rows in by_reason.values():
-        first = f"job {outcomes.specs[rows[0]].id!r}"
         more = f" ({len(rows) - 1:,} more like it)" if len(rows) > 1 else ""
-        said = f"{first} {outcomes.reason[rows[0]]}{more}"
-        remark(f"note: {prefix}{said}: rejected, {others}.")
+        yield f"job {outcomes.specs[rows[0]].id!r}", outcomes.reason[rows[0]], more
 
 
 def _kind_of(reason: str) -> str:
-    """The reason without its numbers: jobs turned away for the same kind of reason."""
-    return re.sub(r"[\d.]+", "0", reason)
+    """The reason without its numbers and durations: jobs turned away for the same kind of reason."""
+    return re.sub(r"[\d.]+[smhd]?\b( \d+[smhd]\b)?", "0", reason)
 
 
 @contextmanager

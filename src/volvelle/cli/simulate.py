@@ -75,6 +75,7 @@ def _simulate(
     from volvelle.cli.output import (
         progress,
         refuse_all_rejected,
+        remark_on_failures,
         remark_on_idle_policies,
         remark_on_passed_over,
         remark_on_placements,
@@ -109,6 +110,7 @@ def _simulate(
     refuse_all_rejected(next(iter(sources.values())).workload.name, [simulation.outcomes])
     _print(run.summary, simulation, record, directory, output, experiment.metrics)
     remark_on_rejections("", simulation.outcomes)
+    remark_on_failures(simulation.outcomes)
     remark_on_passed_over([(record, simulation.outcomes)])
     remark_on_idle_policies([(composition, simulation.outcomes)])
     remark_on_slow_policies([record.ended(simulation)])

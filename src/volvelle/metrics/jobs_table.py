@@ -41,6 +41,7 @@ class JobsTable:
     predicted_finish_time: FloatColumn
     p50_finish_time: FloatColumn
     p90_finish_time: FloatColumn
+    reason: list[str]
 
 
 def jobs_table(outcomes: Outcomes) -> JobsTable:
@@ -67,6 +68,7 @@ def jobs_table(outcomes: Outcomes) -> JobsTable:
         predicted_finish_time=predicted,
         p50_finish_time=p50,
         p90_finish_time=p90,
+        reason=outcomes.reason,
     )
 
 
@@ -100,6 +102,7 @@ def _blocks(outcomes: Outcomes) -> Iterator[Iterator[tuple[str, ...]]]:
             map(str, outcomes.restarts[part].tolist()),
             outcomes.status[part].tolist(),
             *(_texts(column[part]) for column in predicted),
+            _quoted(outcomes.reason[part]),
             strict=True,
         )
 
