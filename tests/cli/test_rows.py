@@ -170,10 +170,9 @@ def test_a_deadline_that_does_not_hold_says_by_how_much_and_which_would(
     }
     print_forecast(forecast | {"guarantee": None}, request, Form.TABLE)
     first, second = capsys.readouterr().out.splitlines()
-    assert first.endswith(": missed by 50m 00s (P50), kept in 2% of forecasts")
+    assert first.endswith(": missed by 50m 00s (P50), 2% of jobs like it would be in time")
     assert (
-        second
-        == "a deadline of 1h 00m is kept by half of the forecasts, one of 2h 00m by nine of ten"
+        second == "a deadline of 1h 00m is kept by half of such jobs, one of 2h 00m by nine of ten"
     )
 
 
@@ -188,7 +187,7 @@ def test_a_guarantee_is_said_in_place_of_the_share_of_forecasts(
     print_forecast(forecast | {"reason": "", "guarantee": guarantee}, request, Form.TABLE)
     said = capsys.readouterr().out
     assert "guaranteed by " in said
-    assert "of forecasts" not in said
+    assert "jobs like it" not in said
 
 
 def test_a_job_that_waits_for_a_reason_is_not_said_to_start_now(

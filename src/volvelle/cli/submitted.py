@@ -89,7 +89,7 @@ def _format_deadline(
 ) -> str:
     """Whether its last deadline holds by its forecast; if not, by how much, and which ones would.
 
-    A guarantee is said in place of a share of forecasts.
+    A guarantee is said in place of a share of jobs like it.
     """
     if request.deadline is None:
         return ""
@@ -100,7 +100,7 @@ def _format_deadline(
     )
     text = f"; deadline {format_moment(due, local_now())}"
     guaranteed = guarantee is not None and guarantee["finish_by"] is not None
-    kept = "" if share is None or guaranteed else f"kept in {share:.0%} of forecasts"
+    kept = "" if share is None or guaranteed else f"{share:.0%} of jobs like it would be in time"
     if p50 is None or p50 <= due:
         return f"{text}: {kept}" if kept else text
     late, half, most = (
@@ -109,7 +109,7 @@ def _format_deadline(
     )
     text += f": missed by {late} (P50){f', {kept}' if kept else ''}"
     ninth = f", one of {most} by nine of ten" if p90 else ""
-    return f"{text}\na deadline of {half} is kept by half of the forecasts{ninth}"
+    return f"{text}\na deadline of {half} is kept by half of such jobs{ninth}"
 
 
 def _print_guarantee(guarantee: dict[str, Any] | None) -> None:
