@@ -17,6 +17,7 @@ from volvelle.report.table import (
     comparison,
     format_cell,
     format_number,
+    has_room_for_deltas,
     to_csv,
     to_html,
     to_json,
@@ -145,6 +146,7 @@ def test_the_terminal_shows_deltas_where_they_fit() -> None:
     assert wide.count(" pt") == 2
     needed = max(map(len, wide.splitlines())) + 1  # the blank at the end of lines
     assert to_text(table, width=needed) == wide
+    assert has_room_for_deltas(table, needed) > has_room_for_deltas(table, needed - 1)
     assert to_text(table, width=needed - 1) == to_text(small(), width=needed - 1)
 
 

@@ -273,9 +273,10 @@ def _print_results(
         remark_on_rejections,
         remark_on_slow_policies,
         show_all,
+        terminal,
     )
     from volvelle.cli.report import in_short, show_verdict, shown_tables
-    from volvelle.report.table import BEST
+    from volvelle.report.table import BEST, has_room_for_deltas
 
     stopped = any(run.status.value == "interrupted" for run in runs.made)
     page: Path | None = None
@@ -297,11 +298,10 @@ def _print_results(
     remark_on_slow_policies(runs.records[name] for name in runs)
     if output is Form.TABLE and page is not None:
         starred = f"*: {BEST}" if any(t.best() for t in tables) else ""
-        held = (
-            f"; beside figures: the difference from {in_short(runs.baseline)}"
-            if runs.baseline
-            else ""
-        )
+        width, _ = terminal()
+        wide = any(has_room_for_deltas(table, width) for table in tables)
+        where = "beside figures" if wide else "in a wider window, beside figures"
+        held = f"; {where}: the difference from {in_short(runs.baseline)}" if runs.baseline else ""
         print(f"\n{starred}{held}. Pictures: {page}" if starred else f"\nPictures: {page}")
 
 

@@ -242,8 +242,7 @@ def to_text(table: Table, *, width: int, colored: bool = False) -> str:
     """
     heads = [column.heading for column in table.columns]
     rows = _starred(table)
-    if not _fits(heads, with_deltas := _beside(rows, table), width):
-        with_deltas = rows
+    with_deltas = _beside(rows, table) if has_room_for_deltas(table, width) else rows
     best = table.best()
     lines = aligned(
         heads,
@@ -286,7 +285,10 @@ def _beside(rows: list[list[str]], table: Table) -> list[list[str]]:
     return [list(row) for row in zip(*columns, strict=True)]
 
 
-def _fits(heads: Sequence[str], rows: list[list[str]], width: int) -> bool:
+def has_room_for_deltas(table: Table, width: int) -> bool:
+    """Whether differences from the baseline's figures fit beside them into ``width``."""
+    heads = [column.heading for column in table.columns]
+    rows = _beside(_starred(table), table)
     widest = [max(map(len, column)) for column in zip(heads, *rows, strict=True)]
     return sum(widest) + _GAP * (len(heads) - 1) + 2 * _EDGE <= width
 
