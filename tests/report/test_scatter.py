@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from volvelle.report.charts import Axis, Dots, scatter, to_svg
-from volvelle.report.charts.marks import Line, Panel, Rect, Text
+from volvelle.report.charts.marks import Line, Panel, Rect, Text, text_width
 
 POINTS = Dots(
     "front",
@@ -34,11 +34,12 @@ def test_points_stand_where_they_belong_and_say_what_they_are() -> None:
 
 def test_labels_stay_within_the_panel() -> None:
     drawing = scatter("Trade-off", [POINTS], Axis("JCT"), Axis("error"))
-    labels = {
-        m.text: m for m in drawing.marks if isinstance(m, Text) and m.text in ("fast", "sure")
-    }
-    assert labels["fast"].anchor == "start"
-    assert labels["sure"].anchor == "end"
+    panel = next(mark for mark in drawing.marks if isinstance(mark, Panel))
+    labels = [m for m in drawing.marks if isinstance(m, Text) and m.text in ("fast", "sure")]
+    for label in labels:
+        width = text_width(label.text, 12.0, bold=True)
+        left = label.x - width if label.anchor == "end" else label.x
+        assert panel.x < left < left + width < panel.x + panel.width
 
 
 def test_labels_of_points_close_together_stand_one_over_the_other() -> None:
@@ -47,6 +48,17 @@ def test_labels_of_points_close_together_stand_one_over_the_other() -> None:
     drawing = scatter("Trade-off", [close], Axis("JCT"), Axis("error"))
     lines = [m.y for m in drawing.marks if isinstance(m, Text) and m.text in names[:3]]
     assert min(np.diff(sorted(lines))) >= 14
+
+
+def test_a_line_leads_to_a_label_that_is_far_from_its_point() -> None:
+    names = [f"a name that takes some room, {number}" for number in range(9)]
+    close = Dots("front", np.linspace(1.0, 1.01, 9), np.ones(9), "series-1", labels=names)
+    drawing = scatter("Trade-off", [close], Axis("JCT"), Axis("error"))
+    panel = next(mark for mark in drawing.marks if isinstance(mark, Panel))
+    labels = [m for m in drawing.marks if isinstance(m, Text) and m.text in names]
+    squares = [m.y + m.height / 2 for m in panel.marks if isinstance(m, Rect)]
+    far = [each for each, y in zip(labels, squares, strict=True) if abs(each.y - y) > 28]
+    assert 0 < len(far) == len([m for m in panel.marks if isinstance(m, Line)]) < 9
 
 
 def test_nothing_to_show_is_an_empty_frame() -> None:

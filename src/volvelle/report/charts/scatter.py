@@ -19,6 +19,7 @@ from volvelle.report.charts.layout import (
     left_margin,
 )
 from volvelle.report.charts.marks import (
+    Anchor,
     Drawing,
     Line,
     Mark,
@@ -33,6 +34,8 @@ _LABEL_SIZE = 12.0
 _LABEL_LINE = 14.0
 _LINES = 12
 """How far above and below its place a label may move away from what is drawn."""
+_FAR = 2.0
+"""Lines from a point beyond which one leads to its label."""
 _STEPS = 60
 """In how many steps the line between two points is followed, to keep labels off it."""
 
@@ -91,8 +94,12 @@ def scatter(
             if kind.labels and kind.labels[number]:
                 named.append((kind.labels[number], left, down, half))
     texts: list[Text] = []
-    for one in named:
-        texts.append(_label(*one, box, texts, np.concatenate(drawn)))
+    for text, left, down, half in named:
+        label = _label(text, left, down, half, box, texts, np.concatenate(drawn))
+        texts.append(label)
+        if abs(label.y - down) > _FAR * _LABEL_LINE:
+            edge = label.y + 4 if label.y < down else label.y - _LABEL_SIZE
+            inside.append(Line(np.array([[left, down], [left, edge]]), "muted", 0.75))
     panel = Panel(box.x - 6, box.y - 6, box.width + 12, box.height + 12, tuple(inside))
     return Drawing(
         box.right + 20, box.bottom + 48, (*marks, panel, *texts), title, description or subtitle
@@ -108,27 +115,32 @@ def _label(
     others: Sequence[Text],
     drawn: FloatColumn,
 ) -> Text:
-    """The label of a point: above it where that is free, else as near as it covers least.
+    """The label of a point: where it covers least, over none of ``others`` where there is room, then nearest.
 
-    It stays within the panel, and over none of ``others`` where there is room. drawn: places (n, 2) of
-    points, and of lines between them.
+    It stays within the panel: beside the point, above or below it, or further up or down. drawn: places
+    (n, 2) of points, and of lines between them.
     """
     text = clip_text(text, _LABEL_SIZE, box.width / 2)
-    leftwards = x > box.x + box.width / 2
-    across = x + half if leftwards else x - half
-    lowest, highest = box.bottom - 6, box.y + 12
-    wanted = min(max(y - half - 4, highest), lowest)
-    lines = [wanted + step * _LABEL_LINE for step in sorted(range(-_LINES, _LINES + 1), key=abs)]
-    places = [
-        Text(
-            across, down, text, size=_LABEL_SIZE, anchor="end" if leftwards else "start", bold=True
+    highest, lowest = box.y + 12, box.bottom - 6
+    above, level, below = y - half - 4, y + _LABEL_SIZE / 3, y + half + _LABEL_SIZE
+    lines = [above, below, *(above + step * _LABEL_LINE for step in range(-_LINES, _LINES + 1))]
+    sides: tuple[tuple[Anchor, float], ...] = (("start", 1.0), ("end", -1.0))
+    labels = [
+        Text(across, min(max(down, highest), lowest), text, "ink", _LABEL_SIZE, anchor, bold=True)
+        for anchor, side in sides
+        for across, down in (
+            *((x - side * half, line) for line in lines),
+            (x + side * (half + 4), level),
         )
-        for down in lines
-        if highest <= down <= lowest
     ]
-    return min(
-        places, key=lambda one: (any(_meet(one, each) for each in others), _covered(one, drawn))
-    )
+
+    def worth(label: Text) -> tuple[bool, bool, int, float]:
+        left, right = _span(label)
+        outside = left < box.x - 6 or right > box.right + 6
+        meets = any(_meet(label, each) for each in others)
+        return outside, meets, _covered(label, drawn), abs(label.y - y)
+
+    return min(labels, key=worth)
 
 
 def _covered(label: Text, drawn: FloatColumn) -> int:
