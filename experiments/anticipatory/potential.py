@@ -2,7 +2,7 @@
 
 Each workload of appendix C under every scheduler of sections 4.1 and 6.1 with exact durations, against pools
 alone. The oracle is figure 19's program, whose windows are a share of each job's duration; it begins with the
-schedule of ``anticipatory-vc`` and stops at a time limit. Figure 15b compares the two on small instances,
+schedule of ``anticipatory-vc`` and stops at a limit of work. Figure 15b compares the two on small instances,
 solved to proven optima (of the starts that the windows allow).
 """
 
