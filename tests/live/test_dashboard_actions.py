@@ -106,6 +106,14 @@ def test_a_job_is_submitted_after_it_was_asked_about_and_changed(site: Site) -> 
     assert page.get_by_role("region", name="As a command").inner_text() == command
     assert page.get_by_role("region", name="What a deadline would get").is_hidden()
     page.get_by_label("Deadline in", exact=True).fill("")
+    page.get_by_role("button", name="A deadline in").last.wait_for()
+    page.get_by_label("Takes about").fill("soon")
+    page.wait_for_selector(".answer .wrong")
+    assert page.get_by_role("heading", name="As a command").is_hidden()
+    assert page.get_by_role("heading", name="What a deadline would get").is_hidden()
+    site.errors.clear()  # the answer that says what is wrong
+    page.get_by_label("Takes about").fill("1h")
+    page.get_by_role("heading", name="As a command").wait_for()
     page.get_by_role("button", name="A deadline in").last.click()
     page.wait_for_selector(".answer dt:has-text('Deadline')")
     assert not violations(page)

@@ -20,7 +20,7 @@ export function submit(root, { cluster, go }) {
     soft: h("input", { type: "checkbox" }),
   };
   const send = h("button", { type: "submit", class: "main", disabled: true }, "Submit it");
-  const asked = h("small", {}, "asking"), foretold = h("div", { class: "answer", "aria-live": "polite" }), deadlines = h("div", { class: "answer" }), typed = asCommand("h2"), free = h("div");
+  const asked = h("small", {}, "asking"), foretold = h("div", { class: "answer", "aria-live": "polite" }), deadlines = h("div", { class: "answer" }), typed = asCommand("h2"), command = h("section", { class: "card ask last" }, typed.parts), free = h("div");
   const type = h("datalist", { id: "gpu-types" }, [...new Set([...cluster.nodes.values()].map((node) => node.gpu_type))].filter(Boolean).map((value) => h("option", { value })));
   let job = null, timer = 0, busy = false, again = false, closed = false;
 
@@ -29,6 +29,7 @@ export function submit(root, { cluster, go }) {
     foretold.replaceChildren(...foretelling(found, told));
     if (found.p50) foretold.children[1].replaceWith(planPicture(told, foretold.clientWidth));
     asked.textContent = `asked ${moment(now())}${found.guessed ? "; P90 is a guess" : ""}`;
+    command.hidden = false;
     typed.show(inputs.command.value ? job : { ...job, command: ["python", "train.py"] });
   };
   // One question at a time; of those that come meanwhile the last.
@@ -46,6 +47,7 @@ export function submit(root, { cluster, go }) {
         if (!again) await tryDeadlines(found, () => again || closed);
       } catch (error) {
         asked.textContent = "";
+        command.hidden = would.hidden = true; // they are of the job before
         foretold.replaceChildren(wrong(error));
       }
     } while (again && !closed);
@@ -58,7 +60,7 @@ export function submit(root, { cluster, go }) {
       if (stopped()) return;
       rows.push([within, kept]);
     }
-    deadlines.parentNode.hidden = !rows.length;
+    would.hidden = !rows.length;
     const use = (within) => { inputs.within.value = length(within).replaceAll(" ", ""); changed(); };
     deadlines.replaceChildren(deadlineTable(rows, use));
   };
@@ -78,7 +80,7 @@ export function submit(root, { cluster, go }) {
   const note = "Nothing is submitted before the button is pressed. The job runs in the server's default place, without files of yours; volvelle submit sends them along.";
   const holders = card("Who holds the GPUs", free);
   holders.classList.add("desk");
-  root.append(...asking("Submit", [card("The job", part, h("p", { class: "note" }, note)), h("section", { class: "card ask last" }, typed.parts)], [when, would, holders]));
+  root.append(...asking("Submit", [card("The job", part, h("p", { class: "note" }, note)), command], [when, would, holders]));
   const map = gpuMap(free, cluster, go);
   ask();
   return { update: map.draw, close: () => { closed = true; clearTimeout(timer); map.close(); } };
