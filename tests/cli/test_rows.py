@@ -176,7 +176,7 @@ def test_a_deadline_that_does_not_hold_says_by_how_much_and_which_would(
     )
 
 
-def test_a_guarantee_is_said_in_place_of_the_share_of_forecasts(
+def test_a_guarantee_is_said_in_place_of_the_share_of_jobs_like_it(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     request = JobRequest(command=("train",), estimate=3600.0, deadline=7200.0)
